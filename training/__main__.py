@@ -204,10 +204,12 @@ def _upscaler(words: list[str]) -> None:
 def _curate(words: list[str]) -> None:
     program = Program(prog="python -m training curate", description=description_of(CurateConfig))
     config = curation_options(words, program)
-    require_teachable(config)
-    from training.data.curation.curate import make_data_set  # Only now: a mistake in an option need not wait for torch.
+    with fields_named(option_names(CurateConfig)):
+        require_teachable(config)
+        # Only now: a mistake in an option need not wait for torch
+        from training.data.curation.curate import make_data_set
 
-    directory, result = make_data_set(config)
+        directory, result = make_data_set(config)
     print(result)
     print(f"Data set: {directory}")
     if result.total.num_kept:

@@ -188,7 +188,8 @@ def _told(stage: Stage) -> str:
     if isinstance(run, CurateConfig):
         again = f", again with {' and '.join(run.again)}" if run.again else ""
         worlds = " and of ".join(dict.fromkeys(spec.env_id for spec in run.specs))
-        return f"{stage.name}: {run.num_samples} questions of {worlds}{again}, verified by {run.episode_reward}"
+        kept = "" if run.num_kept is None else f"{run.num_kept} to be kept of at most "
+        return f"{stage.name}: {kept}{run.num_samples} questions of {worlds}{again}, verified by {run.episode_reward}"
     if isinstance(run, SFTConfig):
         length = f"{run.num_epochs:g} epochs" if run.num_steps is None else f"{run.num_steps} steps"
         return f"{stage.name}: fine-tuning on {', '.join(run.data)}, {length}, rate {run.learning_rate:g}{start}"

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from training.config.curation.curate import CurateConfig
+from training.config.curation.curate import LEVELS, CurateConfig
 from training.config.places import require_name
 from training.config.run import RunConfig
 from training.config.saved import plain
 from training.config.supervised.sft import SFTConfig
+from training.config.worlds.pools import PoolConfig
+from training.config.worlds.spec import WorldSpec
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError, require
 
@@ -21,7 +23,8 @@ STAGE_BEFORE = "stage before"
 """What a stage after the first has as its `model`: it starts from what the stage before made."""
 
 DATA_OF = "stage:"
-"""What the data of a fine-tuning begin with that an earlier stage curates: `stage:rollouts`."""
+"""What the data of a fine-tuning begin with that an earlier stage curates, `stage:rollouts`; and what the pool of a
+reinforcement learning has in `exclude` to leave out what that stage keeps."""
 
 StageRun: TypeAlias = CurateConfig | SFTConfig | RunConfig
 StageReference: TypeAlias = Literal["reset", "kept"]
@@ -158,6 +161,19 @@ class StagesConfig:
                     f"name; there {'is ' + ', '.join(made) if made else 'is none'}. Put the curation before it, or "
                     "name a directory.",
                 )
+            for name, place, pool in _left_out_by(stage):
+                option = f"{stage.option}.worlds.{place}.pool"
+                require(
+                    name in made,
+                    f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name} leaves out what an earlier stage curates, "
+                    f"and none of that name does; there {'is ' + ', '.join(made) if made else 'is none'}. Name one of "
+                    "them, or a file of ids.",
+                )
+                require(
+                    pool.draw > 0,
+                    f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name} is known when that stage is over, so the "
+                    f"pool must be drawn then. Use {option}.draw 256, or exclude a file of ids.",
+                )
             if isinstance(stage.run, CurateConfig):
                 require(
                     (stage.starts_from, stage.reference) == ("latest", "reset"),
@@ -244,7 +260,19 @@ class StagesConfig:
             return replace(run, model=str(start), data=self._data_of(run), output=output, name=name)
         kept = str(self._kept_reference()) if stage.reference == "kept" else run.reference
         model = None if start is None else str(start)
-        return replace(run, model=model, reference=kept, output=output, name=name)
+        worlds = tuple(map(self._without_curated, run.worlds))
+        return replace(run, model=model, reference=kept, output=output, name=name, worlds=worlds)
+
+    def _without_curated(self, spec: WorldSpec) -> WorldSpec:
+        """Returns a world whose pool leaves out what stages curate, these as the files that list it."""
+        if spec.pool is None:
+            return spec
+        folders = dict(zip((stage.name for stage in self.stages), self.folders, strict=True))
+        exclude = tuple(
+            str(self.directory / folders[each.removeprefix(DATA_OF)] / LEVELS) if each.startswith(DATA_OF) else each
+            for each in spec.pool.exclude
+        )
+        return replace(spec, pool=replace(spec.pool, exclude=exclude))
 
     def _start_of(self, number: int) -> str | Path | None:
         """Returns the checkpoint that a stage starts from; None for a cold start of its own."""
@@ -294,6 +322,14 @@ def _curated_by(stage: Stage) -> Iterator[str]:
     for source in stage.run.sources if isinstance(stage.run, SFTConfig) else ():
         if source.path.startswith(DATA_OF):
             yield source.path.removeprefix(DATA_OF)
+
+
+def _left_out_by(stage: Stage) -> Iterator[tuple[str, int, PoolConfig]]:
+    """Yields the names of stages whose data a stage leaves out of its pools, each with the world's place and pool."""
+    for place, spec in enumerate(stage.run.worlds if isinstance(stage.run, RunConfig) else ()):
+        for each in () if spec.pool is None else spec.pool.exclude:
+            if each.startswith(DATA_OF) and spec.pool is not None:
+                yield each.removeprefix(DATA_OF), place, spec.pool
 
 
 def _following(stage: Stage) -> Stage:

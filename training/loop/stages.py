@@ -21,6 +21,8 @@ from training.loop.run import trained
 from training.loop.supervised.sft import fine_tune_checked
 from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
 from training.preflight.stages import StageToRun, checked_stages
+from vlm_envs.arguments.options import option_names
+from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.stages import build_stages_report, stages_table
 
@@ -115,7 +117,8 @@ def _alone(make: Callable[[], object], run: StageRun, processes: OneProcess | La
 
 def _curate(run: CurateConfig, name: str) -> None:
     """Makes the data that a later stage learns from; raises `ConfigError` if nothing is good enough."""
-    directory, result = make_data_set(run)
+    with fields_named(option_names(CurateConfig, f"--stages.{name.replace('_', '-')}.")):
+        directory, result = make_data_set(run)
     print(result)
     if not result.total.num_kept:
         shutil.rmtree(directory)

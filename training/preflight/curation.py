@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from agents.hf.device import require_device
 from agents.registry import entry_of, make_agent, require_agent
 from training.config.curation.curate import CurateConfig
 from training.config.curation.left import require_same_curation
-from training.config.curation.questions import digest_of, questions
+from training.config.curation.questions import QuestionBatch, questions
 from training.config.judges import JudgeConfig
 from training.config.places import require_writable
 from training.config.worlds.pool_levels import chosen_levels
@@ -20,7 +21,7 @@ from training.config.worlds.spec import WorldSpec
 from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
 from training.preflight.start import facts_of
-from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import holds_run
@@ -48,7 +49,9 @@ def require_teachable(config: CurateConfig) -> None:
     require_device(config.device)
     _require_levels(config)
     require_pools(config.specs)
-    require_same_curation(config, digest_of(questions(config)))
+    asked = questions(config)
+    require_same_curation(config, asked)
+    _require_enough_questions(config, asked)
     _require_different_questions(config)
     _require_verifier(config)
     _require_expert(config)
@@ -60,6 +63,17 @@ def _require_levels(config: CurateConfig) -> None:
             spec.has_level("train"),
             f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split 'train', "
             "of which questions are. Name others, or is_benchmark=False for a benchmark that is to be trained on.",
+        )
+
+
+def _require_enough_questions(config: CurateConfig, asked: Sequence[QuestionBatch]) -> None:
+    """Refuses pools with fewer questions than are to be kept of them."""
+    for spec, name, of_world in zip(config.specs, config.names, asked, strict=True):
+        num_kept = config.num_kept_of(spec) or 0
+        require(
+            num_kept <= len(of_world),
+            f"{field_name(config, 'num_kept')}: {num_kept} questions of {name} are to be kept, and its pool "
+            f"{'' if spec.pool is None else spec.pool.file} has {len(of_world)}. Draw a larger pool, or keep fewer.",
         )
 
 

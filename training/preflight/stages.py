@@ -23,6 +23,7 @@ from training.config.supervised.sft import SFTConfig
 from training.preflight.curation import require_teachable
 from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
+from training.preflight.shared_data import data_told
 from training.preflight.start import tried
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named
@@ -81,6 +82,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                 _require_length(run)
             is_first = run.model == first_start
             ready = _checked(run, first_start, to_come, resume=is_begun, is_first=is_first, name=stage.name)
+            _tell(stage.name, data_told(config, number))
             left.append(StageToRun(number=number, run=ready, resume=is_begun))
     return left
 
@@ -224,9 +226,14 @@ def _checked(
     reference = run.reference if resume or _is_model(run.reference) or is_first else None
     tried_with: dict[str, Any] = {"model": run.model if stand_in is None else stand_in, "reference": reference}
     ready, told = tried(replace(run, **tried_with), resume=resume, is_to_come=is_to_come)
-    for line in told if process_rank() == 0 else ():
-        print(f"Stage {name!r}: {line}")
+    _tell(name, told)
     return replace(ready, model=run.model, reference=run.reference)
+
+
+def _tell(name: str, lines: Sequence[str]) -> None:
+    """Prints what is to be known of a stage; of several processes one does."""
+    for line in lines if process_rank() == 0 else ():
+        print(f"Stage {name!r}: {line}")
 
 
 def _is_model(directory: str | None) -> bool:

@@ -6,7 +6,7 @@ Nothing here imports torch, but for a device that only torch knows: whoever got 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -267,6 +267,11 @@ def require_levels(config: RunConfig) -> None:
             raise ConfigError(
                 f"The data of {spec.env_id} ({spec.kwargs.get('dataset', 'its source')}) have no level of split "
                 f"{split!r}, which this run needs. "
-                f"{remedy_of(spec.kwargs.get('dataset'), spec.kwargs.get('is_benchmark'))} Or ask for 0 episodes where "
-                "a split is not there (--num-val-episodes 0, --num-eval-episodes 0)."
+                f"{_remedy(spec.kwargs)} Or ask for 0 episodes where a split is not there (--num-val-episodes 0, "
+                "--num-eval-episodes 0)."
             )
+
+
+def _remedy(kwargs: Mapping[str, Any]) -> str:
+    train_on_all = bool(kwargs.get("train_on_all"))
+    return remedy_of(kwargs.get("dataset"), kwargs.get("is_benchmark"), train_on_all=train_on_all)

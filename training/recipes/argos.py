@@ -8,9 +8,10 @@ with a 7B model; the tests run its stages with the tiny one.
 | model | Qwen2.5-VL 7B | section 5 |
 | rollouts of the teacher | 8 a sample, temperature 0.6, at most 6144 new tokens | section 4.2, appendix C.2 |
 | kept | the best, from a score of 0.7 on | section 4.3, appendix C.3 |
-| samples of SFT | 85,000 | appendix C.4, Figure 7 |
+| samples of SFT | 85,000 that are kept, half of them clips | appendix C.4, Figure 7; pin |
+| questions asked for them | at most 32 each, as 3.1 % were usable | appendix C.3; pin |
 | SFT | AdamW, 1e-5, batches of 256, 1000 steps | appendix A |
-| samples of reinforcement learning | 4,500, none of them of SFT | section 5, appendix C.4 |
+| samples of reinforcement learning | 4,500, half of them clips, none of them of SFT | section 5, appendix C.4; pin |
 | reinforcement learning | GRPO, AdamW, 1e-5, batches of 56, 80 steps | section 3.2, appendix A |
 | advantages | over the group's standard deviation | equation 10 |
 | KL | in the loss | equation 11 |
@@ -23,7 +24,8 @@ with a 7B model; the tests run its stages with the tiny one.
 | tau, weights | 0.5, 1 each | our choice, `judges.episode_rewards.argos` |
 
 *Pins* are values that the paper leaves open, as the default configuration of Easy-R1 has them, on which it trains. 80
-steps of 56 are 4,480 samples, so a batch is read as 56 questions, each of them once.
+steps of 56 are 4,480 samples, so a batch is read as 56 questions, each of them once. The 3.1 % may be of rollouts or of
+questions; the cap is for the latter, and asking ends as soon as enough are kept.
 
 Ablations are written behind a recipe's name, as `argos:outcome_only`. Tables 6 to 8 remove terms "in sequence": what
 they call "- VG" is without reasoning quality, too, and so is `outcome_only` here.
@@ -47,6 +49,7 @@ from training.config.supervised.cold_start import ColdStartConfig
 from training.config.supervised.sft import SFTConfig
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
+from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import require_choice
 
@@ -56,7 +59,10 @@ MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 TINY_START = "runs/argos_tiny/3-sft/latest/model"
 """What `argos_tiny` has fine-tuned, from which its planted hack goes on."""
 
-NUM_SFT_SAMPLES = 85_000
+NUM_SFT_SAMPLES, NUM_RL_SAMPLES = 85_000, 4_500
+MAX_QUESTIONS_EACH = 32
+"""Most questions asked for each that is kept: one over the paper's yield of 3.1 %."""
+
 CLIPS, PICTURES = "VLM/VideoQA-v0", "VLM/ZoomQA-v0"
 
 REWARDS: Mapping[str, tuple[str, ...]] = {
@@ -96,13 +102,14 @@ def argos(reward: str = "full") -> StagesConfig:
 
 
 def _taught(env_id: str, *, seed: int) -> CurateConfig:
-    """Returns sections 4.2 and 4.3 in one world; half of the samples are of it."""
+    """Returns sections 4.2 and 4.3 in one world; half of the samples that are kept are of it."""
     return CurateConfig(
         env_id=env_id,
         settings=("prompt_format=points", "answer_reward=0.0"),
         mistake_rate=0.0,
         sampling=SamplingConfig(temperature=0.6, max_new_tokens=6144),
-        num_samples=NUM_SFT_SAMPLES // 2,
+        num_samples=MAX_QUESTIONS_EACH * NUM_SFT_SAMPLES // 2,
+        num_kept=NUM_SFT_SAMPLES // 2,
         num_rollouts=8,
         threshold=0.7,
         seed=seed,
@@ -123,11 +130,11 @@ def _fine_tuned() -> SFTConfig:
 
 
 def _reinforced(reward: str) -> RunConfig:
-    """Returns appendix A's reinforcement learning."""
+    """Returns appendix A's reinforcement learning, on pools without what is imitated."""
     return RunConfig(
         name="grpo",
         model=None,
-        worlds=tuple(WorldSpec(env_id=env_id, kwargs=dict(_POINTS)) for env_id in (CLIPS, PICTURES)),
+        worlds=(_pooled(CLIPS, "clips"), _pooled(PICTURES, "pictures")),
         num_iterations=80,
         num_groups=56,
         group_size=5,
@@ -148,6 +155,12 @@ def _reinforced(reward: str) -> RunConfig:
         memory=MemoryConfig(gradient_checkpointing=True),
         dtype="bfloat16",
     )
+
+
+def _pooled(env_id: str, curation: str) -> WorldSpec:
+    """Returns a world on half of the samples, each of which comes once; none of them is kept by its curation."""
+    pool = PoolConfig(file=f"{curation}.jsonl", draw=NUM_RL_SAMPLES // 2, exclude=(f"{DATA_OF}{curation}",))
+    return WorldSpec(env_id=env_id, kwargs=dict(_POINTS), pool=pool)
 
 
 def argos_tiny(reward: str = "full") -> StagesConfig:

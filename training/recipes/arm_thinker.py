@@ -10,16 +10,17 @@
 | | value | source |
 |---|---|---|
 | model | Qwen2.5-VL-7B | section 3.3.1 |
-| samples to imitate | 40k general, 4k zoom, 1k checks, 1k pages | appendix A.2 |
+| samples to imitate, after filtering | 40k general, 4k zoom, 1k checks, 1k pages | appendix A.2 |
+| questions asked for them | at most 10 each | our choice |
 | both orders of the responses | general | appendix A.2 |
 | rollouts a question, trivial if all are right | 5 | section 3.2 |
 | rollouts that are kept | in the format, right, with a call that worked; general ones without | section 3.2 |
 | fine-tuning | batches of 256, rate 2e-5, warm-up 0.1, one epoch, 32,768 tokens, vision tower frozen | pins |
-| samples of reinforcement learning | 20k zoom, 4k pages, no checks | appendix A.2 |
+| samples of reinforcement learning | pools of 20k zoom and 4k pages, no checks; in both orders | appendix A.2; ours |
 | algorithm | GRPO | section 3.3.2 |
 | batch, siblings, mini-batch | 512, 16, 256 | pins |
 | rate, KL, entropy | 2e-6, none, none | pins |
-| epochs | 3 of 24,000 samples in batches of 512: 138 iterations a stage | pins |
+| epochs | 3 of 24,000 samples, each in both orders, in batches of 512: 279 iterations a stage | pins |
 | turns | 5 | pin |
 | reward of exploration | 0.3 format, 0.1 attempt | equation 4, pins |
 | reward of accuracy | 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success | equation 5, pins |
@@ -46,6 +47,7 @@ from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, 
 from training.config.supervised.sft import SFTConfig
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
+from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
 from training.recipes.tiny import judging_tiny
 
@@ -53,13 +55,16 @@ MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """The base model (section 3.3.1); a directory here, to be named by `--model DIR` wherever it is."""
 
 JUDGING = "VLM/RewardJudging-v0"
-NUM_QUESTIONS = {"general": 20_000, "zoom": 4_000, "checks": 1_000, "pages": 1_000}
-"""Of each curation (appendix A.2); general ones are asked in both orders, and so are 40,000."""
+NUM_KEPT = {"general": 20_000, "zoom": 4_000, "checks": 1_000, "pages": 1_000}
+"""Of each curation, after filtering (appendix A.2); general ones are kept in each of two orders, and so are 40,000."""
+
+MAX_QUESTIONS_EACH = 10
+"""Most questions asked for each that is to be kept."""
 
 REINFORCED = {"zoom": 20_000, "pages": 4_000}
-"""Samples of reinforcement learning (appendix A.2), which are the shares of the mix."""
+"""Samples of reinforcement learning (appendix A.2): the sizes of the pools and the shares of the mix."""
 
-BATCH_SIZE, NUM_EPOCHS = 512, 3
+BATCH_SIZE, NUM_EPOCHS, NUM_ORDERS = 512, 3, 2
 
 _GENERATED = {
     "general": {"tracks": ("fine_grained",)},
@@ -83,7 +88,7 @@ def arm_thinker(data: str = "") -> StagesConfig:
     Args:
         data: Folder with `llava_critic`, `deepeyes`, `mm_ifengine` and `mp_docvqa` in it; empty for generated cases.
     """
-    sources = {name: _source(name, data) for name in NUM_QUESTIONS}
+    sources = {name: _source(name, data) for name in NUM_KEPT}
     curations = tuple(_curation(name, sources[name], is_local=bool(data)) for name in sources)
     tuning = SFTConfig(
         model=MODEL,
@@ -203,7 +208,8 @@ def _curation(name: str, source: dict[str, Any], *, is_local: bool) -> Stage:
         episode_reward="arm_accuracy",
         reward_settings=("needs_tools=False",) if general else (),
         expert=EXPERT_BEFORE if is_local else "oracle",
-        num_samples=NUM_QUESTIONS[name],
+        num_samples=MAX_QUESTIONS_EACH * NUM_KEPT[name],
+        num_kept=NUM_KEPT[name],
         num_rollouts=5,
         drop_trivial=is_local,  # a perfect expert's are all right
         sampling=SamplingConfig(temperature=1.0, max_new_tokens=2048),
@@ -212,19 +218,22 @@ def _curation(name: str, source: dict[str, Any], *, is_local: bool) -> Stage:
 
 
 def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
-    """Returns one of the two stages of reinforcement learning."""
-    worlds = tuple(
-        spec
-        for name, share in REINFORCED.items()
-        for spec in both_orders(
-            WorldSpec(env_id=JUDGING, kwargs=sources[name] | _OWN | {"max_turns": 5}, weight=share / 1000), name
+    """Returns one of the two stages of reinforcement learning: epochs of the same pools, each pair in both orders."""
+    specs = {
+        name: WorldSpec(
+            env_id=JUDGING,
+            kwargs=sources[name] | _OWN | {"max_turns": 5},
+            weight=number / 1000,
+            pool=PoolConfig(file=f"{name}.jsonl", draw=number),
         )
-    )
+        for name, number in REINFORCED.items()
+    }
+    worlds = tuple(spec for name, each in specs.items() for spec in both_orders(each, name))
     return RunConfig(
         name="arm_thinker",
         model=STAGE_BEFORE,
         worlds=worlds,
-        num_iterations=NUM_EPOCHS * (sum(REINFORCED.values()) // BATCH_SIZE),
+        num_iterations=NUM_EPOCHS * (NUM_ORDERS * sum(REINFORCED.values()) // BATCH_SIZE),
         num_groups=BATCH_SIZE,
         group_size=16,
         sampling=SamplingConfig(temperature=1.0, max_new_tokens=2048),

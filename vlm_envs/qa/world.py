@@ -35,6 +35,7 @@ class QAWorld(World[QAState, Act]):
         dataset: Name of a data set.
         folder: Where the user's copy of it is.
         is_benchmark: Whether all of that is the split `test`; None for what it was published as.
+        train_on_all: Whether all of it is the split `train`; evaluations are of another data set then.
         context: What is laid before the agent.
         strategies: The strategies this world has, by name.
         prompt_format: Name of one of them.
@@ -68,6 +69,7 @@ class QAWorld(World[QAState, Act]):
         dataset: str | None = None,
         folder: str | None = None,
         is_benchmark: bool | None = None,
+        train_on_all: bool = False,
         task_type: type[QATask] = QATask,
         crops: ZoomSettings = DEFAULT_CROPS,
         answer_reward: float = 1.0,
@@ -88,7 +90,13 @@ class QAWorld(World[QAState, Act]):
         num_turns = strategy.max_turns if max_turns is None else max_turns
         dynamics = QADynamics(
             source=chosen_source(
-                generated, open_dataset, source=source, dataset=dataset, folder=folder, is_benchmark=is_benchmark
+                generated,
+                open_dataset,
+                source=source,
+                dataset=dataset,
+                folder=folder,
+                is_benchmark=is_benchmark,
+                train_on_all=train_on_all,
             ),
             context=context,
             strategy=strategy,

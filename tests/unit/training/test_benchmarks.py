@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,10 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 from agents.oracle import OracleAgent
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
+from training.config.worlds.pool_levels import read_levels
+from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import WorldSpec
+from training.data.worlds.pool_drawing import draw_pool
 from training.loop.evaluation import evaluate
 from training.preflight.start import require_levels
 from vlm_envs.errors import ConfigError
@@ -68,6 +72,7 @@ def test_worlds_that_draw_their_levels_are_played_as_long_as_asked():
         ({"is_benchmark": True}, "train"),
         ({}, None),
         ({"num_rows": 1}, "(train|val|test)"),
+        ({"train_on_all": True}, "val"),
     ],
 )
 def test_a_run_on_data_without_a_level_that_it_needs_is_refused_before_it_starts(tmp_path, changes, split):
@@ -79,5 +84,20 @@ def test_a_run_on_data_without_a_level_that_it_needs_is_refused_before_it_starts
     if split is None:
         require_levels(config)
     else:
-        with pytest.raises(ConfigError, match=f"no level of split '{split}'.*is_benchmark=False"):
+        remedy = "train_on_all out" if "train_on_all" in changes else "is_benchmark=False"
+        with pytest.raises(ConfigError, match=f"no level of split '{split}'.*{remedy}"):
             require_levels(config)
+
+
+def test_a_run_that_evaluates_elsewhere_trains_on_all_of_its_data(tmp_path):
+    kwargs = pairs(tmp_path, 9) | {"train_on_all": True}
+    run = RunConfig(name="run", worlds=(WorldSpec(env_id=ENV_ID, kwargs=kwargs),), judge=NO_TURN_JUDGE, model="there")
+    with pytest.raises(ConfigError, match=r"no level of split 'test'.*--num-eval-episodes 0"):
+        require_levels(run)
+    require_levels(replace(run, num_eval_episodes=0))
+    assert len(draw_levels(run.worlds[0], tmp_path)) == 9
+
+
+def draw_levels(spec: WorldSpec, folder: Path) -> list[str]:
+    draw_pool(spec, DrawPoolConfig(out=str(folder / "pool.jsonl")))
+    return [each.level_id for each in read_levels(folder / "pool.jsonl")]

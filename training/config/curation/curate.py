@@ -24,6 +24,9 @@ from vlm_envs.errors import ConfigError, require
 CURATED = "curated"
 """Under this label a data set's episodes are recorded."""
 
+LEVELS = "levels.jsonl"
+"""File of a data set that lists the ids of the samples it keeps, so that a pool may leave them out."""
+
 
 Again = Annotated[tuple[str, ...], UseAppendAction, arg(metavar="NAME=VALUE")]
 """A field of options that takes arguments of a world, under each of which something is done once more."""
@@ -54,7 +57,11 @@ class CurateConfig:
         pointing: Places that are drawn into what the expert sees; what is kept has the pictures as they were.
         mistake_rate: How often the oracle acts at random, so that there is something to filter.
         sampling: How a model's responses are drawn.
-        num_samples: Questions; of several worlds as many of each, times its weight.
+        num_samples: Questions; of several worlds as many of each, times its weight. With `num_kept`, the most that are
+            asked.
+        num_kept: Questions to be kept of each world, times its weight, each with its best rollout: asking goes on until
+            there are so many, and what is good enough beyond them is left out. None to ask `num_samples` and keep what
+            is good enough of them.
         batch_size: Questions that are asked, verified and written together. What is held in memory, and what a kill
             loses, grows with this and not with `num_samples`.
         pool: File of levels that are asked in place of drawn ones, the first `num_samples` of them, as
@@ -83,6 +90,7 @@ class CurateConfig:
     mistake_rate: float = 0.5
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
     num_samples: int = 64
+    num_kept: int | None = None
     batch_size: int = 64
     pool: str | None = None
     exclude: tuple[str, ...] = ()
@@ -95,7 +103,7 @@ class CurateConfig:
 
     def __post_init__(self) -> None:
         require_name(self)
-        require_at_least(self, 1, "num_samples", "num_rollouts", "batch_size")
+        require_at_least(self, 1, "num_samples", "num_kept", "num_rollouts", "batch_size")
         require_at_least(self, 0, "seed")
         require_between(self, 0, 1, "mistake_rate")
         require(
@@ -107,6 +115,11 @@ class CurateConfig:
             self.pointing.points == "none" or self.expert not in ("oracle", "random", "lazy"),
             f"{field_name(self.pointing, 'points')} {self.pointing.points} draws into pictures that "
             f"{field_name(self, 'expert')} {self.expert} does not look at. Name a model, such as hf:DIR.",
+        )
+        require(
+            self.num_kept is None or self.num_kept <= self.num_samples,
+            f"{field_name(self, 'num_kept')} {self.num_kept} cannot be kept of {field_name(self, 'num_samples')} "
+            f"{self.num_samples} questions, which is the most that are asked. Ask more, or keep fewer.",
         )
         messages = [*self._contradictions_of_worlds()]
         require(not messages, "\n".join(messages))
@@ -211,6 +224,10 @@ class CurateConfig:
     def num_samples_of(self, spec: WorldSpec) -> int:
         """Returns how many questions are asked of one of `specs`; a pool may have fewer."""
         return max(1, round(self.num_samples * spec.weight))
+
+    def num_kept_of(self, spec: WorldSpec) -> int | None:
+        """Returns how many questions are to be kept of one of `specs`; None for all that are good enough."""
+        return None if self.num_kept is None else max(1, round(self.num_kept * spec.weight))
 
     @property
     def _worlds(self) -> tuple[WorldSpec, ...]:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from training.config.curation.curate import CurateConfig
+from training.config.curation.questions import QuestionBatch, digest_of
 from training.config.saved import plain
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import parse_object, to_json
@@ -53,8 +54,23 @@ def has_batches(directory: Path) -> bool:
     return bool(batch_folders(unfinished_folder(directory)))
 
 
-def require_same_curation(config: CurateConfig, questions_digest: str) -> None:
+def header_of(config: CurateConfig, asked: Sequence[QuestionBatch]) -> dict[str, Any]:
+    """Returns what tells a curation from others: its settings, and a hash of its questions."""
+    return {
+        "curation": to_json(plain(config)),
+        "questions": digest_of(asked),
+        "num_questions": [len(each) for each in asked],
+    }
+
+
+def require_same_curation(config: CurateConfig, asked: Sequence[QuestionBatch]) -> None:
     """Refuses to go on with what another curation has left.
+
+    One that is to keep so many questions may keep another number of them, and ask more.
+
+    Args:
+        config: The curation.
+        asked: Its questions.
 
     Raises:
         ConfigError: If a setting on which the data depend is another one, or the questions are.
@@ -65,8 +81,8 @@ def require_same_curation(config: CurateConfig, questions_digest: str) -> None:
         return
     was = parse_object((folder / HEADER).read_bytes(), str(folder / HEADER))
     now = to_json(plain(config))
-    other = next(differences(was["curation"], now), "")
-    if not other and was["questions"] != questions_digest:
+    other = next(differences(was["curation"], now, free=_free_numbers(was["curation"], now)), "")
+    if not other and was["questions"] != digest_of(_first(asked, was.get("num_questions", ()))):
         other = "another pool"
     if other:
         raise ConfigError(
@@ -75,13 +91,32 @@ def require_same_curation(config: CurateConfig, questions_digest: str) -> None:
         )
 
 
-def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """Yields the settings of a curation on which its data depend and that are others now, as they were and are."""
+def _free_numbers(was: Mapping[str, Any], now: Mapping[str, Any]) -> Collection[str]:
+    """Returns which numbers of questions may be others: more may be asked where it is said how many are kept."""
+    if was.get("num_kept") is None or now["num_kept"] is None:
+        return ()
+    return ("num_kept", "num_samples") if now["num_samples"] >= was["num_samples"] else ("num_kept",)
+
+
+def _first(asked: Sequence[QuestionBatch], counts: Sequence[int]) -> list[QuestionBatch]:
+    """Returns the first questions of each world, as many as there were when the curation began."""
+    numbers = (*counts, *(len(each) for each in asked[len(counts) :]))
+    return [each.part(range(min(count, len(each)))) for each, count in zip(asked, numbers, strict=False)]
+
+
+def differences(was: Mapping[str, Any], now: Mapping[str, Any], *, free: Collection[str] = ()) -> Iterator[str]:
+    """Yields the settings of a curation on which its data depend and that are others now, as they were and are.
+
+    Args:
+        was: The settings that it was begun with.
+        now: Those of today.
+        free: More settings that may be others.
+    """
     for name in now:
         old, new = was.get(name, now[name]), now[name]
         if isinstance(old, dict) and isinstance(new, dict):
             old, new = ({key: each[key] for key in each if key not in _FREE.get(name, ())} for each in (old, new))
-        if name not in _FREE[""] and old != new:
+        if name not in _FREE[""] and name not in free and old != new:
             yield f"{name} {json.dumps(old)}, not {json.dumps(new)}"
 
 

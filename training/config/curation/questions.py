@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from training.config.curation.curate import CurateConfig
 from training.config.worlds.pool_levels import chosen_levels
@@ -52,17 +53,25 @@ def _questions_of(config: CurateConfig, number: int, spec: WorldSpec) -> Questio
     return QuestionBatch(world=number, seeds=tuple(seeds), levels=levels)
 
 
-def in_batches(asked: Sequence[QuestionBatch], size: int, *, num_done: int = 0) -> Iterator[QuestionBatch]:
+def in_batches(
+    asked: Sequence[QuestionBatch],
+    size: int,
+    *,
+    num_done: Mapping[int, int] = MappingProxyType({}),
+    has_enough: Callable[[int], bool] = lambda world: False,
+) -> Iterator[QuestionBatch]:
     """Yields questions in batches of one world each.
 
     Args:
         asked: All questions, as `questions` returns them.
         size: Most questions of a batch.
-        num_done: How many questions, the first ones, are left out.
+        num_done: How many questions of each world, the first ones, are left out.
+        has_enough: Whether no more is to be asked of a world; it is asked before each batch.
     """
     for of_world in asked:
-        done, num_done = min(num_done, len(of_world)), max(0, num_done - len(of_world))
-        for start in range(done, len(of_world), size):
+        for start in range(num_done.get(of_world.world, 0), len(of_world), size):
+            if has_enough(of_world.world):
+                break
             yield of_world.part(range(start, min(start + size, len(of_world))))
 
 

@@ -32,7 +32,7 @@ from judges.episode_rewards.episode import query_id
 from judges.episode_rewards.reward import rewards_by
 from judges.scores import Reward
 from training.config.curation.curate import CurateConfig
-from training.config.curation.questions import QuestionBatch, digest_of, in_batches, num_questions, questions
+from training.config.curation.questions import QuestionBatch, in_batches, num_questions, questions
 from training.config.worlds.spec import WorldSpec
 from training.data.curation.teacher import make_teacher
 from training.data.curation.unfinished_set import BatchRecord, UnfinishedSet
@@ -87,17 +87,18 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
 
     Raises:
         VLMEnvsError: What `require_teachable` and `play` raise. What was written before stays, and the same call goes
-            on behind it.
+            on behind it. So does one that may ask more, where fewer questions are good enough than are to be kept.
     """
     require_teachable(config)
     asked = questions(config)
-    unfinished = UnfinishedSet(config, digest_of(asked))
-    total, done = num_questions(asked), unfinished.num_questions_done
+    unfinished = UnfinishedSet(config, asked)
+    total, done = num_questions(asked), unfinished.num_done
     if done:
-        print(f"Going on with {unfinished.directory} behind {done} of {total} questions.", flush=True)
-    if done < total:
-        batches = in_batches(asked, config.batch_size, num_done=done)
+        print(f"Going on with {unfinished.directory} behind {done.total()} of {total} questions.", flush=True)
+    if any(done[each.world] < len(each) and not unfinished.has_enough(each.world) for each in asked):
+        batches = in_batches(asked, config.batch_size, num_done=done, has_enough=unfinished.has_enough)
         _curate(config, unfinished, batches, total)
+    unfinished.require_enough()
     return unfinished.directory, unfinished.finish()
 
 
@@ -115,8 +116,9 @@ def _curate(config: CurateConfig, unfinished: UnfinishedSet, batches: Iterator[Q
                 *_curated_batch(expert, judge, config, batch, data, unfinished), _states(expert=expert, judge=judge)
             )
             if total > config.batch_size:
-                num_kept = sum(len(each.kept) for each in unfinished.batches)
-                print(f"{unfinished.num_questions_done} of {total} questions, {num_kept} kept", flush=True)
+                most = "" if config.num_kept is None else "at most "
+                told = f"{unfinished.num_questions_done} of {most}{total} questions, {unfinished.num_good} kept"
+                print(told, flush=True)
 
 
 def _curated_batch(

@@ -7,7 +7,7 @@
             rows.jsonl       the best rollout of each question, where it is good enough
             images/          its pictures
             state.json       where the expert and the judge stand behind it; of the last batch only
-    <name>/                  what the batches come to
+    <name>/                  what the batches come to, and levels.jsonl, a pool of the samples that are kept
 
 A batch is written under another name and then renamed, and so is the data set: a kill loses the batch that was under
 way, and nothing else.
@@ -24,18 +24,22 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from training.config.curation.curate import CURATED, CurateConfig
+from training.config.curation.curate import CURATED, LEVELS, CurateConfig
 from training.config.curation.left import (
     BATCHES,
     HEADER,
     UNFINISHED,
     batch_folders,
+    header_of,
     require_same_curation,
     unfinished_folder,
 )
-from training.config.saved import plain, rebuilt
+from training.config.curation.questions import QuestionBatch
+from training.config.saved import rebuilt
 from training.data.curation.curated import chat_messages
 from training.data.curation.yields import WorldYield, Yield
+from vlm_envs.arguments.ranges import field_name
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import Record, append_line, parse_object, read_lines, replace_file, to_json
@@ -75,7 +79,7 @@ class UnfinishedSet:
 
     Args:
         config: The curation.
-        questions_digest: Hash of its questions.
+        asked: Its questions.
 
     Attributes:
         directory: Where the data set will be.
@@ -85,18 +89,66 @@ class UnfinishedSet:
         ConfigError: If another curation has left batches there.
     """
 
-    def __init__(self, config: CurateConfig, questions_digest: str) -> None:
-        self._config = config
+    def __init__(self, config: CurateConfig, asked: Sequence[QuestionBatch]) -> None:
+        self._config, self._specs = config, config.specs
         self.directory = Path(config.output) / config.name
         self._folder = unfinished_folder(self.directory)
-        self._header = {"curation": to_json(plain(config)), "questions": questions_digest}
-        require_same_curation(config, questions_digest)
+        self._header = header_of(config, asked)
+        require_same_curation(config, asked)
         self.batches = [_read_record(each) for each in batch_folders(self._folder)]
+        self._kept: dict[int, set[str]] = {}
+        for each in self.batches:
+            self._count(each)
 
     @property
     def num_questions_done(self) -> int:
         """How many questions need not be asked again."""
-        return sum(each.num_questions for each in self.batches)
+        return self.num_done.total()
+
+    @property
+    def num_done(self) -> Counter[int]:
+        """The same of each world, by its place among the `specs` of the configuration."""
+        done: Counter[int] = Counter()
+        for each in self.batches:
+            done[each.world] += each.num_questions
+        return done
+
+    @property
+    def num_good(self) -> int:
+        """Questions that are good enough so far."""
+        return sum(map(len, self._kept.values()))
+
+    def has_enough(self, world: int) -> bool:
+        """Returns whether as many questions of a world are good enough as are to be kept."""
+        wanted = self._config.num_kept_of(self._specs[world])
+        return wanted is not None and len(self._kept.get(world, ())) >= wanted
+
+    def require_enough(self) -> None:
+        """Refuses to be content with fewer questions of a world than are to be kept.
+
+        Raises:
+            ConfigError: It says what the yield was; what was played stays.
+        """
+        for world, spec in enumerate(self._specs):
+            if self._config.num_kept_of(spec) is not None and not self.has_enough(world):
+                raise ConfigError(self._too_few(world))
+
+    def _too_few(self, world: int) -> str:
+        config, spec = self._config, self._specs[world]
+        wanted, asked = field_name(config, "num_kept"), field_name(config, "num_samples")
+        num_good, num_done = len(self._kept.get(world, ())), self.num_done[world]
+        more = f"Ask more ({asked} {2 * config.num_samples})"
+        if spec.pool is not None and num_done < config.num_samples_of(spec):
+            more = f"Add levels to the end of {spec.pool.file}"
+        fewer = f" or keep fewer ({wanted} {int(num_good / spec.weight)})" if num_good >= spec.weight else ""
+        return (
+            f"{num_good} of {num_done} questions of {config.names[world]} are good enough, and "
+            f"{config.num_kept_of(spec)} are to be kept ({wanted} {config.num_kept}).\n{self._yield()}\n{more}{fewer}: "
+            "the same call goes on then, and nothing is played twice."
+        )
+
+    def _count(self, record: BatchRecord) -> None:
+        self._kept.setdefault(record.world, set()).update(key for key, _ in record.kept)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -127,13 +179,15 @@ class UnfinishedSet:
         if self.batches:
             (self._batch(len(self.batches) - 1) / _STATE).unlink(missing_ok=True)
         self.batches.append(record)
+        self._count(record)
 
     def finish(self) -> Yield:
         """Makes the data set of its batches, under its own name; returns what the yield was."""
         self._begin()
         made = self._folder / "whole"
         shutil.rmtree(made, ignore_errors=True)  # what a call left that was killed here
-        result, best = self._yield(), _best(self.batches)
+        result, best = self._yield(), self._chosen()
+        ids: dict[str, None] = {}
         writer = RunWriter(made)
         writer.trajectories(CURATED, [])
         curated = made / "trajectories" / f"{slug(CURATED)}.jsonl"
@@ -141,10 +195,13 @@ class UnfinishedSet:
             folder = self._batch(number)
             for place, row in enumerate(_rows(folder)):
                 key, _ = record.kept[place]
-                if best[record.world, key] != (number, place):
+                if best.get((record.world, key)) != (number, place):
                     continue
                 append_line(curated, row)
                 append_line(made / "sft.jsonl", chat_messages(row))
+                if (level := row["turns"][0]["state"].get("sample_id")) is not None and level not in ids:
+                    ids[level] = None
+                    append_line(made / LEVELS, {"id": level})
                 for name in _pictures(row):
                     _link(folder, made, name)
         writer.config({"curation": asdict(self._config), "yield": result.record()})
@@ -161,11 +218,23 @@ class UnfinishedSet:
     def _batch(self, number: int) -> Path:
         return self._folder / BATCHES / f"{number:05d}"
 
+    def _chosen(self) -> dict[tuple[int, str], tuple[int, int]]:
+        """Returns batch and row of each question's best rollout, of the first questions that are to be kept."""
+        left = {world: self._config.num_kept_of(spec) for world, spec in enumerate(self._specs)}
+        chosen: dict[tuple[int, str], tuple[int, int]] = {}
+        for (world, key), place in _best(self.batches).items():
+            num_left = left[world]
+            if num_left is None or num_left > 0:
+                chosen[world, key] = place
+                left[world] = None if num_left is None else num_left - 1
+        return chosen
+
     def _yield(self) -> Yield:
+        names, specs = self._config.names, self._specs
         return Yield(
             worlds=tuple(
-                _of_world(name, [each for each in self.batches if each.world == number])
-                for number, name in enumerate(self._config.names)
+                _of_world(name, [each for each in self.batches if each.world == number], self._config.num_kept_of(spec))
+                for number, (name, spec) in enumerate(zip(names, specs, strict=True))
             )
         )
 
@@ -176,7 +245,7 @@ def _read_record(folder: Path) -> BatchRecord:
 
 
 def _best(batches: Sequence[BatchRecord]) -> dict[tuple[int, str], tuple[int, int]]:
-    """Returns batch and row of each question's best rollout; of equals the first.
+    """Returns batch and row of each question's best rollout, of equals the first, as questions came to be kept.
 
     A small data set gives one question more than once: its rollouts belong together.
     """
@@ -212,8 +281,10 @@ def _link(folder: Path, made: Path, name: str) -> None:
         shutil.copyfile(folder / part, target)
 
 
-def _of_world(name: str, batches: Sequence[BatchRecord]) -> WorldYield:
+def _of_world(name: str, batches: Sequence[BatchRecord], wanted: int | None) -> WorldYield:
     asked = {key for each in batches for key in each.asked}
+    num_good = len({key for each in batches for key, _ in each.kept})
+    num_kept = num_good if wanted is None else min(num_good, wanted)
     num_trivial = sum(each.num_trivial for each in batches)
     return WorldYield(
         world=name,
@@ -223,7 +294,8 @@ def _of_world(name: str, batches: Sequence[BatchRecord]) -> WorldYield:
         num_broken=sum(each.num_broken for each in batches),
         num_rollouts=sum(each.num_rollouts for each in batches),
         num_good_rollouts=sum(each.num_good_rollouts for each in batches),
-        num_kept=len({key for each in batches for key, _ in each.kept}),
+        num_kept=num_kept,
+        num_surplus=num_good - num_kept,
         rejections=sum((Counter(each.rejections) for each in batches), Counter[str]()),
         broken_rows=tuple(dict.fromkeys(row for each in batches for row in each.broken_rows)),
     )

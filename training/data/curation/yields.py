@@ -8,7 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-_COUNTS = ("num_samples", "num_trivial", "num_lost", "num_broken", "num_rollouts", "num_good_rollouts", "num_kept")
+_COUNTS = (
+    "num_samples",
+    "num_trivial",
+    "num_lost",
+    "num_broken",
+    "num_rollouts",
+    "num_good_rollouts",
+    "num_kept",
+    "num_surplus",
+)
 _MAX_NAMED = 3
 """Most broken rows that are named; all of them are in the data set's `config.json`."""
 
@@ -27,6 +36,7 @@ class WorldYield:
         num_rollouts: Rollouts of the questions that were not dropped.
         num_good_rollouts: Those that reach the threshold.
         num_kept: Questions that are kept, each with its best rollout.
+        num_surplus: Questions that are good enough and left out, as there are as many as were to be kept.
         rejections: How many rollouts were passed over, by the reason: what the reward says (`format`, `accuracy`,
             `behaviour`), `unavailable` where no verifier could tell, `threshold` where the reward is too small.
         broken_rows: What is wrong with each broken row of its data, with file and row.
@@ -40,14 +50,15 @@ class WorldYield:
     num_rollouts: int = 0
     num_good_rollouts: int = 0
     num_kept: int = 0
+    num_surplus: int = 0
     rejections: Mapping[str, int] = field(default_factory=dict)
     broken_rows: tuple[str, ...] = ()
 
     @property
     def sample_yield(self) -> float:
-        """Questions kept over those that were played and not dropped; NaN without any."""
+        """Questions that are good enough over those that were played and not dropped; NaN without any."""
         num_left = self.num_samples - self.num_trivial
-        return self.num_kept / num_left if num_left else math.nan
+        return (self.num_kept + self.num_surplus) / num_left if num_left else math.nan
 
     @property
     def rollout_yield(self) -> float:
@@ -65,7 +76,11 @@ class WorldYield:
 
     def __str__(self) -> str:
         passed_over = ", ".join(f"{count} for {reason}" for reason, count in sorted(self.rejections.items())) or "none"
-        left_out = {"lost": self.num_lost, "with broken rows": self.num_broken}
+        left_out = {
+            "lost": self.num_lost,
+            "with broken rows": self.num_broken,
+            "beyond those to keep": self.num_surplus,
+        }
         return (
             f"kept {self.num_kept} of {self.num_samples - self.num_trivial} questions (yield {self.sample_yield:.3f}); "
             f"{self.num_good_rollouts} of {self.num_rollouts} rollouts are good (yield {self.rollout_yield:.3f}); "

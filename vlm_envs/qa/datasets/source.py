@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_ch
 from vlm_envs.qa.datasets.images import StoredImage
 from vlm_envs.qa.datasets.rows import BrokenRowError, broken
 from vlm_envs.qa.datasets.sharing import shared
-from vlm_envs.qa.datasets.splitting import content_split, remedy_of
+from vlm_envs.qa.datasets.splitting import content_split, remedy_of, whole_split
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKind
 from vlm_envs.splits import SPLITS
@@ -71,6 +71,7 @@ class DatasetSource:
         rows: The rows, in the order of the files, or what is wrong with one.
         unlisted: Rows that are found by other keys, too, but neither drawn nor listed under them.
         is_benchmark: Whether all of it is `test`, for messages; None where its files say what is in which split.
+        train_on_all: Whether all of it is `train`, for messages.
 
     Raises:
         ConfigError: If there are no rows, or all that are there are left out.
@@ -83,8 +84,9 @@ class DatasetSource:
         *,
         unlisted: Mapping[str, DatasetRow] = MappingProxyType({}),
         is_benchmark: bool | None = None,
+        train_on_all: bool = False,
     ) -> None:
-        self._name, self._is_benchmark = name, is_benchmark
+        self._name, self._is_benchmark, self._train_on_all = name, is_benchmark, train_on_all
         self._rows: dict[str, DatasetRow] = {}
         self._by_split: dict[str, list[DatasetRow]] = {split: [] for split in SPLITS}
         self._broken: dict[str, None] = {}
@@ -140,7 +142,7 @@ class DatasetSource:
             is_divided = bool(self._by_split["train"] or self._by_split["val"])
             raise GenerationError(
                 f"The {self._name} data set has no sample of split {split!r} ({filled}). "
-                + remedy_of(self._name, False if is_divided else self._is_benchmark)
+                + remedy_of(self._name, False if is_divided else self._is_benchmark, train_on_all=self._train_on_all)
             )
         for _ in range(_MAX_DRAWS):
             try:
@@ -202,16 +204,16 @@ class Copy:
     Attributes:
         root: Its folder.
         files: Names of its files of questions.
-        is_benchmark: Whether all of it is `test`.
+        whole_split: The split that all of it is of; None where it is divided by a hash, or its files say it.
     """
 
     root: FileRoot
     files: Sequence[str]
-    is_benchmark: bool
+    whole_split: str | None
 
     def split_by(self, content: str) -> str:
-        """Returns the split of what has some content, such as an image: `test` for a benchmark, which is whole."""
-        return "test" if self.is_benchmark else content_split(content)
+        """Returns the split of what has some content, such as an image: that of the copy, where it is whole."""
+        return self.whole_split or content_split(content)
 
     def has(self, name: str) -> bool:
         """Returns whether there is a file of a name that may be read."""
@@ -234,16 +236,23 @@ class Dataset:
         rows: Reads the rows of a copy, with what is wrong in place of a broken one.
         is_benchmark: Whether it was published to measure with, so that all of it is `test`, or is divided by a hash of
             its content; None where its files are the splits.
+        settings: What its rows depend on beside the copy.
     """
 
     expected: str
     files: Callable[[FileRoot], Sequence[str]]
     rows: Callable[[Copy], Iterable[DatasetRow | BrokenRowError]]
     is_benchmark: bool | None = None
+    settings: tuple[Hashable, ...] = ()
 
 
 def opened(
-    datasets: Mapping[str, Dataset], name: str, folder: str | Path, *, is_benchmark: bool | None = None
+    datasets: Mapping[str, Dataset],
+    name: str,
+    folder: str | Path,
+    *,
+    is_benchmark: bool | None = None,
+    train_on_all: bool = False,
 ) -> DatasetSource:
     """Returns the samples of a user's copy of a data set, which worlds of one process share.
 
@@ -253,17 +262,14 @@ def opened(
         folder: Where the copy lies.
         is_benchmark: Whether all of it is `test`; False divides it by a hash of its content, so that one can train on
             it. None for what it was published as.
+        train_on_all: Whether all of it is `train`: nothing is held out for evaluations, which are of another data set.
 
     Raises:
         ConfigError: If there is no such data set, or the folder holds none with a row that is whole; if `is_benchmark`
-            is given for one with splits of its own.
+            or `train_on_all` is given for one with splits of its own, or both are.
     """
     dataset = datasets[require_choice("dataset", name, datasets)]
-    if is_benchmark is not None and dataset.is_benchmark is None:
-        raise ConfigError(
-            f"{name!r} has splits of its own, by its files; got is_benchmark={is_benchmark}. Leave is_benchmark out."
-        )
-    is_whole = dataset.is_benchmark if is_benchmark is None else is_benchmark
+    whole = whole_split(name, dataset.is_benchmark, is_benchmark=is_benchmark, train_on_all=train_on_all)
 
     def load() -> DatasetSource:
         try:
@@ -273,7 +279,7 @@ def opened(
         files = dataset.files(root)
         if not files:
             raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.")
-        copy = Copy(root=root, files=files, is_benchmark=bool(is_whole))
-        return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark)
+        copy = Copy(root=root, files=files, whole_split=whole)
+        return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark, train_on_all=train_on_all)
 
-    return shared(name, folder, load, is_whole)
+    return shared(name, folder, load, whole, *dataset.settings)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_of
 
 BY_FILES = ("vsr", "tallyqa", "gqa", "pixmo_count", "mp_docvqa")
 """Data sets with splits of their own, by their files; they refuse `is_benchmark`."""
 
-BY_HASH = ("treevgr", "video_r1", "pdf_folder", "llava_critic", "pairs")
-"""Data sets to train on, which are divided unless `is_benchmark=True` is given."""
+BY_HASH = ("treevgr", "video_r1", "pdf_folder", "llava_critic", "judged", "pairs")
+"""Data sets to train on, which are divided unless `is_benchmark=True` or `train_on_all=True` is given."""
 
 
 def content_split(content: str) -> str:
@@ -18,11 +19,45 @@ def content_split(content: str) -> str:
     return split_of(content.encode("utf-8", "surrogatepass"))
 
 
-def remedy_of(dataset: Any, is_benchmark: bool | None = None) -> str:
+def whole_split(
+    dataset: str, published_as: bool | None, *, is_benchmark: bool | None = None, train_on_all: bool = False
+) -> str | None:
+    """Returns the split that all rows of a data set are of; None where they are divided, or its files say it.
+
+    Args:
+        dataset: Its name, for messages.
+        published_as: Whether it was published to measure with; None for one whose files are its splits.
+        is_benchmark: What a user says instead; None for nothing.
+        train_on_all: Whether a user wants all of it to train on.
+
+    Raises:
+        ConfigError: If a user divides what has splits of its own, or says two things at once.
+    """
+    given = f"is_benchmark={is_benchmark}" if is_benchmark is not None else "train_on_all=True" if train_on_all else ""
+    if given and published_as is None:
+        name = given.partition("=")[0]
+        raise ConfigError(f"{dataset!r} has splits of its own, by its files; got {given}. Leave {name} out.")
+    if train_on_all and is_benchmark is not None:
+        raise ConfigError(
+            f"train_on_all=True puts all rows of {dataset!r} into 'train', and {given} says otherwise. Leave one of "
+            "them out."
+        )
+    if train_on_all:
+        return "train"
+    return "test" if (published_as if is_benchmark is None else is_benchmark) else None
+
+
+def remedy_of(dataset: Any, is_benchmark: bool | None = None, *, train_on_all: bool = False) -> str:
     """Returns what helps where a data set, None for a source without a name, has no level of a split.
 
     `is_benchmark`, whether all of it is `test`, is None where that is not known; data sets in `BY_FILES` ignore it.
+    With `train_on_all` all of it is `train`.
     """
+    if train_on_all:
+        return (
+            "With train_on_all=True all of its rows are 'train': evaluate on another data set (python -m benchmarks "
+            "evaluate), or leave train_on_all out."
+        )
     if dataset in BY_FILES:
         return f"{dataset!r} has splits of its own, by its files: put the file of that split into the folder."
     if dataset is None:

@@ -7,8 +7,8 @@ within `<answer>` and `</answer>`), `path` (such as `./CLEVRER/train/video_1.mp4
 thought as `process` besides, which is not read. Images lie at their paths.
 
 Nothing here decodes videos: the frames of one lie in a folder of its path without the ending, two a second, in the
-order of their names, as `ffmpeg -i video_1.mp4 -vf fps=2 video_1/%04d.jpg` leaves them. Of more than 16, 16 are shown,
-evenly spread over the whole, the first and the last among them.
+order of their names, as `ffmpeg -i video_1.mp4 -vf fps=2 video_1/%04d.jpg` leaves them. Of more than 32, 32 are shown
+(`max_frames`), evenly spread over the whole, the first and the last among them.
 
 Assumed: two frames a second; a choice's `solution` is a letter; regression is compared as a number, 5 % off at most;
 OCR by its similarity (ANLS), where Video-R1 takes word error rates; free answers by a judge. Splits are by a hash of
@@ -19,6 +19,7 @@ Not run on the original data here.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import string
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from vlm_envs.errors import require_positive
 from vlm_envs.qa.datasets.images import image_ref
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
@@ -38,8 +40,8 @@ from vlm_envs.tools.files import FileRoot
 FRAMES_PER_SECOND = 2
 """Of the folders of frames."""
 
-MAX_FRAMES = 16
-"""Most frames that are shown of a video; our choice."""
+MAX_FRAMES = 32
+"""Most frames that are shown of a video unless a world says otherwise (Argos, section 4.2, stage I)."""
 
 _KINDS: dict[str, AnswerKind] = {
     "multiple choice": "choice",
@@ -62,12 +64,14 @@ class VideoRow(DatasetRow):
         category: Kind of question.
         folder: Where its frames are, relative to the copy's folder.
         copy: The copy.
+        max_frames: Most frames that are shown.
     """
 
     answer: AnswerKey
     category: str
     folder: str
     copy: Copy
+    max_frames: int
 
     @property
     def answer_kind(self) -> AnswerKind:
@@ -79,7 +83,7 @@ class VideoRow(DatasetRow):
         names = frame_names(self.copy, self.folder)
         if not names:
             raise broken(self.where, f"pictures in {self.folder}", "none")
-        chosen = spread(len(names), MAX_FRAMES)
+        chosen = spread(len(names), self.max_frames)
         try:
             images = tuple(image_ref(self.copy.image(f"{self.folder}/{names[index]}")) for index in chosen)
         except ToolError as error:
@@ -119,17 +123,17 @@ def spread(number: int, most: int) -> tuple[int, ...]:
     return tuple(index * (number - 1) // (most - 1) for index in range(most))
 
 
-def _rows(copy: Copy) -> Iterator[DatasetRow | BrokenRowError]:
+def _rows(copy: Copy, *, max_frames: int) -> Iterator[DatasetRow | BrokenRowError]:
     for name in copy.files:
         stem = name.rsplit(".", 1)[0]
 
         def row(fields: Fields, where: str, number: int, stem: str = stem) -> DatasetRow:
-            return _row(copy, fields, where, key=f"{stem}/{number}")
+            return _row(copy, fields, where, key=f"{stem}/{number}", max_frames=max_frames)
 
         yield from each_row(copy.root, name, row)
 
 
-def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> DatasetRow:
+def _row(copy: Copy, fields: Fields, where: str, *, key: str, max_frames: int) -> DatasetRow:
     path = text(fields, "path", where).removeprefix("./")
     kind, answer = text(fields, "problem_type", where), _answer(fields, where)
     about = text(fields, "data_type", where)
@@ -145,6 +149,7 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> DatasetRow:
             category=category(kind),
             folder=folder,
             copy=copy,
+            max_frames=max_frames,
         )
     if about != "image":
         raise broken(where, "'video' or 'image' as 'data_type'", about)
@@ -184,9 +189,12 @@ def _options(fields: Fields, where: str) -> tuple[str, ...]:
     return tuple(match[2] for match in read if match is not None)
 
 
-VIDEO_R1 = Dataset(
-    expected="a folder with Video-R1-260k.json or Video-R1-COT-165k.json, and the images and frames at their paths",
-    files=lambda root: [*root.names(".json"), *root.names(".jsonl")],
-    rows=_rows,
-    is_benchmark=False,
-)
+def video_r1(max_frames: int = MAX_FRAMES) -> Dataset:
+    """Returns how copies are read of whose videos at most so many frames are shown, 2 or more."""
+    return Dataset(
+        expected="a folder with Video-R1-260k.json or Video-R1-COT-165k.json, and the images and frames at their paths",
+        files=lambda root: [*root.names(".json"), *root.names(".jsonl")],
+        rows=functools.partial(_rows, max_frames=require_positive("max_frames", max_frames, minimum=2)),
+        is_benchmark=False,
+        settings=(max_frames,),
+    )

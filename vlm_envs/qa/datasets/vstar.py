@@ -57,7 +57,7 @@ def _of_file(copy: Copy, name: str) -> PictureRow:
     key = name.removesuffix(".json")
     stored = _image(copy, key, name)
     try:
-        split = "test" if copy.is_benchmark else copy.split_by(stored.read().hex())
+        split = copy.whole_split or copy.split_by(stored.read().hex())
         fields = objects(read_json_file(copy.root, name), name)
     except (ToolError, ConfigError) as error:
         raise BrokenRowError(f"{name}: {error}") from error

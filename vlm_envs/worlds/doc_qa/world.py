@@ -64,14 +64,14 @@ class DocQaWorld(QAWorld):
     called alike: of generated reports; `dataset=None` with `folder=None`: a local copy of `"mp_docvqa"` or
     `"mmlongbench_doc"`, or any PDF files with a file of questions (`"pdf_folder"`), in place of them, see
     `vlm_envs.qa.datasets.documents`; `is_benchmark=None`: whether all of it is `test`, None for what it was published
-    as; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `retriever=None` for BM25 over the text
-    layer, `"module:factory"` or a `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query;
-    `long_side_px=1120`; `max_pixels=4194304` a picture; `answer_reward=1.0`; and those of every world:
-    `prompt_format="arm"` or `"direct"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_turns=None` (5 for
-    `arm`, 1 for `direct`), `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`,
-    `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it
-    says them. `reset(options={"level": text})` takes the id of a question, such as `report:12:chart_reading:834`:
-    pages, category, seed.
+    as; `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in
+    place of both; `retriever=None` for BM25 over the text layer, `"module:factory"` or a
+    `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query; `long_side_px=1120`; `max_pixels=4194304`
+    a picture; `answer_reward=1.0`; and those of every world: `prompt_format="arm"` or `"direct"`, `representation` (no
+    `symbolic`), `obs_mode`, `split`, `max_turns=None` (5 for `arm`, 1 for `direct`), `max_steps=None`,
+    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
+    `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it says them. `reset(options={"level": text})`
+    takes the id of a question, such as `report:12:chart_reading:834`: pages, category, seed.
 
     ## Version History
     * v0: first version.

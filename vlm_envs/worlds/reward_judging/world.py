@@ -65,12 +65,12 @@ class RewardJudgingWorld(QAWorld):
     pictures and of things in them; `num_pages=(5, 60)` of reports; `dataset=None` with `folder=None`: a local copy of
     `vl_rewardbench`, `llava_critic`, `mm_ifeval` or `armbench_vl`, or `judged` or `pairs` of one's own, in place of
     generated cases, see `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all of it is `test`, None for
-    what it was published as; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
-    `max_pixels=1048576`, budget of a picture as shown (pages of documents have 4194304); `answer_reward=1.0`;
-    `max_turns=None` for the strategy's own number; and those of every world: `prompt_format="arm"`, `representation`
-    (no `symbolic`), `obs_mode`, `split`, `max_steps=None`, `format_reward=0.0`, `prompt_example=True`,
-    `system_prompt=False`, `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level":
-    text})` takes a sample's id.
+    what it was published as; `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a
+    `SampleSource` in place of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have
+    4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's own number; and those of every world:
+    `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_steps=None`, `format_reward=0.0`,
+    `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1.
+    `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 from vlm_envs.content.scenes.clips.source import ClipSource
 from vlm_envs.content.scenes.clips.templates import CATEGORIES
 from vlm_envs.content.scenes.settings.table import SETTINGS
+from vlm_envs.errors import require
 from vlm_envs.qa.datasets.registry import video_source
+from vlm_envs.qa.datasets.video_r1 import MAX_FRAMES
 from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.videos import VideoContext, VideoPointsStrategy, VideoView
 from vlm_envs.qa.view import QAView
@@ -54,12 +57,13 @@ class VideoQAWorld(QAWorld):
     `num_frames=(8, 16)`, `num_things=(2, 4)` and `size_px=(24, 40)`, or one number each; `side_px=224`; `categories`
     (or single questions of one, such as `place:quarter`), `settings`: of generated clips. A question that needs more
     things than `num_things` has more. `dataset=None` with `folder=None`: a local copy of `video_r1` instead, see
-    `vlm_envs.qa.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was published as;
-    `source=None`: `"module:factory"` or a `SampleSource` in place of both; `max_pixels=50176`, budget of every frame as
-    shown; `answer_reward=1.0`; `max_turns=None` for the strategies' 1; and those of every world:
-    `prompt_format="points"` or `"direct"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_steps=None`,
-    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
-    `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
+    `vlm_envs.qa.datasets`, of whose videos `max_frames=None` frames are shown at most, 32 unless it is given;
+    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `train_on_all=False`: whether
+    all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `max_pixels=50176`,
+    budget of every frame as shown; `answer_reward=1.0`; `max_turns=None` for the strategies' 1; and those of every
+    world: `prompt_format="points"` or `"direct"`, `representation` (no `symbolic`), `obs_mode`, `split`,
+    `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`,
+    `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.
@@ -78,8 +82,13 @@ class VideoQAWorld(QAWorld):
         categories: Iterable[str] = CATEGORIES,
         settings: Iterable[str] = tuple(SETTINGS),
         max_pixels: int = 224 * 224,
+        max_frames: int | None = None,
         **world_kwargs: Any,
     ) -> None:
+        require(
+            max_frames is None or world_kwargs.get("dataset") is not None,
+            f"max_frames={max_frames!r} is of a dataset's videos, and there is none. Generated clips have num_frames.",
+        )
         clips = ClipSource(
             side_px=side_px,
             size_px=size_px,
@@ -92,7 +101,7 @@ class VideoQAWorld(QAWorld):
             name="VideoQA",
             goal="Answer a question about a video.",
             generated=clips,
-            open_dataset=video_source,
+            open_dataset=partial(video_source, max_frames=MAX_FRAMES if max_frames is None else max_frames),
             context=VideoContext(max_pixels=max_pixels),
             strategies=strategies("direct") | {"points": VideoPointsStrategy()},
             prompt_format=prompt_format,

@@ -64,18 +64,19 @@ class ZoomQAWorld(QAWorld):
     `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories` (or single questions of one, such as
     `attribute:time_choice`), `answer_kinds` (`choice`, `exact`, `number`), `settings`: of generated scenes;
     `dataset=None` with `folder=None`: a local copy of a data set instead, see `vlm_envs.qa.datasets`;
-    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `source=None`:
-    `"module:factory"` or a `SampleSource` in place of both; `max_pixels=1048576`, budget of every picture as shown;
-    `blank_crops=False`, the control that shows whether what is in a crop matters; `views="both"`, `"crops"`, `"union"`
-    or `"none"`, what `ivgr_views` shows in round 2; `mags_stage=None`, the stage of the curriculum whose prompt `mags`
-    shows, 1 or 2, None for 2; `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`),
-    `"bicubic"`, `"module:factory"` or an object, and `upscaler_kwargs=None`, arguments of the factory (with torch,
-    `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with weights of `{"weights": FILE}`);
-    `answer_reward=1.0`; `boxes=True`, whether it is known where things are: False for questions as of data sets that
-    nobody annotated, which iVGR asks in words alone; `max_turns=None` for the strategy's own (`arm` 5, `mags` and
-    `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation` (no `symbolic`),
-    `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`, `format_reminder=False`,
-    `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
+    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `train_on_all=False`: whether
+    all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `max_pixels=1048576`,
+    budget of every picture as shown; `blank_crops=False`, the control that shows whether what is in a crop matters;
+    `views="both"`, `"crops"`, `"union"` or `"none"`, what `ivgr_views` shows in round 2; `mags_stage=None`, the stage
+    of the curriculum whose prompt `mags` shows, 1 or 2, None for 2; `upscaler="lanczos"` (the super-resolution agent of
+    `mags` and `ivgr_views`), `"bicubic"`, `"module:factory"` or an object, and `upscaler_kwargs=None`, arguments of the
+    factory (with torch, `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with weights of
+    `{"weights": FILE}`); `answer_reward=1.0`; `boxes=True`, whether it is known where things are: False for questions
+    as of data sets that nobody annotated, which iVGR asks in words alone; `max_turns=None` for the strategy's own
+    (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation`
+    (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`,
+    `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a
+    sample's id.
 
     ## Version History
     * v0: first version.

@@ -11,15 +11,18 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 
 from judges.episode_rewards.argos import ArgosSettings
 from tests.unit.training.reports import empty_reports
+from tests.unit.vlm_envs.qa.datasets.test_argos_data import CHOICE, put, with_frames
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
 from training.cli.command_line import find_recipe
 from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
 from training.config.supervised.sft import SFTConfig
+from training.config.worlds.pool_levels import read_ids
 from training.recipes.argos import HACK_REWARDS, REWARDS, argos, argos_hack_tiny, argos_tiny
 from training.recipes.shipped import STAGED_VARIANTS
 from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.video_r1 import MAX_FRAMES
 from vlm_envs.records.run_data import RunReader
 
 PAPER = {
@@ -28,7 +31,9 @@ PAPER = {
     "rollout_temperature": 0.6,  # appendix C.2
     "rollout_tokens": 6144,  # appendix C.2
     "threshold": 0.7,  # appendix C.3
-    "sft_samples": 85_000,  # appendix C.4
+    "sft_samples": 85_000,  # appendix C.4, and the next
+    "rl_samples": 4_500,
+    "frames": 32,  # section 4.2, stage I
     "sft_batch": 256,  # appendix A, and the next four
     "sft_steps": 1000,
     "learning_rates": (1e-5, 1e-5),
@@ -57,7 +62,9 @@ def test_constants_are_the_papers():
         "rollout_temperature": taught.sampling.temperature,
         "rollout_tokens": taught.sampling.max_new_tokens,
         "threshold": taught.threshold,
-        "sft_samples": sum(run.num_samples for run in TAUGHT),
+        "sft_samples": sum(run.num_kept for run in TAUGHT),
+        "rl_samples": sum(spec.pool.draw for spec in grpo.worlds),
+        "frames": MAX_FRAMES,
         "sft_batch": sft.batch_size,
         "sft_steps": sft.num_steps,
         "learning_rates": (sft.learning_rate, grpo.ppo.learning_rate),
@@ -76,6 +83,9 @@ def test_constants_are_the_papers():
         "decay": grpo.ppo.weight_decay,
     } == EASY_R1
     assert grpo.sampling.max_new_tokens == 6144, "as many as the teacher's, which it has learnt from"
+    assert taught.num_samples * 0.031 > 0.99 * taught.num_kept, "as many questions as the paper's yield asks for"
+    assert grpo.num_groups * grpo.num_iterations <= PAPER["rl_samples"], "each of them once"
+    assert [spec.pool.exclude for spec in grpo.worlds] == [("stage:clips",), ("stage:pictures",)]
     assert {source.path for source in sft.sources} == {"stage:clips", "stage:pictures"}
     assert {spec.env_id for spec in grpo.worlds} == {run.env_id for run in TAUGHT}
     assert all(spec.kwargs == {"prompt_format": "points", "answer_reward": 0.0} for spec in grpo.worlds)
@@ -121,6 +131,35 @@ def test_without_a_model_it_says_in_one_line_what_to_do(tmp_path, capsys):
         (told,) = capsys.readouterr().err.splitlines()
         assert missing in told and "--model DIR" in told
     assert not list(tmp_path.iterdir())
+
+
+def test_the_documented_command_trains_on_nothing_that_it_imitates(tmp_path, tiny_directory, capsys):
+    """Curation and reinforcement learning read one copy of Video-R1, in which both would find the same samples."""
+    rows = []
+    for number in range(40):
+        with_frames(tmp_path, 2, f"videos/{number}")
+        rows.append(CHOICE | {"path": f"./videos/{number}.mp4", "problem": f"What appears first in {number}?"})
+    put(tmp_path / "part.json", rows)
+    data = {"dataset": "video_r1", "folder": str(tmp_path)}
+    words = {
+        "clips.num-kept": 9, "clips.num-samples": 60, "clips.num-rollouts": 1, "clips.threshold": 0,
+        "pictures.num-kept": 1, "pictures.num-samples": 1, "pictures.num-rollouts": 1, "pictures.threshold": 0,
+        "sft.num-steps": 1, "sft.batch-size": 1, "sft.eval-share": 0, "sft.dtype": "float32",
+        "grpo.num-iterations": 1, "grpo.num-groups": 2, "grpo.group-size": 2, "grpo.num-eval-episodes": 0,
+        "grpo.sampling.max-new-tokens": 4, "grpo.worlds.0.pool.draw": 9, "grpo.worlds.1.pool.draw": 1,
+        "grpo.dtype": "float32", "grpo.judge.reward-set": "reasoning_weight=0",
+        **{f"grpo.worlds.0.kwargs.{name}": value for name, value in data.items()},
+    }  # fmt: skip
+    given = [word for name, value in data.items() for word in ("--stages.clips.set", f"{name}={value}")]
+    given += ["--stages.pictures.set", "side_px=200", "--stages.pictures.set", "target_px=(16, 40)"]
+    start = ["argos:outcome_only", "--model", str(tiny_directory), "--output", str(tmp_path / "runs")]
+    with empty_reports():
+        assert main([*start, *given, *options(words)]) == 0
+    run = tmp_path / "runs" / "argos_outcome_only"
+    imitated = {row["turns"][0]["state"]["sample_id"] for row in RunReader(run / "1-clips").trajectories("curated")}
+    reinforced = read_ids(run / "4-grpo" / "pools" / "clips.jsonl")
+    assert len(imitated) == len(reinforced) == 9 and not imitated & reinforced
+    assert "may train on samples that stage" not in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,10 @@ from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
 from training.config.stages import EXPERT_BEFORE
 from training.config.supervised.sft import SFTConfig
+from training.config.worlds.shares import Shares
 from training.config.worlds.spec import WorldSpec
+from training.data.curation.curate import make_data_set
+from training.data.curation.curated import curated_episodes
 from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny, both_orders
 from vlm_envs.records.run_data import RunReader
 
@@ -27,7 +30,7 @@ REINFORCED = {"fine_grained": 20_000, "document": 4_000}
 PUBLIC_SCRIPTS = {
     "sft": {"batch_size": 256, "learning_rate": 2e-5, "warmup_ratio": 0.1, "num_epochs": 1.0},
     "sft_limits": {"max_context_tokens": 32768, "max_image_pixels": 3_211_264},
-    "grpo": {"num_groups": 512, "group_size": 16, "num_iterations": 138, "eval_every": 8},
+    "grpo": {"num_groups": 512, "group_size": 16, "eval_every": 8},
     "update": {"learning_rate": 2e-6, "num_minibatches": 2, "kl_coef": 0.0, "entropy_coef": 0.0},
 }
 
@@ -50,7 +53,8 @@ def test_stages_come_in_the_papers_order():
 def test_what_is_imitated_is_as_much_as_appendix_a_2_says(name):
     run = STAGES[name]
     assert isinstance(run, CurateConfig)
-    assert run.num_samples * len(run.specs) == SAMPLES[name]
+    assert run.num_kept * len(run.specs) == SAMPLES[name], "after filtering"
+    assert all(run.num_kept_of(spec) == run.num_kept for spec in run.specs) and run.num_samples == 10 * run.num_kept
     assert run.num_rollouts == 5, "section 3.2"
     assert run.episode_reward == "arm_accuracy"
     orders = [spec.kwargs.get("reverse_order", False) for spec in run.specs]
@@ -93,6 +97,28 @@ def test_shares_are_the_papers_and_both_orders_have_half_of_each(stage):
     assert len(worlds) == 4 and all(spec.kwargs["answer_reward"] == 0.0 for spec in worlds)
 
 
+@pytest.mark.parametrize("stage", ["explore", "accuracy"])
+def test_three_epochs_go_through_finite_pools_in_both_orders(stage):
+    """Three epochs are the public script's; an iteration that an epoch has no full batch for is left out there, too."""
+    run = STAGES[stage]
+    pools = {spec.kwargs["tracks"]: spec.pool for spec in run.worlds}
+    assert {track: pool.draw for (track,), pool in pools.items()} == REINFORCED
+    assert all(spec.pool == pools[spec.kwargs["tracks"]] for spec in run.worlds), "both orders of the same pairs"
+    shares = Shares(run.worlds, run.num_groups)
+    visits = [0] * len(run.worlds)
+    for iteration in range(run.num_iterations):
+        visits = [before + now for before, now in zip(visits, shares.of(iteration), strict=True)]
+    epochs = [number / spec.pool.draw for number, spec in zip(visits, run.worlds, strict=True)]
+    assert all(3.0 - 512 / 24_000 * 3 < each <= 3.0 for each in epochs), epochs
+    assert pools.keys() == {("fine_grained",), ("document",)}
+
+
+def test_what_is_imitated_comes_to_its_number_after_filtering(tmp_path):
+    run = replace(STAGES["checks"], num_kept=3, num_samples=30, num_rollouts=1, mistake_rate=0.7, output=str(tmp_path))
+    directory, result = make_data_set(run)
+    assert result.total.num_kept == len(curated_episodes(directory)) == 3 < result.total.num_samples
+
+
 def test_both_orders_of_a_mix_show_the_same_levels_of_a_pool():
     pairs = WorldSpec(env_id="VLM/RewardJudging-v0", kwargs={"tracks": "instruction_following"})
     with pairs.made(split="train") as world:
@@ -118,7 +144,9 @@ def test_a_folder_of_local_data_stands_behind_the_name():
 
 
 def test_without_a_model_it_says_in_one_line_what_to_do(tmp_path, capsys):
-    words = [word for name in SAMPLES for word in (f"--stages.{name}.num-samples", "1")]
+    words = [
+        word for name in SAMPLES for word in (f"--stages.{name}.num-samples", "1", f"--stages.{name}.num-kept", "1")
+    ]
     assert main(["arm_thinker", "--output", str(tmp_path), *words]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert "Qwen/Qwen2.5-VL-7B-Instruct" in told

@@ -21,6 +21,7 @@ from training.config.worlds.pools import PoolConfig
 from training.config.worlds.shares import Shares
 from training.loop.run import train
 from training.loop.update.learner import Learner
+from training.preflight.start import require_levels
 from training.recipes.ivgr import ivgr, ivgr_tiny
 from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.records.run_data import RunReader
@@ -73,6 +74,24 @@ def test_what_appendix_b_says():
     assert [spec.prompt_format for spec in run.worlds] == ["ivgr_grounded", "ivgr_textual", "ivgr_textual"]
     assert grounded.pool == textual.pool and not grounded.pool.reads_pass_rates, "of boxed queries all are taken"
     assert (general.pool.attempts, general.pool.min_pass_rate, general.pool.max_pass_rate) == (5, 0.2, 0.4)
+
+
+def test_all_queries_are_trained_on_and_none_of_them_measures(tmp_path):
+    """Section 4.1 and table 11: 37,000 queries with boxes, all of them; evaluations are of benchmarks."""
+    run = parts(ivgr())[1]
+    assert run.worlds[0].pool.draw == 37_000
+    Image.new("RGB", (40, 30)).save(tmp_path / "a.png")
+    row = {"problem": "What?", "answer": "A", "target_instances": [], "images": ["a.png"]}
+    rows = []
+    for number in range(40):  # each picture is of a split of its own by its hash
+        (tmp_path / f"{number}.png").write_bytes((tmp_path / "a.png").read_bytes())
+        rows.append(json.dumps(row | {"images": [f"{number}.png"]}))
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    worlds = tuple(replace(spec, kwargs=spec.kwargs | {"folder": str(tmp_path)}) for spec in run.worlds)
+    for spec in worlds:
+        with spec.made() as world:
+            assert len(world.dynamics.source.ids("train")) == 40
+    require_levels(replace(run, worlds=worlds))
 
 
 def test_rewards_are_those_of_section_3_3():

@@ -15,6 +15,7 @@ from vlm_envs.errors import require_choice
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.qa.datasets.sharing import shared
 from vlm_envs.qa.datasets.source import DatasetSource
+from vlm_envs.qa.datasets.splitting import whole_split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,12 @@ DATASETS = tuple(_KINDS)
 
 
 def judging_dataset(
-    kind: str, folder: str | Path, *, reverse_order: bool = False, is_benchmark: bool | None = None
+    kind: str,
+    folder: str | Path,
+    *,
+    reverse_order: bool = False,
+    is_benchmark: bool | None = None,
+    train_on_all: bool = False,
 ) -> DatasetSource:
     """Opens a local copy of a data set.
 
@@ -63,22 +69,23 @@ def judging_dataset(
         is_benchmark: Whether all rows are in the split `test`; False divides them by a hash of their picture, or of
             their text where they have none, so that one can train on them. None for what the data set is: all but
             `llava_critic`, `judged` and `pairs` are benchmarks.
+        train_on_all: Whether all rows are in the split `train`.
 
     Returns:
         A source of its rows.
 
     Raises:
-        ConfigError: If there is no such kind, folder or file, or every row is broken. Some broken ones are left out,
-            named with file and row, and counted.
+        ConfigError: If there is no such kind, folder or file, `is_benchmark` comes beside `train_on_all`, or every row
+            is broken. Some broken ones are left out, named with file and row, and counted.
     """
     known = _KINDS[require_choice("dataset", kind, DATASETS)]
-    is_whole = known.is_benchmark if is_benchmark is None else is_benchmark
+    whole = whole_split(kind, known.is_benchmark, is_benchmark=is_benchmark, train_on_all=train_on_all)
 
     def load() -> DatasetSource:
         data = DataFolder(folder, kind, known.published)
         rows = tuple(known.read(data))
         listed, others = (
-            [*shown_rows(data, rows, is_benchmark=is_whole, is_reversed=order)]
+            [*shown_rows(data, rows, whole_split=whole, is_reversed=order)]
             for order in (reverse_order, not reverse_order)
         )
         unlisted = {
@@ -86,6 +93,7 @@ def judging_dataset(
             for row, other in zip(listed, others, strict=True)
             if isinstance(row, ShownRow) and isinstance(other, ShownRow)
         }
-        return DatasetSource(kind, listed, unlisted=unlisted, is_benchmark=is_whole)
+        is_whole = whole == "test"
+        return DatasetSource(kind, listed, unlisted=unlisted, is_benchmark=is_whole, train_on_all=train_on_all)
 
-    return shared(kind, folder, load, reverse_order, is_whole)
+    return shared(kind, folder, load, reverse_order, whole)

@@ -131,7 +131,7 @@ def judged_each(
 
 
 def shown_rows(
-    data: DataFolder, rows: Sequence[JudgedRow | BrokenRowError], *, is_benchmark: bool, is_reversed: bool
+    data: DataFolder, rows: Sequence[JudgedRow | BrokenRowError], *, whole_split: str | None, is_reversed: bool
 ) -> Iterator[ShownRow | BrokenRowError]:
     """Yields rows with their candidates in an order, which their keys tell, and what is wrong with broken ones."""
     order = "reverse" if is_reversed else "forward"
@@ -142,7 +142,7 @@ def shown_rows(
         yield ShownRow(
             key=f"{order}:{number}:{row.key[:8]}",
             where=row.where,
-            split="test" if is_benchmark else row.split,
+            split=whole_split or row.split,
             judged=row,
             data=data,
             is_reversed=is_reversed,

@@ -188,8 +188,24 @@ class TestVideoR1:
         with_frames(tmp_path, 40)
         put(tmp_path / "part.jsonl", lines(CHOICE))
         sample = sample_of(video_source("video_r1", tmp_path, is_benchmark=True), "test")
-        assert len(sample.images) == 16 and (sample.times_s[0], sample.times_s[-1]) == (0.0, 19.5)
+        assert len(sample.images) == 32, "section 4.2 of Argos"
+        assert (sample.times_s[0], sample.times_s[-1]) == (0.0, 19.5)
         assert spread(3, 16) == (0, 1, 2) and spread(31, 16) == tuple(range(0, 31, 2))
+
+    def test_a_world_says_how_many_frames_are_shown(self, tmp_path):
+        with_frames(tmp_path, 40)
+        put(tmp_path / "part.jsonl", lines(CHOICE))
+        kwargs = {"dataset": "video_r1", "folder": str(tmp_path), "is_benchmark": True, "split": "test"}
+        several, few = (vlm_envs.make("VLM/VideoQA-v0", max_frames=most, **kwargs).unwrapped for most in (None, 3))
+        shown, (told, info) = several.reset(seed=0)[0], few.reset(seed=0)
+        assert len(shown["images"]) == 32, "copies are shared, but not by worlds that show another number"
+        assert len(told["images"]) == 3 and info["state"]["times_s"] == [0.0, 9.5, 19.5]
+
+    def test_a_number_of_frames_is_of_a_data_set_and_has_a_first_and_a_last(self, tmp_path):
+        with pytest.raises(ConfigError, match=r"max_frames=3 is of a dataset's videos.*num_frames"):
+            vlm_envs.make("VLM/VideoQA-v0", max_frames=3)
+        with pytest.raises(ConfigError, match="max_frames"):
+            video_source("video_r1", tmp_path, max_frames=1)
 
     def test_the_world_shows_frames_with_their_times_and_pictures_without(self, tmp_path):
         with_frames(tmp_path)

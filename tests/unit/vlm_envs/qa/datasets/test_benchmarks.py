@@ -18,12 +18,13 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from PIL import Image
 
 import vlm_envs
+import vlm_envs.content.judging.datasets.registry as judged
 from tests.unit.vlm_envs.qa.quiz import Quiz
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.errors import ConfigError, GenerationError
 from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS
 from vlm_envs.qa.datasets.registry import DATASETS, VIDEO_DATASETS, dataset_source
-from vlm_envs.qa.datasets.splitting import remedy_of
+from vlm_envs.qa.datasets.splitting import BY_FILES, BY_HASH, remedy_of
 from vlm_envs.splits import SPLIT_SEEDS, seed_index, split_seeds
 from vlm_envs.testing.contract import check_world
 
@@ -163,10 +164,48 @@ def test_what_helps_is_what_the_data_set_takes():
         assert ("by its files: put the file of that split" in remedy_of(kind)) != is_divided
 
 
+def test_names_are_listed_by_how_data_sets_are_divided():
+    published = {name: each.is_benchmark for name, each in (DATASETS | VIDEO_DATASETS | DOCUMENT_DATASETS).items()}
+    published |= {name: each.is_benchmark for name, each in judged._KINDS.items()}
+    assert sorted(BY_HASH) == sorted(name for name, is_benchmark in published.items() if is_benchmark is False)
+    assert sorted(BY_FILES) == sorted(name for name, is_benchmark in published.items() if is_benchmark is None)
+    for name in BY_HASH:
+        assert "the default here, its rows are divided by a hash" in remedy_of(name)
+
+
 def test_is_benchmark_needs_a_data_set():
     for env_id in ("VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/RewardJudging-v0"):
         with pytest.raises(ConfigError, match="is_benchmark is of a dataset"):
             vlm_envs.make(env_id, is_benchmark=False)
+        with pytest.raises(ConfigError, match="train_on_all is of a dataset"):
+            vlm_envs.make(env_id, train_on_all=True)
+
+
+@pytest.mark.parametrize("kind", BENCHMARKS)
+def test_all_of_a_data_set_is_trained_on_where_another_one_measures(kind, tmp_path):
+    world = world_of(kind, tmp_path, split="train", train_on_all=True)
+    source = world.dynamics.source
+    assert [source.num_samples(split) for split in SPLIT_SEEDS] == [NUM_ITEMS, 0, 0]
+    world.reset(seed=0)
+    assert source.split_of(world.state.sample.sample_id) == "train"
+    env_id, _ = BENCHMARKS[kind]
+    held_out = vlm_envs.make(env_id, dataset=kind, folder=str(tmp_path), split="test", train_on_all=True)
+    with pytest.raises(
+        GenerationError, match=r"'test' \(train 30, val 0, test 0\).*another data set.*train_on_all out"
+    ):
+        held_out.reset(seed=0)
+    assert vlm_envs.make(env_id, dataset=kind, folder=str(tmp_path), split="test").unwrapped.num_levels == NUM_ITEMS
+
+
+def test_who_trains_on_all_of_a_data_set_says_nothing_else_about_its_splits(tmp_path):
+    for is_benchmark in (True, False):
+        with pytest.raises(ConfigError, match=f"'vstar' into 'train', and is_benchmark={is_benchmark} says otherwise"):
+            world_of("vstar", tmp_path, train_on_all=True, is_benchmark=is_benchmark)
+        with pytest.raises(ConfigError, match="into 'train', and is_benchmark"):
+            world_of("vl_rewardbench", tmp_path, train_on_all=True, is_benchmark=is_benchmark)
+    (tmp_path / "test.json").write_text(json.dumps([{"image": "a.jpg", "question": "How many?", "answer": 2}]))
+    with pytest.raises(ConfigError, match=r"'tallyqa' has splits of its own.*Leave train_on_all out"):
+        dataset_source("tallyqa", tmp_path, train_on_all=True)
 
 
 def test_generated_worlds_and_sources_without_a_list_draw_their_levels():
