@@ -22,6 +22,7 @@ from training.config.resume import check_same_run
 from training.config.run import RunConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.preflight.context import require_context
+from training.preflight.endpoints import endpoints_of, require_answers
 from training.preflight.judges import check_judges, require_answer_judge, require_judged_texts, without_judges
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.pools import require_pools
@@ -78,9 +79,10 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     """Returns a configuration that can be trained, after trying what it needs, and prints what is left out.
 
-    See `tried`.
+    See `tried`. The models behind endpoints are asked, too, once all else is there.
     """
     config, told = tried(config, resume=resume)
+    require_answers(endpoints_of(config))
     if process_rank() == 0:
         print(*told, sep="\n", end="\n" if told else "")
     return config
