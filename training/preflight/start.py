@@ -235,7 +235,8 @@ def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
 
 def _require_data_set(directory: str) -> None:
     try:
-        is_empty = not RunReader(directory).trajectories(CURATED)
+        episodes = RunReader(directory).each_trajectory(CURATED)
+        is_empty = not any(isinstance(each, dict) for _, each in episodes)
     except MissingRunDataError as error:
         raise ConfigError(f"--cold-start.data must be a data set of `python -m training curate`. {error}") from error
     if is_empty:
