@@ -120,9 +120,7 @@ def test_if_none_can_be_shown_that_is_told(tmp_path):
 
 def test_quotes_that_are_never_closed_cost_the_rows_behind_them_and_no_others(tmp_path):
     row = f"0\tQ?\tA\tsingle\t1\t2\t3\t4\t0\t{base64.b64encode(image_bytes()).decode()}"
-    with pytest.warns(
-        UserWarning, match=r"1 of 2 rows of hrbench .*row 2: expected quotes that are closed"
-    ):
+    with pytest.warns(UserWarning, match=r"1 of 2 rows of hrbench .*row 2: expected quotes that are closed"):
         source = hrbench(tmp_path, [row, '1\t"Q?\tA\tsingle\t1\t2\t3\t4\t0\tAAAA', row])
     assert len(everything(source)) == 1
 
