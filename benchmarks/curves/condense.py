@@ -91,9 +91,9 @@ def points(lines: Sequence[Record]) -> list[dict[str, float]]:
 
 
 def _evaluation(line: Record) -> Evaluation:
-    reward = line.get("reward")
+    reward, policy = line.get("reward"), line.get("policy_iteration")
     return Evaluation(
-        iteration=int(line.get("policy_iteration", line.get("iteration", 0))),
+        iteration=int(line.get("iteration", 0) if policy is None else policy),
         label=str(line["label"]),
         world=world_of(line),
         split=str(line.get("split", "test")),
