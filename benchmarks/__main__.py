@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.ablations.command import AblationsOptions, run_ablations
 from benchmarks.claims.command import ClaimsOptions, run_claims
+from benchmarks.curves.command import CurvesOptions, run_curves
 from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
 from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
@@ -117,6 +118,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "ablations": (AblationsOptions, run_ablations),
         "claims": (ClaimsOptions, run_claims),
         "results": (ResultsOptions, run_results),
+        "curves": (CurvesOptions, run_curves),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }
     words = list(sys.argv[1:] if words is None else words)

@@ -28,6 +28,7 @@ from training.config.supervised.upscaler import UpscalerConfig
 from training.errors import GradientError, PeerError, PeerInterruptedError, TrainingStoppedError
 from training.plan.command import run_plan
 from training.preflight.curation import require_teachable
+from training.preflight.endpoints import endpoints_of, require_answers
 from training.preflight.pools import require_pools
 from training.preflight.sft import check_fine_tuning, require_one_process
 from training.preflight.stages import checked_stages, is_free
@@ -206,8 +207,10 @@ def _curate(words: list[str]) -> None:
     config = curation_options(words, program)
     with fields_named(option_names(CurateConfig)):
         require_teachable(config)
+        require_answers(endpoints_of(config))
         # Only now: a mistake in an option need not wait for torch
         from training.data.curation.curate import make_data_set
+
 
         directory, result = make_data_set(config)
     print(result)

@@ -35,9 +35,11 @@ class EndpointError(Exception):
 
     Attributes:
         tokens: What was taken for it all the same; None where nothing was counted.
+        status: The HTTP status of the endpoint's reply; None where none came, or it was no refusal.
     """
 
     tokens: TokenCounts | None = None
+    status: int | None = None
 
 
 class TransientError(EndpointError):
@@ -75,9 +77,10 @@ def error_of_status(status: int, code: str | None, message: str, headers: Mappin
         said = f"the address leads on to {place.netloc}{place.path}, where no key follows; if that is right, name it"
     reason = f"HTTP {status}{said and f': {said}'}"
     # A used-up account answers 429 like a busy one, but no wait of ours fills it.
-    if code == "insufficient_quota" or (status < 500 and status not in TRANSIENT_STATUSES):
-        return PermanentError(reason)
-    return TransientError(reason, retry_after_s(headers))
+    is_lasting = code == "insufficient_quota" or (status < 500 and status not in TRANSIENT_STATUSES)
+    error = PermanentError(reason) if is_lasting else TransientError(reason, retry_after_s(headers))
+    error.status = status
+    return error
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float | None:

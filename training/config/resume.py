@@ -55,6 +55,7 @@ MAY_DIFFER = {
     "ppo.micro_batch_size",
     "ppo.micro_batch_tokens",
     "ppo.num_micro_batches_at_once",
+    "probe_endpoints",
     "process_timeout_min",
     "record_every",
     "wandb_project",

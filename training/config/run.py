@@ -82,6 +82,8 @@ class RunConfig:
         num_threads: CPU threads of torch; 0 leaves torch's own choice.
         engine: What several processes that `accelerate launch` starts train on: `ddp` keeps a whole model in each,
             `fsdp2` spreads it over them. `auto` takes what accelerate is configured for; `local`, one process alone.
+        probe_endpoints: Whether models behind endpoints that judge are asked a short question at start-up, so that one
+            that does not answer is told then. False where they are started later.
         process_timeout_min: Minutes after which a process that waits for another gives it up, and the run ends.
         wandb_project: Weights & Biases project that metrics and evaluations are logged to beside TensorBoard, under
             one run id also when the run is resumed; None for none. W&B's environment variables hold
@@ -119,6 +121,7 @@ class RunConfig:
     dtype: Literal["float32", "bfloat16"] = "float32"
     num_threads: int = 0
     engine: EngineName = "auto"
+    probe_endpoints: bool = True
     process_timeout_min: int = 60
     wandb_project: str | None = None
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.api.config import EndpointConfig
-from agents.api.providers.registry import PROVIDERS
 from agents.hf.device import require_device
-from agents.registry import entry_of, make_agent, require_agent
+from agents.registry import entry_of
 from training.config.curation.curate import CurateConfig
 from training.config.curation.left import require_same_curation
 from training.config.curation.questions import QuestionBatch, questions
@@ -18,6 +17,7 @@ from training.config.judges import JudgeConfig
 from training.config.places import require_writable
 from training.config.worlds.pool_levels import chosen_levels
 from training.config.worlds.spec import WorldSpec
+from training.preflight.endpoints import require_made
 from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
 from training.preflight.start import facts_of
@@ -113,28 +113,6 @@ def _require_expert(config: CurateConfig) -> None:
                 f"{spec.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "
                 "model that can play: --expert hf:DIR, or compatible:NAME@URL."
             )
-
-
-def require_made(name: str, option: str) -> None:
-    """Refuses an agent that cannot be made; one behind an endpoint is made, which connects to nothing yet.
-
-    Raises:
-        ConfigError: If there is no such agent, or it lacks its model, its address or its key; it names the option.
-        FileNotFoundError: If its checkpoint is not there.
-        EngineUnavailableError: If a package that it needs is not installed.
-    """
-    try:
-        require_agent(name)
-        entry = entry_of(name)
-        require(
-            not entry.part or bool(name.partition(":")[2]),
-            f"the agent is made from something: {name.partition(':')[0]}:{entry.part}; got {name!r}.",
-        )
-        if name.partition(":")[0] in PROVIDERS:
-            made: Any = make_agent(name)
-            made.close()
-    except ConfigError as error:
-        raise ConfigError(f"{option} {name}: {error}") from error
 
 
 def _require_different_questions(config: CurateConfig) -> None:

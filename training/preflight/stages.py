@@ -21,6 +21,7 @@ from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
 from training.config.stages_record import holds_stages, saved_stages
 from training.config.supervised.sft import SFTConfig
 from training.preflight.curation import require_teachable
+from training.preflight.endpoints import AskedEndpoint, endpoints_of, require_answers
 from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
 from training.preflight.shared_data import data_told
@@ -53,13 +54,15 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
     Raises:
         RunExistsError: If the run exists and `resume` is False.
         FileNotFoundError: If `resume` is True and there is no run.
-        ConfigError: If something that a stage needs is not there, or a stage that has begun is now another.
+        ConfigError: If something that a stage needs is not there, a model behind an endpoint that one of them asks does
+            not answer, or a stage that has begun is now another.
     """
     require_writable(config.directory, config.output)
     finished = _finished(config, resume=resume)
     runs = config.resolved()
     first_start = next(run.model for run in runs if not isinstance(run, CurateConfig))
     to_come: set[str] = set()
+    asked: list[AskedEndpoint] = []
     left = []
     for number, (stage, run) in enumerate(zip(config.stages, runs, strict=True)):
         with _of_stage(stage, run):
@@ -70,6 +73,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                     continue
                 _check_curation(run, first_start)
                 to_come.add(str(Path(run.output) / run.name))
+                asked += endpoints_of(run)
                 left.append(StageToRun(number=number, run=run, resume=False))
                 continue
             if is_begun and isinstance(run, RunConfig):
@@ -83,7 +87,9 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
             is_first = run.model == first_start
             ready = _checked(run, first_start, to_come, resume=is_begun, is_first=is_first, name=stage.name)
             _tell(stage.name, data_told(config, number))
+            asked += endpoints_of(ready)
             left.append(StageToRun(number=number, run=ready, resume=is_begun))
+    require_answers(asked)
     return left
 
 

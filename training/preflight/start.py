@@ -22,6 +22,7 @@ from training.config.resume import check_same_run
 from training.config.run import RunConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.preflight.context import require_context
+from training.preflight.endpoints import endpoints_of, require_answers
 from training.preflight.judges import check_judges, require_answer_judge, require_judged_texts, without_judges
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.pools import require_pools
@@ -78,9 +79,10 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
     """Returns a configuration that can be trained, after trying what it needs, and prints what is left out.
 
-    See `tried`.
+    See `tried`. The models behind endpoints are asked, too, once all else is there.
     """
     config, told = tried(config, resume=resume)
+    require_answers(endpoints_of(config))
     if process_rank() == 0:
         print(*told, sep="\n", end="\n" if told else "")
     return config
@@ -233,7 +235,8 @@ def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
 
 def _require_data_set(directory: str) -> None:
     try:
-        is_empty = not RunReader(directory).trajectories(CURATED)
+        episodes = RunReader(directory).each_trajectory(CURATED)
+        is_empty = not any(isinstance(each, dict) for _, each in episodes)
     except MissingRunDataError as error:
         raise ConfigError(f"--cold-start.data must be a data set of `python -m training curate`. {error}") from error
     if is_empty:

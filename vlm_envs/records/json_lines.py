@@ -7,7 +7,7 @@ import json
 import math
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,17 @@ def read_lines(path: Path) -> list[Record]:
         return [*records, parse_object(last, str(path))]
     except BrokenRunDataError:  # empty after the newline of a whole line, or cut off by a crash
         return records
+
+
+def each_line(path: Path) -> Iterator[tuple[str, Record | BrokenRunDataError]]:
+    """Yields file and place of each line that is not blank, and what is in it; of a broken one, what is wrong."""
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+        if line.strip():
+            where = f"{path}, line {number}"
+            try:
+                yield where, parse_object(line, where)
+            except BrokenRunDataError as error:
+                yield where, error
 
 
 def parse_object(text: bytes, where: str) -> Record:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,12 @@ from vlm_envs.errors import did_you_mean
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import (
+    BrokenRunDataError,
     MissingRunDataError,
     Record,
     RunExistsError,
     append_line,
+    each_line,
     filter_lines,
     parse_object,
     read_lines,
@@ -222,6 +224,13 @@ class RunReader:
 
     def trajectories(self, label: str) -> list[Record]:
         """Returns the recorded episodes of an evaluation; raises `MissingRunDataError` if its label has none."""
+        return read_lines(self._recorded(label))
+
+    def each_trajectory(self, label: str) -> Iterator[tuple[str, Record | BrokenRunDataError]]:
+        """Returns file, line and content of the same, with what is wrong in place of a broken one."""
+        return each_line(self._recorded(label))
+
+    def _recorded(self, label: str) -> Path:
         path = self.directory / "trajectories" / f"{slug(label)}.jsonl"
         if not path.is_file():
             known = self.trajectory_labels()
@@ -229,7 +238,7 @@ class RunReader:
                 f"No trajectories labelled {label!r} in {self.directory}; recorded: "
                 f"{', '.join(map(repr, known)) or 'none'}.{did_you_mean(label, known)}"
             )
-        return read_lines(path)
+        return path
 
     def image(self, name: str) -> bytes:
         """Returns the PNG file of a picture. See `ImageStore.load`."""

@@ -73,6 +73,8 @@ class CurateConfig:
         output: Directory of all data sets.
         seed: Seed of the questions and of the expert.
         device: Where checkpoints run that are loaded here, whoever's they are: `"auto"`, `"cpu"` or `"cuda"`.
+        probe_endpoints: Whether models behind endpoints are asked a short question at start-up, so that one that does
+            not answer is told then. False where they are started later.
     """
 
     name: str = "curated"
@@ -100,6 +102,7 @@ class CurateConfig:
     output: str = "runs"
     seed: int = 0
     device: str = "auto"
+    probe_endpoints: bool = True
 
     def __post_init__(self) -> None:
         require_name(self)

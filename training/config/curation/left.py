@@ -24,7 +24,7 @@ HEADER, BATCHES = "curation.json", "batches"
 """The settings of a curation, and the folder of its batches."""
 
 _FREE: Mapping[str, frozenset[str]] = {
-    "": frozenset({"output", "device", "batch_size"}),
+    "": frozenset({"output", "device", "batch_size", "probe_endpoints"}),
     "verifier": frozenset({"workers", "num_workers", "num_gpus", "timeout_s"}),
     "endpoint": frozenset(
         {

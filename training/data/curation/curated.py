@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,23 +13,37 @@ from PIL import Image
 
 from training.config.curation.curate import CURATED
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import BrokenRunDataError
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
+_MAX_NAMED = 3
+
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:
-    """Returns the episodes of a data set, as text and pictures.
+    """Returns the episodes of a data set, as text and pictures; broken ones are left out, named and counted.
 
     Raises:
         MissingRunDataError: If there is no data set.
-        ConfigError: If it is empty.
+        ConfigError: If it is empty, or nothing of it is whole.
     """
     reader = RunReader(directory)
-    episodes = [_episode(reader, record) for record in reader.trajectories(CURATED)]
+    episodes: list[Trajectory] = []
+    broken: list[str] = []
+    for where, record in reader.each_trajectory(CURATED):
+        try:
+            if isinstance(record, BrokenRunDataError):
+                raise record
+            episodes.append(_episode(reader, record))
+        except (LookupError, TypeError, AttributeError, ValueError, OSError, SyntaxError) as error:
+            broken.append(f"{where}: {type(error).__name__} {error}")
+    told = " ".join(broken[:_MAX_NAMED]) + f" And {len(broken) - _MAX_NAMED} more." * (len(broken) > _MAX_NAMED)
     if not episodes:
-        raise ConfigError(
-            f"The data set at {directory} is empty: nothing reached the threshold. Curate more, or lower it."
-        )
+        reason = f"all its {len(broken)} episodes are broken. {told}" if broken else "nothing reached the threshold."
+        raise ConfigError(f"The data set at {directory} is empty: {reason} Curate more, or lower it.")
+    if broken:
+        num_rows = len(broken) + len(episodes)
+        warnings.warn(f"{len(broken)} of {num_rows} episodes of {directory} are left out. {told}", stacklevel=2)
     return episodes
 
 

@@ -10,7 +10,8 @@ from training.config.worlds.shares import Shares
 from training.config.worlds.spec import WorldSpec, world_names
 from training.data.worlds.adaptive_shares import AdaptiveShares
 from training.data.worlds.pools import Pool
-from vlm_envs.errors import ConfigError
+from training.data.worlds.shown_levels import ShownLevels
+from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.vector.env import VectorWorld
 
 _MAX_SIZES = 2
@@ -79,6 +80,11 @@ class MixedWorlds:
         self._rank, self._num_processes = rank, num_processes
         self._names, self._pools = world_names(specs), tuple(pools) or (None,) * len(specs)
         self._visits = [0] * len(specs)
+        self._shown = {
+            number: ShownLevels(self._names[number], pool.ids)
+            for number, pool in enumerate(self._pools)
+            if pool is not None and specs[number].reads_data
+        }
         self.adaptive = AdaptiveShares(specs, total, mix) if mix is not None and mix.schedule != "fixed" else None
         self._shares = self.adaptive or Shares(specs, total)
         self._vectors: dict[tuple[int, int], VectorWorld] = {}
@@ -123,13 +129,26 @@ class MixedWorlds:
             self._vectors.pop(kept[0]).close()
 
     def next_levels(self, place: MixEntry) -> list[str] | None:
-        """Returns the levels of a world's next groups, this process's or not; None where it has no pool."""
+        """Returns the levels of a world's next groups, this process's or not; None where it has no pool.
+
+        Where this process plays some, those of a data set can be shown: another stands for each that cannot.
+
+        Raises:
+            ConfigError: If none of the pool can be shown.
+        """
         pool = self._pools[place.number]
         if pool is None:
             return None
         first = self._visits[place.number]
         self._visits[place.number] += place.num_groups
-        return pool.visited(first, place.num_groups)
+        levels = pool.visited(first, place.num_groups)
+        shown = self._shown.get(place.number)
+        if shown is None or not place.own:
+            return levels
+        try:
+            return shown.in_place_of(levels, self.vector(place))
+        except WorkerError:  # who plays them meets it again, and knows what to do
+            return levels
 
     def metrics(self) -> dict[str, float]:
         """Returns where each world's pool stands, and what shares go by where they change."""
@@ -137,6 +156,7 @@ class MixedWorlds:
         for name, pool, num_visits in zip(self._names, self._pools, self._visits, strict=True):
             if pool is not None:
                 found |= {f"pool/{name}/epoch": num_visits / len(pool), f"pool/{name}/size": float(len(pool))}
+        found |= {f"pool/{self._names[each]}/broken": float(shown.num_broken) for each, shown in self._shown.items()}
         return found | ({} if self.adaptive is None else self.adaptive.metrics(self._names))
 
     def state_dict(self) -> dict[str, Any] | None:

@@ -17,7 +17,6 @@ import hashlib
 from collections.abc import Iterator
 from functools import partial
 
-from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.images import StoredImage
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import BrokenRowError, answer_key, broken, category, row_or_error
@@ -29,14 +28,21 @@ _NEEDED = ("index", "question", "answer", "category", *LETTERS, "image")
 
 
 def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
-    """Yields the rows of all tables together."""
+    """Yields the rows of all tables together, and what is wrong with a table from some row on."""
     for name in copy.files:
-        columns: list[str] = []
-        for number, start, record in _records(copy.root, name):
-            if columns:
-                yield row_or_error(partial(_row, copy, name, columns, start, record, f"{name}, row {number}"))
-            else:
-                columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
+        try:
+            yield from _of_table(copy, name)
+        except BrokenRowError as error:
+            yield error
+
+
+def _of_table(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
+    columns: list[str] = []
+    for number, start, record in _records(copy.root, name):
+        if columns:
+            yield row_or_error(partial(_row, copy, name, columns, start, record, f"{name}, row {number}"))
+        else:
+            columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
 
 
 def _records(root: FileRoot, name: str) -> Iterator[tuple[int, int, bytes]]:
@@ -46,7 +52,10 @@ def _records(root: FileRoot, name: str) -> Iterator[tuple[int, int, bytes]]:
         for line in file:
             pending += line
             if len(pending) > MAX_FILE_BYTES:
-                raise ConfigError(f"{name}, row {number}: expected at most {MAX_FILE_BYTES} bytes. Check its quotes.")
+                raise BrokenRowError(
+                    f"{name}, row {number}: expected at most {MAX_FILE_BYTES} bytes. Check its quotes; no row "
+                    "behind it is read."
+                )
             if pending.count(b'"') % 2 == 0:
                 if pending.strip():
                     yield number, start, pending.rstrip(b"\r\n")

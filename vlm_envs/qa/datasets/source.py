@@ -64,7 +64,7 @@ class DatasetSource:
     when samples are drawn.
 
     Broken rows are left out, counted and named in a warning, and so is one whose picture or document turns out to be
-    unreadable when it is drawn; another is drawn in its place.
+    unreadable, or cut off in the middle, when it is drawn or its turn comes in a list; another is shown in its place.
 
     Args:
         name: What ids begin with.
@@ -127,8 +127,16 @@ class DatasetSource:
         return tuple(map(self._id, self._of(split)))
 
     def sample_at(self, index: int, split: str) -> Sample:
-        """Returns a sample of a split by its place in the files, from 0; raises as `DatasetRow.sample`."""
-        return self._sample(self._of(split)[index])
+        """Returns a sample of a split by its place in the files, from 0.
+
+        One that cannot be shown is named in a warning, and the next one is shown in its place: an evaluation of all of
+        a split must not end with a picture that is missing.
+
+        Raises:
+            GenerationError: If none can be shown.
+        """
+        rows = self._of(split)
+        return self._first_shown(rows[(index + step) % len(rows)] for step in range(min(len(rows), _MAX_DRAWS)))
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split, each as likely as another.
@@ -144,15 +152,22 @@ class DatasetSource:
                 f"The {self._name} data set has no sample of split {split!r} ({filled}). "
                 + remedy_of(self._name, False if is_divided else self._is_benchmark, train_on_all=self._train_on_all)
             )
-        for _ in range(_MAX_DRAWS):
+        return self._first_shown(rows[int(rng.integers(len(rows)))] for _ in range(_MAX_DRAWS))
+
+    def _first_shown(self, rows: Iterable[DatasetRow]) -> Sample:
+        """Returns the first row that can be shown as a sample, and warns of those before it, of each once."""
+        num_tried = 0
+        for row in rows:
             try:
-                return self._sample(rows[int(rng.integers(len(rows)))])
+                return self._sample(row)
             except BrokenRowError as error:
+                num_tried += 1
                 if str(error) not in self._broken:
                     self._broken[str(error)] = None
-                    warnings.warn(f"A row of {self._name} is left out. {error}", stacklevel=2)
+                    told = f"{error} Another one is shown in its place; {len(self._broken)} are left out by now."
+                    warnings.warn(f"A row of {self._name} is left out. {told}", stacklevel=3)
         raise GenerationError(
-            f"None of {_MAX_DRAWS} rows of the {self._name} data set that were drawn can be shown. "
+            f"None of {num_tried} rows of the {self._name} data set that were drawn can be shown. "
             f"{_named(self.broken_rows)} Copy its pictures again."
         )
 
@@ -188,7 +203,17 @@ class DatasetSource:
         return f"{self._name}:{row.key}"
 
     def _sample(self, row: DatasetRow) -> Sample:
-        return row.sample(self._id(row))
+        """Returns a row as a sample, whose pictures are decoded, as they are shown next; raises as `DatasetRow.sample`.
+
+        Headers are whole in files that were cut off while they were copied.
+        """
+        sample = row.sample(self._id(row))
+        try:
+            for image in sample.images:
+                image.picture()
+        except ToolError as error:
+            raise BrokenRowError(f"{row.where}: {error}") from error
+        return sample
 
 
 def _named(messages: Sequence[str]) -> str:

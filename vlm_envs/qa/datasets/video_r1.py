@@ -112,8 +112,11 @@ def frame_names(copy: Copy, folder: str) -> list[str]:
 
 
 def _has_folder(copy: Copy, folder: str) -> bool:
-    inside = Path(copy.root.folder, folder).resolve()
-    return inside.is_dir() and inside.is_relative_to(copy.root.folder)
+    try:
+        inside = Path(copy.root.folder, folder).resolve()
+        return inside.is_dir() and inside.is_relative_to(copy.root.folder)
+    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, or no name that a file can have
+        return False
 
 
 def spread(number: int, most: int) -> tuple[int, ...]:

@@ -8,11 +8,16 @@ import threading
 from collections import deque
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+from agents.api.probe import QUESTION
+
 YES = "<think>It fits.</think><answer>YES</answer>"
 
 
 class FakeEndpoint(ThreadingHTTPServer):
-    """Serves chat completions; `script` holds what to do with the next requests, then `answer` is asked."""
+    """Serves chat completions; `script` holds what to do with the next requests, then `answer` is asked.
+
+    Probes of whether it answers are kept apart from them: `on_probe` says what is done with those.
+    """
 
     daemon_threads = True
     # Closing must not wait for handlers that hang on purpose.
@@ -23,6 +28,8 @@ class FakeEndpoint(ThreadingHTTPServer):
         self.answer = lambda messages: YES
         self.script = deque()
         self.requests = []
+        self.probes = []
+        self.on_probe = reply("yes")
         self.on_request = lambda: None
         self.keys = []
         self.paths = []
@@ -46,6 +53,9 @@ class FakeEndpoint(ThreadingHTTPServer):
         self.server_close()
 
     def next_action(self, request, key):
+        if request.get("messages") == [{"role": "user", "content": QUESTION}]:
+            self.probes.append(request)
+            return self.on_probe
         with self._lock:
             self.requests.append(request)
             self.keys.append(key)

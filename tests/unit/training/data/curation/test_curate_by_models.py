@@ -85,7 +85,7 @@ def test_openai_teaches_at_whatever_address_the_environment_names(words, teacher
     monkeypatch.setenv("OPENAI_BASE_URL", teacher.base_url)
     teacher.next_action = lambda request, key: fake.body_of(wires.responses(wires.Said(text=SAID)))
     assert main([*words, "--expert", "openai:gpt-5", *verifies(verifier)]) == 0
-    assert "kept 3 of 3 questions" in capsys.readouterr().out and teacher.paths == ["/v1/responses"] * 3
+    assert "kept 3 of 3 questions" in capsys.readouterr().out and teacher.paths == ["/v1/responses"] * 4
 
 
 @pytest.mark.parametrize(
@@ -217,5 +217,5 @@ def test_a_question_that_the_endpoint_fails_is_asked_once_more_and_then_left_out
         return fake.status(400, "too long") if asked == first.setdefault("asked", asked) else fake.reply(SAID)
 
     teacher.next_action = answer_to
-    assert main([*words, *teaches(teacher), *verifies(verifier)]) == 0
+    assert main([*words, *teaches(teacher), *verifies(verifier), "--no-probe-endpoints"]) == 0
     assert "kept 2 of 2 questions" in (said := capsys.readouterr().out) and "; questions lost: 1" in said

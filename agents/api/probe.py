@@ -1,0 +1,82 @@
+"""Whether a model behind an endpoint answers at all: one short question, before hours depend on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from agents.api.client import ModelClient
+from agents.api.config import EndpointConfig
+from agents.api.conversation import Message
+from agents.api.failures import EndpointError, PermanentError
+from vlm_envs.errors import VLMEnvsError
+
+QUESTION = "Reply with the word yes."
+MAX_WAIT_S = 20.0
+"""Longest wait for the answer; one that is refused or lost is asked for once more."""
+
+_MAX_TOKENS = 16
+"""The least that every provider takes as the limit of an answer."""
+
+_BUSY = frozenset({429, 529})
+"""Statuses of an endpoint that is there and has no time now."""
+
+
+def faults_of(endpoints: Sequence[EndpointConfig]) -> list[str]:
+    """Returns why each of several models does not answer now, with what may help; empty for one that does.
+
+    They are asked side by side, each once, however often it is named.
+    """
+    asked = {_asking(config): "" for config in endpoints}
+    if not asked:
+        return []
+    with ThreadPoolExecutor(len(asked), thread_name_prefix="probe") as pool:
+        faults = dict(zip(asked, pool.map(_fault, asked), strict=True))
+    return [faults[_asking(config)] for config in endpoints]
+
+
+def _asking(config: EndpointConfig) -> EndpointConfig:
+    """Returns how a model is asked: as it will be, but for a short answer that is not waited for long."""
+    return replace(
+        config,
+        max_tokens=_MAX_TOKENS,
+        reasoning="",
+        timeout_s=min(config.timeout_s, MAX_WAIT_S),
+        max_attempts=2,
+        first_wait_s=min(config.first_wait_s, 1.0),
+        max_wait_s=min(config.max_wait_s, 1.0),
+        requests_per_minute=None,
+        tokens_per_minute=None,
+        max_parallel=1,
+        cache_dir=None,
+    )
+
+
+def _fault(config: EndpointConfig) -> str:
+    try:
+        client = ModelClient(config)
+    except VLMEnvsError as error:
+        return str(error)
+    try:
+        client.complete([Message(role="user", parts=(QUESTION,))])
+    except EndpointError as error:
+        is_busy = error.status in _BUSY and not isinstance(error, PermanentError)
+        return "" if is_busy else f"{str(error).rstrip('.')}. {_remedy(error, config)}"
+    finally:
+        client.close()
+    return ""
+
+
+def _remedy(error: EndpointError, config: EndpointConfig) -> str:
+    if error.status in (401, 403):
+        variable = config.key_variable
+        where = f"in the environment variable {variable}" if variable else "none, as it is configured"
+        return f"Is its key, {where}, the right one?"
+    if error.status == 404:
+        return f"Does it serve a model called {config.model!r}, and is the address the one with its version (/v1)?"
+    if error.status is None:
+        return "Is it running, and is this its address?"
+    if error.status == 400:
+        return "Does it take how it is asked, such as its temperature?"
+    return "See its log."
