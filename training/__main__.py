@@ -211,7 +211,6 @@ def _curate(words: list[str]) -> None:
         # Only now: a mistake in an option need not wait for torch
         from training.data.curation.curate import make_data_set
 
-
         directory, result = make_data_set(config)
     print(result)
     print(f"Data set: {directory}")
