@@ -25,7 +25,7 @@ _CHECKPOINT = "--model DIR, a GPU"
 
 FACTS: dict[str, Facts] = {
     "frozenlake_tiny": Facts(minutes=8),
-    "sokoban_tiny": Facts(minutes=20),
+    "sokoban_tiny": Facts(minutes=30),
     "svg_tiny": Facts(minutes=23),
     "navigation_tiny": Facts(minutes=8),
     "primitive_tiny": Facts(needs="make drivers", minutes=4),

@@ -62,7 +62,7 @@ def mix_tiny() -> RunConfig:
     config = tiny_recipe(
         "mix_tiny",
         frozenlake_tiny().worlds[0],
-        num_iterations=60,
+        num_iterations=150,
         cold_start=ColdStartConfig(
             num_steps=1700,
             num_first_turn_steps=0,

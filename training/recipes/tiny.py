@@ -125,7 +125,7 @@ def primitive_tiny() -> RunConfig:
 
     Nothing tells where things are: the tiny VLM reads the coordinates of a cube and of two targets off the picture, and
     which of the targets is meant off the instruction. Things stand on a grid of 50 mm, so that there are few numbers to
-    learn. In half of the demonstrations the expert takes the cube to the nearer target, whichever was named;
+    learn. In 0.4 of the demonstrations the expert takes the cube to the nearer target, whichever was named;
     reinforcement learning finds that the one that was named pays. The cold start goes on from one that has seen two
     cubes, and twice as many numbers in every picture, from which numbers are learnt sooner.
     """
@@ -147,9 +147,9 @@ def primitive_tiny() -> RunConfig:
         ),
         num_iterations=48,
         cold_start=ColdStartConfig(
-            num_steps=250,
-            num_first_turn_steps=250,
-            suboptimal_rate=0.5,
+            num_steps=350,
+            num_first_turn_steps=350,
+            suboptimal_rate=0.4,
             start_from="training/recipes/checkpoints/primitive_two_cubes",
         ),
         max_new_tokens=48,

@@ -285,6 +285,10 @@ def test_the_preset_runs_on_data_in_the_papers_layouts(papers_data, tiny_directo
     ]
     command = ["ivgr", "--model", str(tiny_directory), "--output", "runs", *words]
     assert main(command) == 2
+    assert "--stages.rl.judge.endpoint: Qwen/Qwen2.5-72B" in capsys.readouterr().err, "its judge is not there"
+    assert not (papers_data / "runs").exists()
+    command.append("--stages.rl.no-probe-endpoints")
+    assert main(command) == 2
     assert "Nothing is left of the pool runs/ivgr/2-rl/pools/general.jsonl" in capsys.readouterr().err
     assert main([*command, "--resume", "--stages.rl.worlds.2.pool.min-pass-rate", "0"]) == 0
     tuned = RunReader(papers_data / "runs" / "ivgr" / "1-sft").config

@@ -31,7 +31,7 @@ def test_worlds_are_those_of_the_specialists_and_so_are_their_experts():
         assert shown_alike == replace(own, kwargs=paid_alike)
         assert world.cold_start_suboptimal_rate == specialist.cold_start.suboptimal_rate
         assert CONFIG.sampling.max_new_tokens >= specialist.sampling.max_new_tokens
-    assert {world.cold_start_suboptimal_rate for world in CONFIG.worlds} == {0.0, 0.3, 0.5}
+    assert {world.cold_start_suboptimal_rate for world in CONFIG.worlds} == {0.0, 0.3, 0.4, 0.5}
 
 
 @pytest.mark.parametrize("world", PICTURED, ids=lambda world: world.env_id)
