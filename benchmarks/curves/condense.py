@@ -18,7 +18,8 @@ from vlm_envs.records.run_data import STAGES, RunReader
 MAX_POINTS = 100
 """Of a span: of more iterations, so many means."""
 
-_KEPT = ("success", "reward", "loss", "eval_loss")
+_KEPT = ("success", "return", "loss", "eval_loss")
+"""Returns, and not the worlds' rewards alone: some papers' rewards are all paid by judges."""
 _MADE_BY = ("command", "commit", "versions")
 
 

@@ -45,7 +45,7 @@ class Span:
         kind: A curation of data, a cold start's imitation, a fine-tuning (`sft`) or reinforcement learning (`rl`).
         num_iterations: Its iterations or, of imitation and fine-tuning, its steps; 0 of a curation.
         points: Means of some of these each: `iteration`, and what was logged of `success`, of `success/<world>` in a
-            mix, of `reward`, `loss` and `eval_loss`.
+            mix, of `return`, `loss` and `eval_loss`.
         evaluations: In the order they were made.
         note: What there is to say of it besides; empty for nothing.
     """

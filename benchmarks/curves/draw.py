@@ -94,9 +94,9 @@ def _draw_solved(panel: Any, span: Span, colours: dict[str, str]) -> None:
 
 
 def _draw_paid(panel: Any, span: Span) -> None:
-    if any("reward" in point for point in span.points):
-        _line(panel, span, "reward", color=_GREY, label="reward in training")
-        panel.set_ylabel("reward")
+    if any("return" in point for point in span.points):
+        _line(panel, span, "return", color=_GREY, label="return in training, judges' rewards included")
+        panel.set_ylabel("return")
         return
     _line(panel, span, "loss", color=_GREY, label="loss")
     _line(panel, span, "eval_loss", color=_GREY, linestyle="--", marker="s", markersize=3, label="loss, rows held out")

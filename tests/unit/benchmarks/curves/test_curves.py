@@ -35,7 +35,7 @@ def evaluation(label: str, iteration: int, num_successes: int, split: str = "tes
 
 def learnt(num: int, **more: Any) -> list[dict[str, Any]]:
     return [
-        {"iteration": each, "phase": "rl", "success": each / num, "reward": 2.0 * each, "kl": 0.1, **more}
+        {"iteration": each, "phase": "rl", "success": each / num, "reward": 0.0, "return": 2.0 * each, "kl": 0.1, **more}
         for each in range(num)
     ]
 
@@ -78,7 +78,7 @@ def test_a_plain_run_has_its_cold_start_and_its_iterations(plain):
     assert (imitation.kind, imitation.num_iterations, imitation.evaluations) == ("imitation", 5, [])
     assert imitation.points[1] == {"iteration": 1.0, "loss": 0.5}
     assert (rl.stage, rl.kind, rl.num_iterations) == ("lake", "rl", 20)
-    assert rl.points[10] == {"iteration": 10.0, "success": 0.5, "reward": 20.0}, "and nothing that is not drawn"
+    assert rl.points[10] == {"iteration": 10.0, "success": 0.5, "return": 20.0}, "and nothing that is not drawn"
     kept = [(each.label, each.iteration, each.split, each.num_successes, each.num_episodes) for each in rl.evaluations]
     assert kept == [("before", 0, "test", 10, 40), ("iteration 10", 10, "val", 25, 40), ("after", 10, "test", 30, 40)]
 
@@ -93,7 +93,7 @@ def test_a_run_of_stages_has_a_span_for_each_that_has_begun(staged):
     assert (sft.stage, sft.kind, sft.num_iterations) == ("3-sft", "sft", 250)
     assert len(sft.points) <= MAX_POINTS and sft.points[0]["loss"] == pytest.approx(1 - 1 / 300, abs=1e-4)
     assert sft.points[-1]["eval_loss"] == 0.25
-    assert rl.points[0] == {"iteration": 0.0, "success": 0.0, "reward": 0.0, f"success/{LAKE}": 0.5}
+    assert rl.points[0] == {"iteration": 0.0, "success": 0.0, "return": 0.0, f"success/{LAKE}": 0.5}
     assert rl.evaluations == [
         Evaluation(iteration=0, label="before", world=LAKE, split="test", num_successes=9, num_episodes=40, reward=1.5)
     ]
