@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from agents.api.client import ModelClient
 from agents.api.config import EndpointConfig
@@ -31,8 +32,13 @@ def faults_of(endpoints: Sequence[EndpointConfig]) -> list[str]:
     asked = {_asking(config): "" for config in endpoints}
     if not asked:
         return []
+    under_way = _UnderWay()
     with ThreadPoolExecutor(len(asked), thread_name_prefix="probe") as pool:
-        faults = dict(zip(asked, pool.map(_fault, asked), strict=True))
+        try:
+            faults = dict(zip(asked, pool.map(under_way.fault, asked), strict=True))
+        except BaseException:
+            under_way.give_up()  # Ctrl-C must not wait for a model that is silent
+            raise
     return [faults[_asking(config)] for config in endpoints]
 
 
@@ -53,19 +59,35 @@ def _asking(config: EndpointConfig) -> EndpointConfig:
     )
 
 
-def _fault(config: EndpointConfig) -> str:
-    try:
-        client = ModelClient(config)
-    except VLMEnvsError as error:
-        return str(error)
-    try:
-        client.complete([Message(role="user", parts=(QUESTION,))])
-    except EndpointError as error:
-        is_busy = error.status in _BUSY and not isinstance(error, PermanentError)
-        return "" if is_busy else f"{str(error).rstrip('.')}. {_remedy(error, config)}"
-    finally:
-        client.close()
-    return ""
+@dataclass(frozen=True)
+class _UnderWay:
+    """The models that are being asked, from several threads."""
+
+    clients: list[ModelClient] = field(default_factory=list)
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def give_up(self) -> None:
+        """Ends what is under way, and what is only about to begin."""
+        self.is_over.set()
+        for client in list(self.clients):
+            client.close()
+
+    def fault(self, config: EndpointConfig) -> str:
+        """Returns why a model does not answer; nothing where it does."""
+        try:
+            client = ModelClient(config)
+        except VLMEnvsError as error:
+            return str(error)
+        self.clients.append(client)
+        try:
+            if not self.is_over.is_set():
+                client.complete([Message(role="user", parts=(QUESTION,))])
+        except EndpointError as error:
+            is_busy = error.status in _BUSY and not isinstance(error, PermanentError)
+            return "" if is_busy else f"{str(error).rstrip('.')}. {_remedy(error, config)}"
+        finally:
+            client.close()
+        return ""
 
 
 def _remedy(error: EndpointError, config: EndpointConfig) -> str:

@@ -210,10 +210,10 @@ class UnfinishedSet:
         return result
 
     def _begin(self) -> None:
-        """Writes the settings down where no batch is there; what else a kill has left there goes."""
+        """Writes the settings down, whose numbers may have grown; what a kill has left before the first batch goes."""
         if not self.batches:
             shutil.rmtree(self._folder, ignore_errors=True)
-            replace_file(self._folder / HEADER, json.dumps(self._header).encode())
+        replace_file(self._folder / HEADER, json.dumps(self._header).encode())
 
     def _batch(self, number: int) -> Path:
         return self._folder / BATCHES / f"{number:05d}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import threading
 import time
 
 import pytest
@@ -63,6 +66,21 @@ def test_silence_and_closed_doors_are_told_soon_and_side_by_side(endpoint, monke
     silent, closed = faults_of([at(endpoint, timeout_s=600.0, max_attempts=50), nobody])
     assert "no whole reply within 0.3 s. Is it running" in silent and "no connection" in closed
     assert time.monotonic() - began < 10
+
+
+def test_an_interruption_does_not_wait_for_silence(endpoint):
+    interrupt = threading.Timer(0.0, os.kill, (os.getpid(), signal.SIGINT))
+
+    def say_nothing(handler):
+        interrupt.start()
+        hang(handler)
+
+    endpoint.on_probe = say_nothing
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        faults_of([at(endpoint, timeout_s=600.0)])
+    assert time.monotonic() - began < 15 < probe.MAX_WAIT_S
+    assert len(endpoint.probes) == 1, "it is not asked once more"
 
 
 def test_a_key_that_is_not_set_is_a_fault_like_others(endpoint, monkeypatch):

@@ -107,6 +107,29 @@ def test_too_few_are_refused_and_nothing_is_played_twice(tmp_path, monkeypatch):
     assert kept(alone) == kept(directory)
 
 
+def test_levels_that_were_added_to_a_pool_are_as_fixed_as_the_first_once_they_are_asked(tmp_path):
+    pool = tmp_path / "pool.jsonl"
+    chosen = {"side_px": 200, "target_px": (16, 40), "categories": ("attribute",), "answer_kinds": ("choice",)}
+    ids: dict[str, None] = {}
+    with WorldSpec(env_id="VLM/ZoomQA-v0", kwargs=chosen).made(split="train") as world:
+        while len(ids) < 6:
+            world.reset(seed=len(ids))
+            ids[world.dynamics.dump(world.state)] = None
+
+    def write(*numbers: int) -> None:
+        pool.write_text("".join(json.dumps({"id": [*ids][number]}) + "\n" for number in numbers))
+
+    write(0, 1)
+    never = replace(UNTIL, pool=str(pool), num_kept=2, batch_size=1, mistake_rate=1.0, output=str(tmp_path))
+    with pytest.raises(ConfigError, match="Add levels to the end"):
+        make_data_set(never)
+    write(0, 1, 2, 3)
+    killed_at(2, curate, "play", never)
+    write(0, 1, 4, 5, 2, 3)
+    with pytest.raises(ConfigError, match="another pool"):
+        make_data_set(never)
+
+
 def test_fewer_may_be_kept_of_what_was_played(tmp_path, monkeypatch):
     of_four(monkeypatch)
     short = replace(UNTIL, episode_reward="of_four", num_samples=16, num_kept=16, output=str(tmp_path))
