@@ -22,6 +22,8 @@ HEADINGS = (
     "trained, mix less specialist (95 %), p",
 )
 NO_RESULT, OTHER_LEVELS = "no result", "other arguments"
+PAY = ("format_reward", "answer_reward", "similarity_weight")
+"""Arguments of worlds that say what is paid, and change no level."""
 
 
 def specialist_of(world: WorldResult, results: Sequence[Result]) -> tuple[Result, bool] | None:
@@ -80,8 +82,8 @@ def _beside(world: WorldResult, results: Sequence[Result]) -> list[str]:
 
 
 def _plays_the_same(one: WorldResult, other: WorldResult) -> bool:
-    """Returns whether both played the same levels; what a turn in the format is paid changes none."""
-    ours, theirs = ({**each.kwargs, "format_reward": None} for each in (one, other))
+    """Returns whether both played the same levels; what is paid changes none."""
+    ours, theirs = ({**each.kwargs, **dict.fromkeys(PAY)} for each in (one, other))
     return ours == theirs and one.measure == other.measure and len(one.after) == len(other.after)
 
 

@@ -26,7 +26,7 @@ _CHECKPOINT = "--model DIR, a GPU"
 FACTS: dict[str, Facts] = {
     "frozenlake_tiny": Facts(minutes=8),
     "sokoban_tiny": Facts(minutes=30),
-    "svg_tiny": Facts(minutes=23),
+    "svg_tiny": Facts(minutes=12),
     "navigation_tiny": Facts(minutes=8),
     "primitive_tiny": Facts(needs="make drivers", minutes=5),
     "zoomqa_tiny": Facts(minutes=5),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from training.config.worlds.pools import PoolConfig
+from vlm_envs.content.judging.order import question_of
 from vlm_envs.errors import ConfigError, require
 
 
@@ -46,7 +47,7 @@ def chosen_levels(config: PoolConfig) -> list[PoolLevel]:
     kept: list[PoolLevel] = []
     dropped: dict[str, int] = {}
     included = None if config.include is None else _included(config, levels)
-    excluded = frozenset[str]().union(*map(read_ids, config.exclude))
+    excluded = excluded_questions(config.exclude)
     for level in levels:
         reason = _reason_against(level, config, included, excluded)
         if reason is None:
@@ -68,7 +69,7 @@ def _reason_against(
     """Returns the filter that drops a level, None if none does; raises `ConfigError` if it cannot tell."""
     if included is not None and level.level_id not in included:
         return "include"
-    if level.level_id in excluded:
+    if question_of(level.level_id) in excluded:
         return "exclude"
     return _reason_of_rate(level, config) or _reason_of_length(level, config)
 
@@ -135,6 +136,15 @@ def read_levels(file: str | Path) -> list[PoolLevel]:
         levels.append(level)
     require(bool(levels), f"{file} holds no level. Draw some: python -m training pool RECIPE --out FILE.")
     return levels
+
+
+def excluded_questions(files: Sequence[str]) -> frozenset[str]:
+    """Returns what files of ids leave out: their questions, in whichever order of candidates they are named.
+
+    Raises:
+        ConfigError: If a file cannot be read, or a row is broken.
+    """
+    return frozenset(map(question_of, frozenset[str]().union(*map(read_ids, files))))
 
 
 def read_ids(file: str | Path) -> frozenset[str]:

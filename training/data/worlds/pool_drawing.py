@@ -17,10 +17,11 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.registry import make_agent, setting_names
-from training.config.worlds.pool_levels import read_ids
+from training.config.worlds.pool_levels import excluded_questions
 from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
 from training.data.worlds.episodes import play_each
+from vlm_envs.content.judging.order import question_of
 from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError, require
 from vlm_envs.records.json_lines import Record, append_line, filter_lines, read_lines
 from vlm_envs.splits import split_seeds
@@ -153,7 +154,7 @@ def _first_seed(config: DrawPoolConfig) -> int:
 
 def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[DrawnLevel]:
     """Yields different levels that are not excluded, as many as there are."""
-    seen = {*frozenset[str]().union(*map(read_ids, config.exclude))}
+    seen, excluded = set[str](), excluded_questions(config.exclude)
     with spec.make_vector(1, split="train") as worlds:
         listed = worlds.apply({0: _listed_ids})[0]
         if listed is not None:
@@ -164,7 +165,7 @@ def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[DrawnLevel]:
             calls = (partial(_of_seeds, seeds=part) for part in _parts(seeds))
         for call in calls:
             for level in worlds.apply({0: call})[0]:
-                if level.level_id not in seen:
+                if level.level_id not in seen and question_of(level.level_id) not in excluded:
                     seen.add(level.level_id)
                     yield level
 

@@ -35,7 +35,15 @@ def evaluation(label: str, iteration: int, num_successes: int, split: str = "tes
 
 def learnt(num: int, **more: Any) -> list[dict[str, Any]]:
     return [
-        {"iteration": each, "phase": "rl", "success": each / num, "reward": 0.0, "return": 2.0 * each, "kl": 0.1, **more}
+        {
+            "iteration": each,
+            "phase": "rl",
+            "success": each / num,
+            "reward": 0.0,
+            "return": 2.0 * each,
+            "kl": 0.1,
+            **more,
+        }
         for each in range(num)
     ]
 

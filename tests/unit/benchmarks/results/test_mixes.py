@@ -75,3 +75,8 @@ def test_the_command_prints_both_tables(tmp_path, capsys):
     first, second = capsys.readouterr().out.split("\n\n")
     assert "lake_tiny" in first and "both" not in first
     assert second.count("`both`") == 2
+
+
+def test_levels_are_the_same_whatever_they_pay():
+    paid = result("lake_tiny", replace(LAKE, kwargs={"size": 4, "answer_reward": 10.0, "format_reward": 0.0}))
+    assert specialist_of(LAKE, [paid]) == (paid, True)

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from training.config.worlds.pool_levels import PoolLevel, chosen_levels, read_ids, read_levels
-from training.config.worlds.pools import PoolConfig
+from training.config.worlds.pools import DrawPoolConfig, PoolConfig
+from training.config.worlds.spec import WorldSpec
+from training.data.worlds.pool_drawing import draw_pool
 from training.data.worlds.pools import Pool, open_pool
 from vlm_envs.errors import ConfigError
 
@@ -144,3 +146,20 @@ def test_a_digest_tells_other_levels_and_another_order_of_them():
     digests = {Pool(levels(*names), seed=0).digest for names in ("abc", "acb", "ab", ("a", "bc"))}
     assert len(digests) == 4
     assert Pool(levels(*"abc"), seed=1).digest in digests
+
+
+def test_a_pair_that_is_left_out_is_left_out_in_both_orders(tmp_path):
+    rows = [{"prompt": f"What is {n} and 1?", "chosen": f"{n + 1}.", "rejected": f"{n}."} for n in range(30)]
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    kwargs = {"dataset": "pairs", "folder": str(tmp_path), "prompt_format": "arm"}
+    forward, turned = (
+        WorldSpec(env_id="VLM/RewardJudging-v0", kwargs=kwargs | each) for each in ({}, {"reverse_order": True})
+    )
+    whole, part, left = (str(tmp_path / name) for name in ("whole.jsonl", "part.jsonl", "left.jsonl"))
+    draw_pool(turned, DrawPoolConfig(out=part, num_samples=5))
+    draw_pool(forward, DrawPoolConfig(out=whole, num_samples=100))
+    draw_pool(forward, DrawPoolConfig(out=left, num_samples=100, exclude=(part,)))
+    numbers = [{each.split(":", 2)[2] for each in read_ids(path)} for path in (whole, part, left)]
+    assert len(numbers[1]) == 5 and numbers[2] == numbers[0] - numbers[1]
+    filtered = chosen_levels(PoolConfig(file=whole, exclude=(part,)))
+    assert {each.level_id for each in filtered} == read_ids(left)
