@@ -37,7 +37,8 @@ def condensed(directory: Path, name: str | None = None) -> RunCurve:
     """
     folders = stage_folders(directory) if (directory / STAGES).is_file() else [""]
     begun = [folder for folder in folders if (directory / folder / "config.json").is_file()]
-    readers = {folder: RunReader(directory / folder) for folder in begun or folders[:1]}
+    is_missing = not begun and folders == [""]  # RunReader says so
+    readers = {folder: RunReader(directory / folder) for folder in (folders if is_missing else begun)}
     called = name or directory.resolve().name
     spans = [span for folder, reader in readers.items() for span in _spans(folder or called, reader)]
     if not any(span.points or span.evaluations for span in spans):

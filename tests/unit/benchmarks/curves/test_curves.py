@@ -138,11 +138,14 @@ def test_the_command_adds_runs_and_draws_all_anew(plain, staged, tmp_path, capsy
     assert sorted(each.stem for each in (tmp_path / "pictures").iterdir()) == ["lake", "other", "staged"]
 
 
-def test_what_cannot_be_drawn_is_refused(plain, tmp_path, capsys):
+def test_what_cannot_be_drawn_is_refused(plain, staged, tmp_path, capsys):
     places = ["--curves", str(tmp_path / "curves"), "--pictures", str(tmp_path / "pictures")]
     put(tmp_path / "new", {"worlds": [], "num_iterations": 5, "seed": 0}, [])
+    (tmp_path / "unbegun").mkdir()
+    (tmp_path / "unbegun" / "stages.json").write_text((staged / "stages.json").read_text())
     for words, told in (
         ([], "There are no curves in"),
+        (["--add", str(tmp_path / "unbegun")], "has learnt nothing yet"),
         (["--add", str(tmp_path / "none")], "Expected a run directory"),
         (["--add", str(tmp_path / "new")], "has learnt nothing yet"),
         (["--add", str(plain), str(plain)], "Two of these runs are called 'lake'"),
