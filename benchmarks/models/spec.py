@@ -36,6 +36,8 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "num_cubes": None,
         "boxes": True,
         "upscaler_kwargs": None,
+        "train_on_all": False,
+        "max_frames": None,
     }
 )
 """Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""

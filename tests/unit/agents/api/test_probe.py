@@ -68,6 +68,15 @@ def test_silence_and_closed_doors_are_told_soon_and_side_by_side(endpoint, monke
     assert time.monotonic() - began < 10
 
 
+@pytest.fixture
+def interruptible():
+    """Has SIGINT raise as in a program; processes that run tests side by side ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_does_not_wait_for_silence(endpoint):
     interrupt = threading.Timer(0.0, os.kill, (os.getpid(), signal.SIGINT))
 
