@@ -38,6 +38,7 @@ from training.data.curation.teacher import make_teacher
 from training.data.curation.unfinished_set import BatchRecord, UnfinishedSet
 from training.data.curation.yields import Yield
 from training.data.worlds.episodes import play_each
+from training.data.worlds.shown_levels import level_faults
 from training.preflight.curation import require_teachable
 from training.rewards.curation_judge import CurationJudge, curation_judge, with_outcome
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
@@ -204,20 +205,8 @@ def _showable(spec: WorldSpec, batch: QuestionBatch) -> tuple[QuestionBatch, tup
     with worlds:
         for start in range(0, len(levels), _AT_ONCE):
             part = levels[start : start + _AT_ONCE]
-            faults += worlds.apply({0: partial(_faults, levels=part)})[0]
+            faults += worlds.apply({0: partial(level_faults, levels=part, of=VLMEnvsError)})[0]
     return batch.part([place for place, fault in enumerate(faults) if not fault]), tuple(filter(None, faults))
-
-
-def _faults(world: Any, levels: Sequence[str]) -> list[str]:
-    """Returns what is wrong with each level, nothing with most; called where the world lives."""
-    found: list[str] = []
-    for level in levels:
-        try:
-            world.dynamics.load(level)
-            found.append("")
-        except VLMEnvsError as error:
-            found.append(str(error))
-    return found
 
 
 def _require_hope(config: CurateConfig, batch: QuestionBatch, played: Played, unfinished: UnfinishedSet) -> None:

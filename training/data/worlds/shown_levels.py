@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.vector.env import VectorWorld
 
@@ -65,7 +65,7 @@ class ShownLevels:
         new = [level for level in dict.fromkeys(levels) if level not in self._faults]
         for start in range(0, len(new), _AT_ONCE):
             part = new[start : start + _AT_ONCE]
-            for level, fault in zip(part, worlds.apply({0: partial(_faults, levels=part)})[0], strict=True):
+            for level, fault in zip(part, worlds.apply({0: partial(level_faults, levels=part)})[0], strict=True):
                 self._faults[level] = fault
                 if fault:
                     _logger.warning(
@@ -78,13 +78,19 @@ class ShownLevels:
                     )
 
 
-def _faults(world: Any, levels: Sequence[str]) -> list[str]:
-    """Returns what is wrong with the row of each level, nothing with most; called where the world lives."""
+def level_faults(world: Any, levels: Sequence[str], *, of: type[VLMEnvsError] = BrokenRowError) -> list[str]:
+    """Returns what is wrong with each level, nothing with most; called where the world lives.
+
+    Args:
+        world: The world, whose data have the levels.
+        levels: Their ids.
+        of: The errors that are told; any other is raised.
+    """
     found: list[str] = []
     for level in levels:
         try:
             world.dynamics.load(level)
             found.append("")
-        except BrokenRowError as error:
+        except of as error:
             found.append(str(error))
     return found
