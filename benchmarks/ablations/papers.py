@@ -126,11 +126,11 @@ def ivgr() -> Ablation:
 
 def mags() -> Ablation:
     """Two stages with super-resolution beside one sort of stage all along, and beside crops that are only resized."""
-    first, second = mags_tiny().stages
+    _, first, second = mags_tiny().stages
     precision, recall = (
         replace(_run(each), num_iterations=each_long) for each, each_long in ((first, 20), (second, 15))
     )
-    resized = _run(mags_tiny("without_super_resolution").stages[0]).worlds[0].kwargs
+    resized = _run(mags_tiny("without_super_resolution").stages[1]).worlds[0].kwargs
     resized = {name: resized[name] for name in ("upscaler", "upscaler_kwargs")}
 
     def stages(*runs: RunConfig, **kwargs: Any) -> tuple[Stage, ...]:
@@ -142,6 +142,7 @@ def mags() -> Ablation:
         precision,
         num_iterations=0,
         judge=NO_JUDGE,
+        cold_start=replace(precision.cold_start, num_steps=1400, num_first_turn_steps=800),
         worlds=tuple(
             replace(spec, name=f"stage {number}, {'resized' if kwargs else 'super-resolved'}")
             for number, run in ((1, precision), (2, recall))

@@ -214,10 +214,10 @@ def test_mags_in_two_stages_runs(tiny_directory, tmp_path, capsys):
     stages = STAGED_RECIPES[name]().stages
     words = [word for stage in stages for key, value in settings.items() for word in (f"{stage.option}.{key}", value)]
     assert main([name, "--output", str(tmp_path), "--model", str(tiny_directory), *words]) == 0
-    assert [path.name for path in sorted(tmp_path.glob("*/*-*"))] == ["1-precision", "2-recall"]
-    first, second = (RunReader(tmp_path / name / each).config for each in ("1-precision", "2-recall"))
+    assert [path.name for path in sorted(tmp_path.glob("*/*-*"))] == ["1-imitation", "2-precision", "3-recall"]
+    first, second = (RunReader(tmp_path / name / each).config for each in ("2-precision", "3-recall"))
     assert [each["judge"]["episode_reward"] for each in (first, second)] == ["mags_stage_1", "mags_stage_2"]
-    assert second["model"] == str(tmp_path / name / "1-precision" / "latest" / "model")
+    assert second["model"] == str(tmp_path / name / "2-precision" / "latest" / "model")
     assert main([name, "--output", str(tmp_path), "--model", str(tiny_directory), "--resume"]) == 0
     assert "Stage" not in capsys.readouterr().out.split("Report:")[-2]
 

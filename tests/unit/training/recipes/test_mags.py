@@ -96,12 +96,21 @@ def test_a_variant_is_found_by_its_name(recipe):
 
 
 def test_the_tiny_stages_differ_as_the_paper_s_do():
-    first, second = (stage.run for stage in mags_tiny().stages)
+    _, first, second = (stage.run for stage in mags_tiny().stages)
     of = APPENDIX_C["foundations"], APPENDIX_C["complex"]
     assert second.num_iterations / first.num_iterations == of[1]["steps"] / of[0]["steps"]
     assert second.ppo.learning_rate / first.ppo.learning_rate == pytest.approx(of[1]["rate"] / of[0]["rate"])
     assert (first.ppo.kl_coef, second.ppo.kl_coef) == (0.04, 0.03)
     assert first.seed != second.seed, "other levels"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_tiny_cold_start_shows_the_prompts_and_the_crops_of_all_that_follows(variant):
+    imitation, *trained = (stage.run for stage in mags_tiny(variant).stages)
+    shown = [spec.kwargs for spec in imitation.worlds]
+    assert (imitation.model, imitation.num_iterations) == (None, 0) and imitation.cold_start.num_steps > 0
+    assert [kwargs["mags_stage"] for kwargs in shown] == [1, 2]
+    assert all(spec.kwargs in shown for run in trained for spec in run.worlds)
 
 
 @pytest.fixture
