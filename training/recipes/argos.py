@@ -184,7 +184,9 @@ def argos_tiny(reward: str = "full") -> StagesConfig:
             Stage(name="see", run=seen),
             Stage(name="curate", run=_tiny_curation("clips", expert=EXPERT_BEFORE, num_rollouts=8)),
             Stage(name="sft", run=_tiny_tuning("curate", num_epochs=2.0)),
-            Stage(name="grpo", run=replace(_tiny_run(reward, source="clips"), num_iterations=20)),
+            Stage(
+                name="grpo", run=replace(_tiny_run(reward, source="clips"), num_iterations=100, num_eval_episodes=256)
+            ),
         ),
     )
 
