@@ -21,6 +21,7 @@ from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.cli.suites import SuitesOptions, run_suites
 from benchmarks.models.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.models.rescore import RescoreOptions, run_rescore
+from benchmarks.probe.command import ProbeOptions, run_probe
 from benchmarks.results.command import ResultsOptions, run_results
 from benchmarks.speed import checked_names, run_speed
 from benchmarks.table import print_table
@@ -119,6 +120,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "claims": (ClaimsOptions, run_claims),
         "results": (ResultsOptions, run_results),
         "curves": (CurvesOptions, run_curves),
+        "probe": (ProbeOptions, run_probe),
         "bilevel_variants": (BilevelVariants, _bilevel_variants),
     }
     words = list(sys.argv[1:] if words is None else words)

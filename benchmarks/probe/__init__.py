@@ -1,0 +1,1 @@
+"""What a linear probe reads of the true state in a model's vision features: does it see?"""

@@ -1,0 +1,40 @@
+"""`python -m benchmarks probe`, on few levels."""
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks.__main__ import main
+from benchmarks.probe.seeing import UNTAUGHT, Seeing, features_of, first_turns
+from training.config.worlds.spec import WorldSpec
+from vlm_envs.errors import ConfigError
+
+
+def probe(tmp_path, *words):
+    return main(["probe", "--results", str(tmp_path), *words])
+
+
+def test_random_weights_the_start_and_another_checkpoint_are_told_side_by_side(tmp_path, tiny_directory, capsys):
+    few = ("--num-levels", "96", "--num-measured", "48", "--models", str(tiny_directory))
+    assert probe(tmp_path, "--add", "frozenlake_tiny", *few) == 0
+    seen = Seeing.load(tmp_path / "frozenlake_tiny.json")
+    assert list(seen.skills) == [UNTAUGHT, "start", tiny_directory.name]
+    assert set(seen.skills["start"]) == {"player_position", "target_position", "hole_positions"}
+    assert seen.skills["start"]["player_position"] > 0.5, "where the player is is no secret"
+    told = capsys.readouterr().out
+    assert probe(tmp_path) == 0 and capsys.readouterr().out == told, "without --add the files are shown"
+    assert told.count("| VLM/FrozenLake-v0 |") == 3 and tiny_directory.name in told.splitlines()[0]
+
+
+def test_a_world_that_shows_nothing_is_refused_with_the_reason(tiny):
+    model, encoder = tiny
+    observations, _ = first_turns(WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"obs_mode": "text"}), 2, 2)
+    with pytest.raises(ConfigError, match="shows 0 visual tokens in its first turn"):
+        features_of(model, encoder, observations, "VLM/FrozenLake-v0")
+
+
+def test_a_wrong_name_and_an_empty_folder_say_what_there_is(tmp_path, capsys):
+    assert probe(tmp_path, "--add", "sokoban_tony") == 2
+    assert "Did you mean 'sokoban_tiny'" in capsys.readouterr().err
+    assert probe(tmp_path) == 2
+    assert "--add sokoban_tiny" in capsys.readouterr().err
