@@ -174,6 +174,14 @@ class StagesConfig:
                     f"Stage {stage.name!r}: {option}.exclude {DATA_OF}{name} is known when that stage is over, so the "
                     f"pool must be drawn then. Use {option}.draw 256, or exclude a file of ids.",
                 )
+            for option, files in _files_left_out_by(stage):
+                named = next((each for each in files if each.startswith(DATA_OF)), None)
+                require(
+                    named is None,
+                    f"Stage {stage.name!r}: {stage.option}.{option} {named} names a stage, and has files of ids only: "
+                    "what a stage curates can be left out of a pool that reinforcement learning draws, "
+                    "--stages.NAME.worlds.0.pool.exclude. Name a file of ids.",
+                )
             if isinstance(stage.run, CurateConfig):
                 require(
                     (stage.starts_from, stage.reference) == ("latest", "reset"),
@@ -330,6 +338,20 @@ def _left_out_by(stage: Stage) -> Iterator[tuple[str, int, PoolConfig]]:
         for each in () if spec.pool is None else spec.pool.exclude:
             if each.startswith(DATA_OF) and spec.pool is not None:
                 yield each.removeprefix(DATA_OF), place, spec.pool
+
+
+def _files_left_out_by(stage: Stage) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yields the options of a stage that leave out levels and cannot name stages, each with its files."""
+    if isinstance(stage.run, CurateConfig):
+        yield "exclude", stage.run.exclude
+        pools = [("pool", spec.pool) for spec in stage.run.worlds]
+    elif isinstance(stage.run, RunConfig):
+        pools = [("cold-start-pool", spec.cold_start_pool) for spec in stage.run.worlds]
+    else:
+        pools = []
+    for place, (name, pool) in enumerate(pools):
+        if pool is not None:
+            yield f"worlds.{place}.{name}.exclude", pool.exclude
 
 
 def _following(stage: Stage) -> Stage:

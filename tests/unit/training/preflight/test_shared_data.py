@@ -108,6 +108,18 @@ def test_what_no_stage_lists_cannot_be_left_out(data, pool, told):
         run_of(data, world(data, pool))
 
 
+def test_only_a_pool_that_is_drawn_later_leaves_out_what_a_stage_keeps(data):
+    named = PoolConfig(file="asked.txt", exclude=("more.txt", "stage:rollouts"))
+    with pytest.raises(ConfigError, match=r"'rollouts': --stages.rollouts.worlds.0.pool.exclude stage:rollouts names"):
+        run_of(data, world(data), asked=named)
+    with pytest.raises(ConfigError, match=r"'explore': --stages.explore.worlds.0.cold-start-pool.exclude stage:roll"):
+        run_of(data, replace(world(data), cold_start_pool=named))
+    rollouts, *others = run_of(data, world(data)).stages
+    alone = CurateConfig(env_id=JUDGING, episode_reward="arm_accuracy", pool="asked.txt", exclude=("stage:rollouts",))
+    with pytest.raises(ConfigError, match=r"--stages.rollouts.exclude stage:rollouts names a stage, .* Name a file of"):
+        stages(replace(rollouts, run=alone), *others)
+
+
 def test_start_states_without_ids_are_listed_by_nobody(data, monkeypatch):
     anything = EpisodeReward(name="anything", build=lambda models: None, rejection_reason=lambda episode: None)
     monkeypatch.setitem(registry._REWARDS, "anything", anything)
