@@ -36,7 +36,7 @@ FACTS: dict[str, Facts] = {
     "mix_tiny": Facts(needs="make drivers", minutes=35),
     "vagen_base": Facts(needs=_CHECKPOINT),
     "vagen_full": Facts(needs=_CHECKPOINT),
-    "mags_tiny": Facts(minutes=20),
+    "mags_tiny": Facts(minutes=30),
     "mags": Facts(needs=f"{_CHECKPOINT}, data sets, weights of SMFANet"),
     "arm_thinker_tiny": Facts(minutes=44),  # beside ten other processes on the same two cores
     "arm_thinker": Facts(needs=_CHECKPOINT),
