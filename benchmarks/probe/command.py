@@ -24,9 +24,9 @@ class ProbeOptions:
     """See what a linear probe reads of the true state in models' vision features: do they see?
 
     Of each recipe's world, random weights, the start that the recipe goes on from, and other checkpoints are shown the
-    first pictures of levels; ridge regression reads each fact of the state off the mean of their visual tokens. A skill
-    of 1 is a fact that is always read right, 0 one that is read no better than unseen. Without `--add` the table of
-    what is there is shown.
+    first pictures of levels; ridge regression reads each fact of the state off the mean of each picture's tokens. A
+    skill of 1 is a fact that is always read right, 0 one that is read no better than unseen. What random weights tell
+    already is in the picture for whoever reads it. Without `--add` the table of what is there is shown.
 
     Attributes:
         add: Recipes whose worlds are looked at, such as sokoban_tiny; their results are added or replaced.

@@ -18,7 +18,8 @@ def facts_of(states: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[Fa
     """Returns the facts of each entry of the states that differ from level to level, by what they are called.
 
     Lists that are equally long in all levels have a fact for each place; of others, and of several positions, the facts
-    are which elements they have. Texts of more than `MAX_CLASSES` sorts, such as ids, are left out.
+    are which elements they have. Left out are entries that some levels lack, and texts of more than `MAX_CLASSES`
+    sorts, such as ids.
 
     Args:
         states: `info["state"]` of levels.

@@ -107,27 +107,30 @@ def first_turns(spec: WorldSpec, num_levels: int, num_measured: int) -> tuple[li
 
 
 def features_of(model: Any, encoder: ChatEncoder, observations: Sequence[Observation], env_id: str) -> Tensor:
-    """Returns the vision features of observations, float32[N, D]: the mean of their tokens, all layers side by side.
+    """Returns the vision features of observations, float32[N, D].
 
-    In a mean a thing and its place are told only by tokens that hold both.
+    They are the mean of each picture's tokens, pictures and layers side by side: in a mean a thing and its place are
+    told only by tokens that hold both.
 
     Raises:
-        ConfigError: If one shows no picture, or another number of tokens than the first.
+        ConfigError: If one shows no picture, or they differ in how many pictures they show, or in their tokens.
     """
     segments = [encoder.encode(observation, is_first=True) for observation in observations]
-    counts = {sum(image.num_tokens for image in segment.images) for segment in segments}
-    if len(counts) > 1 or 0 in counts:
+    shown = {tuple(image.num_tokens for image in segment.images) for segment in segments}
+    if len(shown) > 1 or () in shown:
+        told = " or ".join(" + ".join(map(str, counts)) or "0" for counts in sorted(shown))
         raise ConfigError(
-            f"{env_id} shows {' or '.join(map(str, sorted(counts)))} visual tokens in its first turn. A probe needs as "
-            "many in every level, and one at least: give the world another size of pictures, or leave it out."
+            f"{env_id} shows {told} visual tokens in its first turn. A probe needs as many in every level, and one at "
+            "least: give the world another size of pictures, or leave it out."
         )
+    (counts,) = shown
     batches = []
     for start in range(0, len(segments), _BATCH):
         batch = segments[start : start + _BATCH]
         with torch.inference_mode():
             seen = family_of(model).image_features(model, [image for segment in batch for image in segment.images])
-        shown = torch.cat([seen.tokens_ND, *seen.layers], dim=-1)
-        batches.append(shown.float().cpu().unflatten(0, (len(batch), -1)).mean(1))
+        tokens_BTD = torch.cat([seen.tokens_ND, *seen.layers], dim=-1).float().cpu().unflatten(0, (len(batch), -1))
+        batches.append(torch.cat([each.mean(1) for each in tokens_BTD.split(counts, dim=1)], dim=-1))
     return torch.cat(batches)
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
-from benchmarks.__main__ import main
-from benchmarks.probe.seeing import UNTAUGHT, Seeing, features_of, first_turns
-from training.config.worlds.spec import WorldSpec
-from vlm_envs.errors import ConfigError
+from benchmarks.__main__ import main  # noqa: E402
+from benchmarks.probe.seeing import UNTAUGHT, Seeing, features_of, first_turns  # noqa: E402
+from training.config.worlds.spec import WorldSpec  # noqa: E402
+from vlm_envs.errors import ConfigError  # noqa: E402
 
 
 def probe(tmp_path, *words):
@@ -31,6 +31,20 @@ def test_a_world_that_shows_nothing_is_refused_with_the_reason(tiny):
     observations, _ = first_turns(WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"obs_mode": "text"}), 2, 2)
     with pytest.raises(ConfigError, match="shows 0 visual tokens in its first turn"):
         features_of(model, encoder, observations, "VLM/FrozenLake-v0")
+
+
+def test_pictures_keep_their_order_and_their_number_is_the_same(tiny):
+    model, encoder = tiny
+    (first, second), _ = first_turns(WorldSpec(env_id="VLM/FrozenLake-v0"), 1, 1)
+    clips = [
+        {"text": "", "images": (one["image"], other["image"])} for one, other in ((first, second), (second, first))
+    ]
+    there, back = features_of(model, encoder, clips, "clips")
+    width = len(there) // 2
+    assert not torch.allclose(there[:width], there[width:], atol=1e-3), "they are two pictures"
+    assert torch.allclose(there, torch.cat([back[width:], back[:width]]), atol=1e-5)
+    with pytest.raises(ConfigError, match=r"16 or 16 \+ 16 visual tokens"):
+        features_of(model, encoder, [first, clips[0]], "clips")
 
 
 def test_a_wrong_name_and_an_empty_folder_say_what_there_is(tmp_path, capsys):
