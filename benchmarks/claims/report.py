@@ -54,8 +54,8 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
         claims: By name.
         arms: By name of the claim and by kind.
     """
-    names = [f"{told} (95 %)" for told in KINDS.values()]
-    heading = ["", "seeds", *names, "reinforcement learning less imitation (95 %, p)", "each seed"]
+    names = [f"{told} (95 % CI)" for told in KINDS.values()]
+    heading = ["", "seeds", *names, "RL − imitation (95 % CI, p)", "each seed", "CPU s, imitation and RL"]
     rows = [heading, ["---"] * len(heading)]
     for name, claim in claims.items():
         by_kind = arms[name]
@@ -71,6 +71,7 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
             *(f"{rate:.3f} ({low:.3f} to {high:.3f})" for rate, (low, high) in rates),
             f"**{gap.mean:+.3f}** ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}",
             ", ".join(f"{value:+.3f}" for value in each),
+            " and ".join(f"{np.mean([arm.cpu_s for arm in by_kind[kind]]):.0f}" for kind in ("imitation", "rl")),
         ])  # fmt: skip
     return [f"| {' | '.join(row)} |" for row in rows]
 

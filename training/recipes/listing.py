@@ -33,7 +33,7 @@ FACTS: dict[str, Facts] = {
     "docqa_tiny": Facts(minutes=7),
     "videoqa_tiny": Facts(minutes=4),
     "judging_tiny": Facts(minutes=10),
-    "mix_tiny": Facts(needs="make drivers", minutes=35),
+    "mix_tiny": Facts(needs="make drivers", minutes=40),
     "vagen_base": Facts(needs=_CHECKPOINT),
     "vagen_full": Facts(needs=_CHECKPOINT),
     "mags_tiny": Facts(minutes=30),
@@ -42,7 +42,7 @@ FACTS: dict[str, Facts] = {
     "arm_thinker": Facts(needs=_CHECKPOINT),
     "ivgr_tiny": Facts(minutes=9),
     "ivgr": Facts(needs=f"{_CHECKPOINT}, TreeVGR's data, a judge's endpoint"),
-    "argos_tiny": Facts(minutes=14),  # both beside ten other processes
+    "argos_tiny": Facts(minutes=10),
     "argos_hack_tiny": Facts(needs="argos_tiny"),
     "argos": Facts(needs=_CHECKPOINT),
 }

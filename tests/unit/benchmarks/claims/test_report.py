@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.__main__ import main
@@ -10,6 +12,7 @@ from benchmarks.claims.claim import CLAIMS
 from benchmarks.claims.report import difference, draw, lines, load_arms, rate_interval
 from training.recipes.shipped import RECIPES
 
+CHECKOUT = Path(__file__).parents[4]
 NAME = "frozenlake_suboptimal"
 
 
@@ -51,6 +54,13 @@ def test_only_seeds_whose_two_arms_are_there_count(results):
         "imitation": [1, 2],
         "rl": [1, 2],
     }
+
+
+def test_the_page_has_the_table_that_the_files_make():
+    page = (CHECKOUT / "docs" / "training-results.md").read_text()
+    assert "\n".join(lines(CLAIMS, {name: load_arms(CHECKOUT / "docs" / "claims", name) for name in CLAIMS})) in page, (
+        "paste what python -m benchmarks claims prints"
+    )
 
 
 def test_rates_and_differences_are_of_all_levels_and_seeds(results):

@@ -1,13 +1,18 @@
 """`python -m benchmarks probe`, on few levels."""
 
+from pathlib import Path
+
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from benchmarks.__main__ import main  # noqa: E402
+from benchmarks.probe.command import lines  # noqa: E402
 from benchmarks.probe.seeing import UNTAUGHT, Seeing, features_of, first_turns  # noqa: E402
 from training.config.worlds.spec import WorldSpec  # noqa: E402
 from vlm_envs.errors import ConfigError  # noqa: E402
+
+CHECKOUT = Path(__file__).parents[4]
 
 
 def probe(tmp_path, *words):
@@ -24,6 +29,13 @@ def test_random_weights_the_start_and_another_checkpoint_are_told_side_by_side(t
     told = capsys.readouterr().out
     assert probe(tmp_path) == 0 and capsys.readouterr().out == told, "without --add the files are shown"
     assert told.count("| VLM/FrozenLake-v0 |") == 3 and tiny_directory.name in told.splitlines()[0]
+
+
+def test_the_page_has_the_table_that_the_files_make():
+    found = [Seeing.load(path) for path in sorted((CHECKOUT / "docs" / "probes").glob("*.json"))]
+    assert "\n".join(lines(found)) in (CHECKOUT / "docs" / "training-results.md").read_text(), (
+        "paste what python -m benchmarks probe prints"
+    )
 
 
 def test_a_world_that_shows_nothing_is_refused_with_the_reason(tiny):
