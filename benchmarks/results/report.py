@@ -18,11 +18,17 @@ HEADINGS = (
     "start",
     "trained (95 %)",
     "p",
-    "told the state: start, trained",
+    "true state given: start, trained",
     "minutes",
 )
 COLOURS = {"success": "#2b7a4b", "similarity": "#8a7a2b", "observation": "#2f6db5", "prediction": "#8a5fb0"}
-LABELS = {"success": "solved", "similarity": "alike", "observation": "sees right", "prediction": "foresees right"}
+TOLD = "solved, true state given"
+LABELS = {
+    "success": "solved",
+    "similarity": "similarity",
+    "observation": "observations right",
+    "prediction": "predictions right",
+}
 
 
 def load_results(folder: Path) -> list[Result]:
@@ -94,19 +100,27 @@ def draw(results: Sequence[Result], path: Path) -> None:
         for name, colour in COLOURS.items():
             shown = [(point["iteration"], point[name]) for point in result.curve if name in point]
             if shown:
-                panel.plot(*zip(*shown, strict=True), color=colour, linewidth=1.3, label=LABELS[name])
+                style = (0, (4, 2)) if name == "prediction" else "-"  # which may lie on what is seen, all along
+                panel.plot(*zip(*shown, strict=True), color=colour, linewidth=1.3, linestyle=style, label=LABELS[name])
         for world in result.worlds:
-            if world.told_after is not None:
-                panel.axhline(
-                    float(np.mean(world.told_after)), color="#c0702a", linestyle=":", linewidth=1.2,
-                    label="solved, told the state",
+            for iteration, values in ((0, world.before), (result.num_iterations, world.after)):
+                mean, (low, high) = float(np.mean(values)), interval_of(values, world.measure)
+                panel.errorbar(
+                    iteration, mean, [[mean - low], [high - mean]], color=COLOURS[world.measure], fmt="o", markersize=4,
+                    capsize=2, label=f"{LABELS[world.measure]}, test levels (95 %)",
                 )  # fmt: skip
+            horizontal = (("#8a8a8a", "--", "lazy rival", world.lazy), ("#c0702a", ":", TOLD, world.told_after))
+            for colour, style, label, values in horizontal:
+                if values is not None:
+                    panel.axhline(float(np.mean(values)), color=colour, linestyle=style, linewidth=1.2, label=label)
         panel.set_title(result.recipe, loc="left", fontsize=10)
         panel.set(xlabel="iteration", ylim=(0, 1.02))
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     for panel in panels[len(results) :]:
         panel.remove()
+    for panel in panels[: len(results) : columns]:
+        panel.set_ylabel("share of levels, or similarity")
     named = [panel.get_legend_handles_labels() for panel in figure.axes]
     handles = {label: handle for panel in named for handle, label in zip(*panel, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
