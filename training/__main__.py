@@ -25,7 +25,13 @@ from training.config.run import RunConfig
 from training.config.stages import StagesConfig
 from training.config.supervised.sft import SFTConfig
 from training.config.supervised.upscaler import UpscalerConfig
-from training.errors import GradientError, PeerError, PeerInterruptedError, TrainingStoppedError
+from training.errors import (
+    CurationInterruptedError,
+    GradientError,
+    PeerError,
+    PeerInterruptedError,
+    TrainingStoppedError,
+)
 from training.plan.command import run_plan
 from training.preflight.curation import require_teachable
 from training.preflight.endpoints import endpoints_of, require_answers
@@ -211,7 +217,11 @@ def _curate(words: list[str]) -> None:
         # Only now: a mistake in an option need not wait for torch
         from training.data.curation.curate import make_data_set
 
-        directory, result = make_data_set(config)
+        try:
+            directory, result = make_data_set(config)
+        except CurationInterruptedError as interrupt:
+            told = f"Interrupted. {interrupt}; the same command goes on where this one ended."
+            raise KeyboardInterrupt(told) from interrupt
     print(result)
     print(f"Data set: {directory}")
     if result.total.num_kept:

@@ -97,7 +97,7 @@ def listing() -> str:
         [
             *lines,
             "",
-            "Packages such as .[tools] are installed by `make train CONFIG=RECIPE`, or by pip install -e '.[train,tools]'.",
+            "Packages such as .[tools]: `make train CONFIG=RECIPE` installs them, or pip install -e '.[train,tools]'.",
             "Minutes are of two CPU cores, cold start and evaluations included.",
             "Options of a recipe: python -m training RECIPE --help",
         ]
