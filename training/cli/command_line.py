@@ -216,6 +216,7 @@ def configured(
         start = _unchecked(start, algorithm=switched(start.algorithm, named))
     _refuse_foreign_settings(start.algorithm, words)
     start, told = _fitted(start, words) if default is None else (start, [])
+    start, of_data = _with_data(start, words)
     start = _unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
     start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
@@ -225,8 +226,29 @@ def configured(
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
     if process_rank() == 0:
+        told = [*told, *of_data]
         print(*told, sep="\n", end="\n" if told else "")
     return config
+
+
+def _with_data(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
+    """Returns a recipe without what is of its own expert, where a cold start's data are given, and a line of it.
+
+    Who gives such settings as well is refused: see `ColdStartConfig`.
+    """
+    if option_value(words, "--cold-start.data") in (None, "None"):
+        return config, []
+    without = {"mistake_rate": 0.0, "suboptimal_rate": 0.0, "num_demonstrations": None}
+    own = {name: getattr(config.cold_start, name) for name in without}
+    given_up = [f"{_cold_start_option(name)} {value}" for name, value in own.items() if value != without[name]]
+    if not given_up:
+        return config, []
+    told = f"--cold-start.data has its own expert and episodes, in place of the recipe's: {', '.join(given_up)}."
+    return _unchecked(config, cold_start=_unchecked(config.cold_start, **without)), [told]
+
+
+def _cold_start_option(name: str) -> str:
+    return f"--cold-start.{name.replace('_', '-')}"
 
 
 def _with_endpoint(config: RunConfig, words: Sequence[str]) -> RunConfig:
