@@ -28,6 +28,7 @@ from training.config.supervised.upscaler import UpscalerConfig
 from training.errors import (
     CurationInterruptedError,
     GradientError,
+    NothingCuratedError,
     PeerError,
     PeerInterruptedError,
     TrainingStoppedError,
@@ -56,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, 1 for a training that cannot go on, 2 for a mistake on the command line or in the
-        configuration, 130 when interrupted.
+        Exit status: 0 for success, 1 for a training that cannot go on or a curation that keeps nothing, 2 for a mistake
+        on the command line or in the configuration, 130 when interrupted.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
@@ -224,13 +225,15 @@ def _curate(words: list[str]) -> None:
             raise KeyboardInterrupt(told) from interrupt
     print(result)
     print(f"Data set: {directory}")
-    if result.total.num_kept:
-        print(
-            f"Train on it: python -m training sft --model DIR --data {directory}\n"
-            f"         or: python -m training cold_start RECIPE --cold-start.data {directory}"
+    if not result.total.num_kept:
+        raise NothingCuratedError(
+            f"{directory} is empty, as nothing is good enough to imitate; passed over: {result.total.losses}. Ask more "
+            "questions (--num-samples), lower --threshold, or choose another --expert, and another --name."
         )
-    else:
-        print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose an expert.")
+    print(
+        f"Train on it: python -m training sft --model DIR --data {directory}\n"
+        f"         or: python -m training cold_start RECIPE --cold-start.data {directory}"
+    )
 
 
 def _pairs(words: list[str]) -> None:
