@@ -63,10 +63,22 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A function that returns a configuration, and what the user called it."""
+    """A function that returns a configuration, and what the user called it.
+
+    Attributes:
+        name: What that is.
+        make: The function.
+        option: The option whose value the name is on a command line; empty where the name stands alone.
+    """
 
     name: str
     make: Callable[[], RunConfig | StagesConfig]
+    option: str = ""
+
+    @property
+    def words(self) -> str:
+        """How a command line names it."""
+        return f"{self.option} {self.name}".lstrip()
 
     def config(self) -> RunConfig:
         """Returns the configuration of one run.
@@ -169,7 +181,7 @@ def load_recipe(named: str) -> Recipe:
             f"--recipe {named} needs one function that says `-> RunConfig` (from training.config.run) or "
             f"`-> StagesConfig` (from training.config.stages); {where} has {what}."
         )
-    return Recipe(name=named, make=getattr(module, function or known[0]))
+    return Recipe(name=named, make=getattr(module, function or known[0]), option="--recipe")
 
 
 def _recipes_in(module: Any) -> list[str]:
@@ -220,7 +232,7 @@ def configured(
     start = _unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
     start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
-    program = Training(prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}")
+    program = Training(prog=f"python -m training {recipe.words}", description=f"{recipe.description} {_HELP}")
     default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
     config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.

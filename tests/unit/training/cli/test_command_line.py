@@ -43,6 +43,17 @@ def words(text: str) -> list[str]:
     return text.split(" ")
 
 
+def test_the_usage_line_is_a_call_that_runs(tmp_path, capsys):
+    (tmp_path / "lakes.py").write_text(RECIPE_FILE)
+    named = f"--recipe {tmp_path / 'lakes.py'}:small_lake"
+    for given in (named, "frozenlake_tiny", LAKE):
+        recipe, rest = find_recipe([*words(given), "--help"])
+        with pytest.raises(SystemExit):
+            configured(recipe, rest)
+        usage = " ".join(capsys.readouterr().out.split()).removeprefix("usage: ")
+        assert usage.startswith(f"python -m training {given} [")
+
+
 WITH_AN_EXPERT_OF_THEIR_OWN = {
     "frozenlake_tiny": "--cold-start.suboptimal-rate 0.3",
     "sokoban_tiny": "--cold-start.suboptimal-rate 0.5",
