@@ -252,7 +252,7 @@ def _pairs(words: list[str]) -> None:
 
 
 def _pool(words: list[str]) -> None:
-    recipe, spec, config = pool_to_draw(words)
+    trained_on, spec, config = pool_to_draw(words)
     # Only now: a mistake on the command line need not wait for it
     from training.data.worlds.pool_drawing import draw_pool
 
@@ -261,7 +261,7 @@ def _pool(words: list[str]) -> None:
         print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
     print(drawn)
     print(f"Pool: {config.out}")
-    print(f"Train on it: python -m training {recipe} --worlds.{config.world}.pool.file {config.out}")
+    print(f"Train on it: python -m training {trained_on}")
 
 
 def _list(words: list[str]) -> None:

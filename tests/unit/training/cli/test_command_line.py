@@ -44,8 +44,8 @@ def words(text: str) -> list[str]:
 
 
 def test_the_usage_line_is_a_call_that_runs(tmp_path, capsys):
-    (tmp_path / "lakes.py").write_text(RECIPE_FILE)
-    named = f"--recipe {tmp_path / 'lakes.py'}:small_lake"
+    (tmp_path / "lakes_of_a_usage.py").write_text(RECIPE_FILE)
+    named = f"--recipe {tmp_path / 'lakes_of_a_usage.py'}:small_lake"
     for given in (named, "frozenlake_tiny", LAKE):
         recipe, rest = find_recipe([*words(given), "--help"])
         with pytest.raises(SystemExit):
