@@ -14,8 +14,12 @@ ifeq ($(PYTHON),$(VENV_PYTHON))
 WORLDS_READY := .venv/installed-worlds
 TRAIN_READY := .venv/installed-train
 DEV_READY := .venv/installed-dev
-ifneq ($(filter navigation_% primitive_% svg_%,$(CONFIG)),)
+# What a recipe's worlds need besides: tests/unit/training/recipes/test_listing.py compares these names with the worlds.
+ifneq ($(filter navigation_% primitive_% svg_% mix_%,$(CONFIG)),)
 SIM_READY := .venv/installed-sim
+endif
+ifneq ($(filter docqa_% judging_% mix_% arm_thinker%,$(CONFIG)),)
+TOOLS_READY := .venv/installed-tools
 endif
 endif
 
@@ -33,7 +37,7 @@ install: $(DEV_READY) ## Make .venv with everything for development.
 drivers: ## Install libcairo and a software Vulkan driver (Debian or Ubuntu, root), for SVG and PrimitiveSkill.
 	@.ci/drivers
 
-train: $(TRAIN_READY) $(SIM_READY) ## Train the tiny model on FrozenLake; another recipe: CONFIG=name.
+train: $(TRAIN_READY) $(SIM_READY) $(TOOLS_READY) ## Train the tiny model on FrozenLake; another recipe: CONFIG=name.
 	"$(PYTHON)" -m training $(CONFIG)
 
 test: $(DEV_READY) ## Lint, type check and run every test but the slow proofs.
@@ -114,6 +118,11 @@ clean: ## Remove .venv, .venv-peers, .venv-vllm, caches and the built site; runs
 	@.ci/drivers
 	@echo "Installing the worlds' engines into .venv (once) ..."
 	@$(PIP_INSTALL) --editable '.[sim]'
+	@touch $@
+
+.venv/installed-tools: .venv/installed-train
+	@echo "Installing the worlds' tools into .venv (once) ..."
+	@$(PIP_INSTALL) --editable '.[tools]'
 	@touch $@
 
 .venv/installed-dev: .venv/installed-sim

@@ -25,7 +25,14 @@ from training.config.run import RunConfig
 from training.config.stages import StagesConfig
 from training.config.supervised.sft import SFTConfig
 from training.config.supervised.upscaler import UpscalerConfig
-from training.errors import GradientError, PeerError, PeerInterruptedError, TrainingStoppedError
+from training.errors import (
+    CurationInterruptedError,
+    GradientError,
+    NothingCuratedError,
+    PeerError,
+    PeerInterruptedError,
+    TrainingStoppedError,
+)
 from training.plan.command import run_plan
 from training.preflight.curation import require_teachable
 from training.preflight.endpoints import endpoints_of, require_answers
@@ -50,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, 1 for a training that cannot go on, 2 for a mistake on the command line or in the
-        configuration, 130 when interrupted.
+        Exit status: 0 for success, 1 for a training that cannot go on or a curation that keeps nothing, 2 for a mistake
+        on the command line or in the configuration, 130 when interrupted.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
@@ -211,16 +218,22 @@ def _curate(words: list[str]) -> None:
         # Only now: a mistake in an option need not wait for torch
         from training.data.curation.curate import make_data_set
 
-        directory, result = make_data_set(config)
+        try:
+            directory, result = make_data_set(config)
+        except CurationInterruptedError as interrupt:
+            told = f"Interrupted. {interrupt}; the same command goes on where this one ended."
+            raise KeyboardInterrupt(told) from interrupt
     print(result)
     print(f"Data set: {directory}")
-    if result.total.num_kept:
-        print(
-            f"Train on it: python -m training sft --model DIR --data {directory}\n"
-            f"         or: python -m training cold_start RECIPE --cold-start.data {directory}"
+    if not result.total.num_kept:
+        raise NothingCuratedError(
+            f"{directory} is empty, as nothing is good enough to imitate; passed over: {result.total.losses}. Ask more "
+            "questions (--num-samples), lower --threshold, or choose another --expert, and another --name."
         )
-    else:
-        print("It is empty: nothing is good enough to imitate. Curate more, lower the threshold, or choose an expert.")
+    print(
+        f"Train on it: python -m training sft --model DIR --data {directory}\n"
+        f"         or: python -m training cold_start RECIPE --cold-start.data {directory}"
+    )
 
 
 def _pairs(words: list[str]) -> None:
@@ -239,7 +252,7 @@ def _pairs(words: list[str]) -> None:
 
 
 def _pool(words: list[str]) -> None:
-    recipe, spec, config = pool_to_draw(words)
+    trained_on, spec, config = pool_to_draw(words)
     # Only now: a mistake on the command line need not wait for it
     from training.data.worlds.pool_drawing import draw_pool
 
@@ -248,7 +261,7 @@ def _pool(words: list[str]) -> None:
         print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
     print(drawn)
     print(f"Pool: {config.out}")
-    print(f"Train on it: python -m training {recipe} --worlds.{config.world}.pool.file {config.out}")
+    print(f"Train on it: python -m training {trained_on}")
 
 
 def _list(words: list[str]) -> None:

@@ -46,5 +46,13 @@ class PeerInterruptedError(KeyboardInterrupt):
     """Ctrl-C stopped the main process of the run in what it did for all, and so this one; the main process tells."""
 
 
+class NothingCuratedError(TrainingStoppedError):
+    """A curation has come to its end and keeps nothing; its message says why."""
+
+
+class CurationInterruptedError(KeyboardInterrupt):
+    """Ctrl-C stopped a curation; the message says how much of it is written."""
+
+
 class PeerLostError(TrainingStoppedError, ConnectionError):
     """Another process of the run is gone, without a word of why."""

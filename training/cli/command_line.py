@@ -63,10 +63,22 @@ class _Options:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A function that returns a configuration, and what the user called it."""
+    """A function that returns a configuration, and what the user called it.
+
+    Attributes:
+        name: What that is.
+        make: The function.
+        option: The option whose value the name is on a command line; empty where the name stands alone.
+    """
 
     name: str
     make: Callable[[], RunConfig | StagesConfig]
+    option: str = ""
+
+    @property
+    def words(self) -> str:
+        """How a command line names it."""
+        return f"{self.option} {self.name}".lstrip()
 
     def config(self) -> RunConfig:
         """Returns the configuration of one run.
@@ -169,7 +181,7 @@ def load_recipe(named: str) -> Recipe:
             f"--recipe {named} needs one function that says `-> RunConfig` (from training.config.run) or "
             f"`-> StagesConfig` (from training.config.stages); {where} has {what}."
         )
-    return Recipe(name=named, make=getattr(module, function or known[0]))
+    return Recipe(name=named, make=getattr(module, function or known[0]), option="--recipe")
 
 
 def _recipes_in(module: Any) -> list[str]:
@@ -216,17 +228,39 @@ def configured(
         start = _unchecked(start, algorithm=switched(start.algorithm, named))
     _refuse_foreign_settings(start.algorithm, words)
     start, told = _fitted(start, words) if default is None else (start, [])
+    start, of_data = _with_data(start, words)
     start = _unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
     start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
-    program = Training(prog=f"python -m training {recipe.name}", description=f"{recipe.description} {_HELP}")
+    program = Training(prog=f"python -m training {recipe.words}", description=f"{recipe.description} {_HELP}")
     default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
     config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
     if process_rank() == 0:
+        told = [*told, *of_data]
         print(*told, sep="\n", end="\n" if told else "")
     return config
+
+
+def _with_data(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
+    """Returns a recipe without what is of its own expert, where a cold start's data are given, and a line of it.
+
+    Who gives such settings as well is refused: see `ColdStartConfig`.
+    """
+    if option_value(words, "--cold-start.data") in (None, "None"):
+        return config, []
+    without = {"mistake_rate": 0.0, "suboptimal_rate": 0.0, "num_demonstrations": None}
+    own = {name: getattr(config.cold_start, name) for name in without}
+    given_up = [f"{_cold_start_option(name)} {value}" for name, value in own.items() if value != without[name]]
+    if not given_up:
+        return config, []
+    told = f"--cold-start.data has its own expert and episodes, in place of the recipe's: {', '.join(given_up)}."
+    return _unchecked(config, cold_start=_unchecked(config.cold_start, **without)), [told]
+
+
+def _cold_start_option(name: str) -> str:
+    return f"--cold-start.{name.replace('_', '-')}"
 
 
 def _with_endpoint(config: RunConfig, words: Sequence[str]) -> RunConfig:

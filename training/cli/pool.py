@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from agents.hf.device import require_device
 from agents.registry import require_agent
 from training.cli.command_line import find_recipe
-from training.cli.world_options import read_world_options
+from training.cli.world_options import read_world_options, world_words
 from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.recipes.shipped import RECIPES
@@ -17,7 +18,10 @@ from vlm_envs.errors import ConfigError, require
 
 
 def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
-    """Returns what a command line asks for: the recipe's name, the world whose levels are drawn, and how.
+    """Returns what a command line asks for: what trains on the pool, the world whose levels are drawn, and how.
+
+    What trains is the words that name the recipe, the options of worlds that were given, and the pool in place of one
+    that was.
 
     Args:
         words: A recipe or the id of a world, arguments of worlds (`--worlds.0.kwargs.size 6`), and the options of
@@ -37,13 +41,15 @@ def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
         )
     run = recipe.config()
     worlds, rest = read_world_options(options, run.worlds)
-    config = parsed(DrawPoolConfig, rest, _program(recipe.name), default=DrawPoolConfig(sampling=run.sampling))
+    config = parsed(DrawPoolConfig, rest, _program(recipe.words), default=DrawPoolConfig(sampling=run.sampling))
     spec = _chosen(worlds, config, is_named=any(word.partition("=")[0] == "--world" for word in rest))
     _require_folder(Path(config.out))
     require_device(config.device)
     if config.agent is not None:
         require_agent(config.agent)
-    return recipe.name, spec, config
+    worlds_given = shlex.join(world_words(options, without_pool_of=config.world))
+    pool = f"--worlds.{config.world}.pool.file {shlex.quote(config.out)}"
+    return " ".join(filter(None, [recipe.words, worlds_given, pool])), spec, config
 
 
 def _program(recipe: str) -> Program:

@@ -72,7 +72,7 @@ def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> t
         print(stages_told(made))
     resume = "--resume" in own
     default = _saved(made, own) if resume and not {*_HELP} & {*own} else made
-    program = _Program(prog=f"python -m training {recipe.name}", description=recipe.description, stages=made.stages)
+    program = _Program(prog=f"python -m training {recipe.words}", description=recipe.description, stages=made.stages)
     start = _Options(name=default.name, output=default.output, model=default.model)
     said = parsed(_Options, own, program, default=start)
     stages = tuple(
@@ -154,15 +154,15 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: b
 def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool) -> StageRun:
     run = stage.run
     if isinstance(run, RunConfig):
-        of_stage = Recipe(name=f"{recipe.name} (stage {stage.name})", make=lambda: run)
+        of_stage = replace(recipe, name=f"{recipe.name} (stage {stage.name})", make=lambda: run)
         return configured(of_stage, words, run if resume else None)
     if isinstance(run, CurateConfig):
-        program = Program(prog=f"python -m training {recipe.name} (stage {stage.name})", description="A curation.")
+        program = Program(prog=f"python -m training {recipe.words} (stage {stage.name})", description="A curation.")
         return curation_options(words, program, run)
     default = copy.copy(run)
     if option_value(words, "--data") is not None:  # data sets that are named stand in place of its own
         object.__setattr__(default, "data", ())
-    program = Program(prog=f"python -m training {recipe.name} (stage {stage.name})", description="A fine-tuning.")
+    program = Program(prog=f"python -m training {recipe.words} (stage {stage.name})", description="A fine-tuning.")
     return parsed(SFTConfig, words, program, default=default)
 
 

@@ -79,14 +79,10 @@ def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tup
         ConfigError: If an option cannot be read or a world cannot be had.
     """
     changes: dict[int, dict[str, Any]] = {}
-    left, rest = list(words), []
-    while left:
-        word = left.pop(0)
-        match = _WORLD_OPTION.fullmatch(word)
-        if match is None:
-            rest.append(word)
-            continue
-        values = _values(left) if match["value"] is None else [match["value"]]
+    given, rest = _split(words)
+    for word, *behind in given:
+        match = _matched(word)
+        values = behind if match["value"] is None else [match["value"]]
         name = match["name"].replace("-", "_")
         change = changes.setdefault(int(match["number"]), {"kwargs": {}})
         part, option = (match["part"] or "").replace("-", "_"), word.partition("=")[0]
@@ -97,6 +93,42 @@ def read_world_options(words: Sequence[str], worlds: Sequence[WorldSpec]) -> tup
         else:
             change[name] = _field(option, name, values)
     return _changed(tuple(worlds), changes), rest
+
+
+def world_words(words: Sequence[str], *, without_pool_of: int) -> list[str]:
+    """Returns the options that begin with `--worlds.` and their values, as they were given.
+
+    Args:
+        words: A command line.
+        without_pool_of: Place of the world whose pool is left out.
+    """
+    kept = []
+    for option in _split(words)[0]:
+        match = _matched(option[0])
+        is_of_pool = "pool" in (match["part"], match["name"] if match["part"] is None else None)
+        if not (is_of_pool and int(match["number"]) == without_pool_of):
+            kept += option
+    return kept
+
+
+def _split(words: Sequence[str]) -> tuple[list[list[str]], list[str]]:
+    """Returns each option of a world with the values behind it, and the other words."""
+    left, given, rest = list(words), [], []
+    while left:
+        word = left.pop(0)
+        match = _WORLD_OPTION.fullmatch(word)
+        if match is None:
+            rest.append(word)
+        else:
+            given.append([word, *(_values(left) if match["value"] is None else [])])
+    return given, rest
+
+
+def _matched(word: str) -> re.Match[str]:
+    """Returns the parts of what is an option of a world."""
+    match = _WORLD_OPTION.fullmatch(word)
+    assert match is not None, word
+    return match
 
 
 def _values(left: list[str]) -> list[str]:

@@ -5,13 +5,29 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import torch
 import transformers
 
 from training.config.run import RunConfig
 from training.config.supervised.sft import SFTConfig
+
+
+class Ended(NamedTuple):
+    """How a run ended that did not fail.
+
+    Attributes:
+        directory: The run's.
+        is_finished: Whether nothing is left to do, or Ctrl-C stopped it before; it is saved either way.
+        is_interrupted: Whether Ctrl-C was pressed in it; where it is finished as well, when it was about to end.
+    """
+
+    directory: Path
+    is_finished: bool
+    is_interrupted: bool
 
 
 def prepare(config: RunConfig | SFTConfig) -> None:

@@ -39,7 +39,7 @@ from training.engines.processes import LaunchedProcesses
 from training.errors import NonFiniteGradientError
 from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
-from training.loop.process import prepare, stop_on_interrupt
+from training.loop.process import Ended, prepare, stop_on_interrupt
 from training.loop.supervised.cold_start import cold_start
 from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
 from training.loop.tracking.circumstances import circumstances
@@ -71,15 +71,11 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
 
 def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
     """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
-    return trained(config, resume=resume)[0]
+    return trained(config, resume=resume).directory
 
 
-def trained(
-    config: RunConfig, *, resume: bool = False, processes: LaunchedProcesses | None = None
-) -> tuple[Path, bool]:
+def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProcesses | None = None) -> Ended:
     """Does what `train_checked` does, and returns with the directory whether the run came to its end.
-
-    It did not if Ctrl-C stopped it; it is saved then.
 
     Args:
         config: The run.
@@ -105,7 +101,7 @@ def trained(
         print(f"Report: {report}\nCurves: {report.with_name('curves.png')}\nModel:  {directory / LATEST / 'model'}")
         if trainer.best is not None:
             print(f"Best:   {directory / BEST}, {trainer.best.title}")
-    return directory, not trainer.is_interrupted
+    return Ended(directory, is_finished=trainer.is_finished, is_interrupted=trainer.is_interrupted)
 
 
 def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:

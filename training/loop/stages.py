@@ -6,7 +6,9 @@ import gc
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -17,14 +19,17 @@ from training.config.stages_record import holds_stages, save_stages, saved_stage
 from training.config.supervised.sft import SFTConfig
 from training.data.curation.curate import make_data_set
 from training.engines.processes import LaunchedProcesses, OneProcess, launched
+from training.errors import CurationInterruptedError
 from training.loop.run import trained
-from training.loop.supervised.sft import fine_tune_checked
+from training.loop.supervised.sft import fine_tuned
 from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
 from training.preflight.stages import StageToRun, checked_stages
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.stages import build_stages_report, stages_table
+
+_Made = TypeVar("_Made")
 
 
 def train_stages(config: StagesConfig, *, resume: bool = False) -> Path:
@@ -64,10 +69,12 @@ def _train(
         name = config.stages[each.number].name
         print(f"\nStage {each.number + 1} of {len(config.stages)}: {name}", flush=True)
         torch.set_num_threads(num_threads)  # what the stage before was given is not this one's
-        _run_stage(each, name, processes)
+        is_interrupted = _run_stage(each, name, processes)
         finished.append(name)
         processes.on_main(lambda: save_stages(config, finished))
         _let_go()
+        if is_interrupted and each is not left[-1]:
+            processes.on_main(partial(_stop_behind, name))
     report = processes.on_main(lambda: build_stages_report(config.directory, config.folders))
     table = stages_table(config.directory, config.folders)
     told = f"Report: {report}\nModel:  {config.last_model}"
@@ -89,36 +96,50 @@ def _finished(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool)
     return [name for name in saved_stages(config.directory)[1] if name not in names]
 
 
-def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedProcesses) -> None:
-    """Runs a stage; of several processes all take part in reinforcement learning, and one does everything else."""
+def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedProcesses) -> bool:
+    """Runs a stage; of several processes all take part in reinforcement learning, and one does everything else.
+
+    Returns:
+        Whether Ctrl-C was pressed when it was about to end, such as in its last evaluation.
+
+    Raises:
+        KeyboardInterrupt: If Ctrl-C stopped it before that.
+    """
     run, several = stage.run, processes if isinstance(processes, LaunchedProcesses) else None
     if isinstance(run, CurateConfig):
         _alone(lambda: _curate(run, name), run, processes)
-    elif isinstance(run, SFTConfig):
-        _alone(lambda: fine_tune_checked(run, resume=stage.resume), run, processes)
-    elif not trained(run, resume=stage.resume, processes=several)[1]:
+        return False
+    if isinstance(run, SFTConfig):
+        return _alone(lambda: fine_tuned(run, resume=stage.resume).is_interrupted, run, processes)
+    ended = trained(run, resume=stage.resume, processes=several)
+    if not ended.is_finished:
         raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Go on with --resume.")
+    return ended.is_interrupted
 
 
-def _alone(make: Callable[[], object], run: StageRun, processes: OneProcess | LaunchedProcesses) -> None:
-    """Has the main process make something while the others wait, as long as it lives."""
+def _stop_behind(name: str) -> None:
+    """Ends a run behind a stage that has come to its end."""
+    raise KeyboardInterrupt(f"Interrupted at the end of stage {name!r}, which is finished. Go on with --resume.")
+
+
+def _alone(make: Callable[[], _Made], run: StageRun, processes: OneProcess | LaunchedProcesses) -> _Made:
+    """Returns what the main process makes while the others wait, as long as it lives."""
     directory = Path(run.output) / run.name
-
-    def made() -> None:
-        make()
-
     with lost_peer_told(directory), ExitStack() as opened:
         if processes.num_processes > 1 and processes.rank == 0:
             opened.enter_context(termination_told(directory))
             if isinstance(run, SFTConfig):
                 print(how_to_stop("step"), flush=True)
-        processes.on_main(made, is_long=True)
+        return processes.on_main(make, is_long=True)
 
 
 def _curate(run: CurateConfig, name: str) -> None:
     """Makes the data that a later stage learns from; raises `ConfigError` if nothing is good enough."""
-    with fields_named(option_names(CurateConfig, f"--stages.{name.replace('_', '-')}.")):
-        directory, result = make_data_set(run)
+    try:
+        with fields_named(option_names(CurateConfig, f"--stages.{name.replace('_', '-')}.")):
+            directory, result = make_data_set(run)
+    except CurationInterruptedError as interrupt:
+        raise KeyboardInterrupt(f"Interrupted in stage {name!r}. {interrupt}; go on with --resume.") from interrupt
     print(result)
     if not result.total.num_kept:
         shutil.rmtree(directory)

@@ -82,7 +82,7 @@ class Trainer:
         self.iteration = 0
         self._started = time.monotonic()
         self.saved_iteration = -1
-        self.is_interrupted = False
+        self.is_finished = self.is_interrupted = False
         self.best: BestPolicy | None = None
         self._is_best = False
         self._rescue = Rescue(self)
@@ -121,22 +121,33 @@ class Trainer:
         Whichever it is, the last whole iteration is saved.
         """
         more = partial(launchers_limit, self.directory)
-        with stop_on_interrupt("iteration", "the iteration is lost", more) as should_stop, ExitStack() as opened:
-            if self._scorer is not None:
-                opened.callback(self._scorer.close)
-            opened.callback(self._actors.close)
-            opened.callback(self.collector.close)
-            opened.callback(self.batches.drop)
-            try:
-                is_resumed = self.saved_iteration >= 0
-                if self.engine.rank == 0:
-                    loggers = RunLoggers(self.config, self.directory, iteration=self.iteration, is_resumed=is_resumed)
-                    self.loggers = opened.enter_context(loggers)
-                with memory_told("in an evaluation or a save", OF_EVALUATION):
-                    self._run(lambda: any(self.engine.gather([should_stop()])))
-            except BaseException as error:
-                self._rescue.save(error)
-                raise
+        with stop_on_interrupt("iteration or evaluation", "which is lost then", more) as is_asked_here:
+
+            def should_stop() -> bool:
+                return any(self.engine.gather([is_asked_here()]))
+
+            with ExitStack() as opened:
+                self._run_and_close(opened, should_stop)
+            # Asked for in the last evaluation, or while everything was closed: who runs more after this wants to know
+            self.is_interrupted = should_stop()
+
+    def _run_and_close(self, opened: ExitStack, should_stop: Callable[[], bool]) -> None:
+        """Runs what is left, and has `opened` close what that has opened."""
+        if self._scorer is not None:
+            opened.callback(self._scorer.close)
+        opened.callback(self._actors.close)
+        opened.callback(self.collector.close)
+        opened.callback(self.batches.drop)
+        try:
+            is_resumed = self.saved_iteration >= 0
+            if self.engine.rank == 0:
+                loggers = RunLoggers(self.config, self.directory, iteration=self.iteration, is_resumed=is_resumed)
+                self.loggers = opened.enter_context(loggers)
+            with memory_told("in an evaluation or a save", OF_EVALUATION):
+                self._run(should_stop)
+        except BaseException as error:
+            self._rescue.save(error)
+            raise
 
     def _run(self, should_stop: Callable[[], bool]) -> None:
         if self.iteration == 0:
@@ -152,7 +163,7 @@ class Trainer:
                 self._after_iteration(console)
                 is_stopped = should_stop()
         self.save()
-        self.is_interrupted = is_stopped
+        self.is_finished = not is_stopped
         if is_stopped:
             print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from training.config.worlds.pool_levels import PoolLevel, chosen_levels, read_levels
@@ -11,6 +12,9 @@ from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.vector.env import VectorWorld
+
+_Found = dict[str, tuple[PoolLevel, int, PoolConfig]]
+"""Levels by their id, with the place of their world among all, and the pool that they are in."""
 
 _AT_ONCE = 32
 """Levels that are read in one call of a world, which has only so much time."""
@@ -26,8 +30,8 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
         ConfigError: If a file or a row of a pool is broken, its filters leave nothing, its world cannot load one of its
             levels, or that is held out for evaluations; if a level is in a `pool` and in a `cold_start_pool`.
     """
-    trained: dict[str, PoolLevel] = {}
-    shown: dict[str, PoolLevel] = {}
+    trained: _Found = {}
+    shown: _Found = {}
     told: list[str] = []
     for number, spec in enumerate(specs):
         for config, found in ((spec.pool, trained), (spec.cold_start_pool, shown)):
@@ -36,7 +40,7 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
             elif config is not None:
                 levels = chosen_levels(config)
                 _require_playable(spec, config, levels)
-                found |= {each.level_id: each for each in levels}
+                found |= {each.level_id: (each, number, config) for each in levels}
                 told.append(
                     f"{world_names(specs)[number]}: {len(levels)} of the {len(read_levels(config.file))} levels of "
                     f"{config.file}"
@@ -46,10 +50,23 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
             first, name = both[0], world_names(specs)[number]
             raise ConfigError(
                 f"{len(both)} levels of {name} are both in a pool to train on and in a cold start's, the first of them "
-                f"at {trained[first].where} and {shown[first].where}. Leave them out of one: "
-                f"--worlds.{number}.cold-start-pool.exclude {trained[first].where.rpartition(', line')[0]}"
+                f"at {trained[first][0].where} and {shown[first][0].where}. {_remedy(trained[first], shown[first])}"
             )
     return told
+
+
+def _remedy(trained: tuple[PoolLevel, int, PoolConfig], shown: tuple[PoolLevel, int, PoolConfig]) -> str:
+    """Returns how levels are left out of one of two pools that share some, or where others come from if all are."""
+    file, (_, number, config) = trained[2].file, shown
+    option = f"--worlds.{number}.cold-start-pool"
+    if {each.level_id for each in chosen_levels(config)} - {each.level_id for each in read_levels(file)}:
+        return f"Leave them out of one: {option}.exclude {file}"
+    what = "Both are the same file" if Path(file).resolve() == Path(config.file).resolve() else f"All are in {file}"
+    return (
+        f"{what}, so nothing would be left to imitate without them. Divide its lines between two files, or draw levels "
+        f"for the cold start as these were drawn, by python -m training pool with --exclude {file}; then name their "
+        f"file: {option}.file FILE"
+    )
 
 
 def _require_playable(spec: WorldSpec, config: PoolConfig, levels: Sequence[PoolLevel]) -> None:

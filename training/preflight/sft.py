@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Container
 from pathlib import Path
 
-from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
-from training.checkpoints.files import LATEST, model_directory, require_run_state
+from training.checkpoints.files import LATEST, require_run_state
 from training.config.curation.curate import CURATED
 from training.config.places import require_writable
 from training.config.processes import num_processes
 from training.config.resume import check_same_settings, saved_by
 from training.config.supervised.sft import FINE_TUNING, DataSource, SFTConfig
+from training.preflight.first_model import require_start
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.start import require_unused
 from vlm_envs.errors import ConfigError, require
@@ -59,7 +59,7 @@ def check_fine_tuning(
     else:
         require_unused(directory)
         if not is_to_come:
-            _require_start(config.model)
+            require_start(config.model)
     require_device(config.device)
     require_peft(config.lora)
     require_attention(config.memory)
@@ -75,14 +75,6 @@ def require_one_process() -> None:
         f"sft trains in one process, and {num_processes()} were launched. Start it with python -m training sft; a "
         "model that does not fit one device may with --lora.rank 32 and --memory.gradient-checkpointing.",
     )
-
-
-def _require_start(model: str) -> None:
-    """Refuses a start from what is no checkpoint; a recipe may name one that only its user has."""
-    try:
-        require_weights(require_checkpoint(model_directory(model)))
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error} Name yours with --model DIR.") from error
 
 
 def check_same_fine_tuning(config: SFTConfig, directory: Path) -> None:

@@ -23,6 +23,7 @@ from training.config.run import RunConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.preflight.context import require_context
 from training.preflight.endpoints import endpoints_of, require_answers
+from training.preflight.first_model import require_start
 from training.preflight.judges import check_judges, require_answer_judge, require_judged_texts, without_judges
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.pools import require_pools
@@ -129,21 +130,12 @@ def tried(config: RunConfig, *, resume: bool, is_to_come: bool = False) -> tuple
     require_sampler(config)
     if not resume and not is_to_come:
         if config.model is not None:
-            _require_start(config.model)
+            none = "; --model None starts from the tiny VLM, which a cold start teaches"
+            require_start(config.model, besides=none)
         if config.reference is not None:
             _require_reference(config.reference, config.model)
     config, told = ready(config, imitates=config.model is None and (not resume or is_in_cold_start(directory)))
     return config, [*of_pools, *told]
-
-
-def _require_start(model: str) -> None:
-    """Refuses a start from what is no checkpoint; a recipe may name one that only its user has."""
-    try:
-        require_weights(require_checkpoint(model_directory(model)))
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
-            f"{error} Name yours with --model DIR; --model None starts from the tiny VLM, which a cold start teaches."
-        ) from error
 
 
 def _require_reference(reference: str, model: str | None) -> None:

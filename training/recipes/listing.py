@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from training.config.curation.curate import CurateConfig
+from training.config.run import RunConfig
+from training.config.stages import StagesConfig
+from training.config.worlds.spec import WorldSpec
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from vlm_envs.cli.needs import need_of
+from vlm_envs.registration import registered_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +19,8 @@ class Facts:
     """What one has to know before one starts a recipe.
 
     Attributes:
-        needs: What has to be there, besides `pip install '.[train]'`; empty for nothing.
+        needs: What has to be there that `make train CONFIG=NAME` does not install; the extras of the recipe's worlds,
+            which it does, are `extras_of`. Empty for nothing.
         minutes: Wall time on two cores of a laptop's speed, cold start and evaluations included, as it was seen; None
             for one that was not run here from start to end.
     """
@@ -21,19 +29,23 @@ class Facts:
     minutes: float | None = None
 
 
+PACKAGES_OF_TRAINING = frozenset({"matplotlib", "pydantic"})
+"""What worlds import, by import name, and the extra `train` brings as well."""
+
 _CHECKPOINT = "--model DIR, a GPU"
+_DRIVERS = "make drivers (root)"
 
 FACTS: dict[str, Facts] = {
     "frozenlake_tiny": Facts(minutes=8),
     "sokoban_tiny": Facts(minutes=30),
-    "svg_tiny": Facts(minutes=12),
+    "svg_tiny": Facts(needs=_DRIVERS, minutes=12),
     "navigation_tiny": Facts(minutes=8),
-    "primitive_tiny": Facts(needs="make drivers", minutes=5),
+    "primitive_tiny": Facts(needs=_DRIVERS, minutes=5),
     "zoomqa_tiny": Facts(minutes=5),
     "docqa_tiny": Facts(minutes=7),
     "videoqa_tiny": Facts(minutes=4),
     "judging_tiny": Facts(minutes=10),
-    "mix_tiny": Facts(needs="make drivers", minutes=40),
+    "mix_tiny": Facts(needs=_DRIVERS, minutes=40),
     "vagen_base": Facts(needs=_CHECKPOINT),
     "vagen_full": Facts(needs=_CHECKPOINT),
     "mags_tiny": Facts(minutes=30),
@@ -43,10 +55,32 @@ FACTS: dict[str, Facts] = {
     "ivgr_tiny": Facts(minutes=9),
     "ivgr": Facts(needs=f"{_CHECKPOINT}, TreeVGR's data, a judge's endpoint"),
     "argos_tiny": Facts(minutes=10),
-    "argos_hack_tiny": Facts(needs="argos_tiny"),
+    "argos_hack_tiny": Facts(needs="a finished argos_tiny"),
     "argos": Facts(needs=_CHECKPOINT),
 }
 """By the recipe's name."""
+
+
+def extras_of(made: RunConfig | StagesConfig) -> tuple[str, ...]:
+    """Returns the extras that a recipe's worlds need, sorted; without those that bring no more than `train` does."""
+    needs = filter(None, (need_of(registered_name(spec.env_id)) for spec in _worlds(made)))
+    return tuple(sorted({need.extra for need in needs if not PACKAGES_OF_TRAINING.issuperset(need.packages)}))
+
+
+def _worlds(made: RunConfig | StagesConfig) -> Iterator[WorldSpec]:
+    """Yields the worlds of a run, or of all stages of one."""
+    for run in (made,) if isinstance(made, RunConfig) else (stage.run for stage in made.stages):
+        if isinstance(run, RunConfig):
+            yield from run.worlds
+        elif isinstance(run, CurateConfig):
+            yield from run.specs
+
+
+def _needs(name: str, made: RunConfig | StagesConfig) -> str:
+    """Returns what a recipe needs besides `pip install '.[train]'`, in words."""
+    extras = extras_of(made)
+    packages = [f".[{','.join(extras)}]"] if extras else []
+    return ", ".join([*packages, *filter(None, [FACTS[name].needs])]) or "nothing"
 
 
 def listing() -> str:
@@ -56,13 +90,14 @@ def listing() -> str:
     for name, recipe in recipes.items():
         facts = FACTS[name]
         minutes = "not run here" if facts.minutes is None else f"{facts.minutes:g}"
-        rows.append((name, facts.needs or "nothing", minutes, (recipe.__doc__ or "").strip().splitlines()[0]))
+        rows.append((name, _needs(name, recipe()), minutes, (recipe.__doc__ or "").strip().splitlines()[0]))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = ["  ".join([*map(str.ljust, row[:3], widths), row[3]]).rstrip() for row in rows]
     return "\n".join(
         [
             *lines,
             "",
+            "Packages such as .[tools]: `make train CONFIG=RECIPE` installs them, or pip install -e '.[train,tools]'.",
             "Minutes are of two CPU cores, cold start and evaluations included.",
             "Options of a recipe: python -m training RECIPE --help",
         ]

@@ -31,8 +31,8 @@ class ColdStartConfig:
         max_grad_norm: Gradient norm that is clipped to.
         max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last
             one ends the cold start, which is saved as it stands.
-        data: Directory of a data set made by `python -m training curate`, imitated in place of the oracle. None for
-            the oracle.
+        data: Directory of a data set made by `python -m training curate`, imitated in place of the oracle; the
+            command line leaves out what a recipe says of its own expert then. None for the oracle.
         start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
             random weights. It keeps its own tokenizer.
         residual_scale: Of a tiny VLM of random weights, see `agents.hf.tiny.TinyConfig`: below 1 copying is learnt

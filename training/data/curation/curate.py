@@ -39,6 +39,7 @@ from training.data.curation.unfinished_set import BatchRecord, UnfinishedSet
 from training.data.curation.yields import Yield
 from training.data.worlds.episodes import play_each
 from training.data.worlds.shown_levels import level_faults
+from training.errors import CurationInterruptedError
 from training.preflight.curation import require_teachable
 from training.rewards.curation_judge import CurationJudge, curation_judge, with_outcome
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
@@ -89,6 +90,7 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     Raises:
         VLMEnvsError: What `require_teachable` and `play` raise. What was written before stays, and the same call goes
             on behind it. So does one that may ask more, where fewer questions are good enough than are to be kept.
+        CurationInterruptedError: If Ctrl-C stopped it; the same call goes on then, too.
     """
     require_teachable(config)
     asked = questions(config)
@@ -96,11 +98,16 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     total, done = num_questions(asked), unfinished.num_done
     if done:
         print(f"Going on with {unfinished.directory} behind {done.total()} of {total} questions.", flush=True)
-    if any(done[each.world] < len(each) and not unfinished.has_enough(each.world) for each in asked):
-        batches = in_batches(asked, config.batch_size, num_done=done, has_enough=unfinished.has_enough)
-        _curate(config, unfinished, batches, total)
-    unfinished.require_enough()
-    return unfinished.directory, unfinished.finish()
+    try:
+        if any(done[each.world] < len(each) and not unfinished.has_enough(each.world) for each in asked):
+            batches = in_batches(asked, config.batch_size, num_done=done, has_enough=unfinished.has_enough)
+            _curate(config, unfinished, batches, total)
+        unfinished.require_enough()
+        return unfinished.directory, unfinished.finish()
+    except KeyboardInterrupt as interrupt:
+        num_done = unfinished.num_questions_done
+        written = f"{num_done} of {total} questions are written" if num_done else "No question is written yet"
+        raise CurationInterruptedError(written) from interrupt
 
 
 def _curate(config: CurateConfig, unfinished: UnfinishedSet, batches: Iterator[QuestionBatch], total: int) -> None:

@@ -88,6 +88,18 @@ class WorldYield:
             + "".join(f"; questions {what}: {count}" for what, count in left_out.items() if count)
         )
 
+    @property
+    def losses(self) -> str:
+        """What became of everything that is not kept, in words."""
+        passed_over = {f"rollouts for {reason}": count for reason, count in sorted(self.rejections.items())}
+        questions = {
+            "questions always answered right": self.num_trivial,
+            "questions lost": self.num_lost,
+            "questions with broken rows": self.num_broken,
+        }
+        counts = passed_over | questions
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "there were no questions"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Yield:

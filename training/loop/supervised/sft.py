@@ -29,7 +29,7 @@ from training.data.sft.rows import row_batches
 from training.data.sft.sets import DataSet, read_data_set, told
 from training.engines.lora import adapter_state
 from training.loop.disk import full_disk_told
-from training.loop.process import prepare, stop_on_interrupt
+from training.loop.process import Ended, prepare, stop_on_interrupt
 from training.loop.supervised.steps import SupervisedLearner, take_steps
 from training.loop.tracking.circumstances import circumstances
 from training.loop.tracking.console import RunConsole
@@ -69,6 +69,11 @@ def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
 
 def fine_tune_checked(config: SFTConfig, *, resume: bool = False) -> Path:
     """Does what `fine_tune` does with a configuration that `check_fine_tuning` has let pass."""
+    return fine_tuned(config, resume=resume).directory
+
+
+def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
+    """Does what `fine_tune_checked` does, and returns with the directory whether Ctrl-C was pressed at the very end."""
     prepare(config)
     directory = Path(config.output) / config.name
     start = directory / LATEST / "model" if resume else model_directory(config.model)
@@ -94,7 +99,7 @@ def fine_tune_checked(config: SFTConfig, *, resume: bool = False) -> Path:
         tuning.run()
         report = build_report(directory)
     print(f"Report: {report}\nModel:  {directory / LATEST / 'model'}")
-    return directory
+    return Ended(directory, is_finished=True, is_interrupted=tuning.is_interrupted)
 
 
 class FineTuning:
@@ -117,7 +122,7 @@ class FineTuning:
         directory: Path,
     ) -> None:
         self.config, self.learner, self.encoder, self.sets = config, learner, encoder, sets
-        self.directory, self.num_done = directory, 0
+        self.directory, self.num_done, self.is_interrupted = directory, 0, False
         self._num_saved, self._started = -1, time.monotonic()
         self._torch_rng = torch.get_rng_state()
         self._reference: dict[str, str] | None = None
@@ -185,6 +190,7 @@ class FineTuning:
             except Exception as error:
                 self._rescue(error)
                 raise
+            self.is_interrupted = should_stop()
         if self.num_done < total:
             raise KeyboardInterrupt(
                 f"Interrupted after {self.num_done} of {total} steps; saved. Go on with --resume, or use what was "

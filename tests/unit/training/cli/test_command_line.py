@@ -43,6 +43,40 @@ def words(text: str) -> list[str]:
     return text.split(" ")
 
 
+def test_the_usage_line_is_a_call_that_runs(tmp_path, capsys):
+    (tmp_path / "lakes_of_a_usage.py").write_text(RECIPE_FILE)
+    named = f"--recipe {tmp_path / 'lakes_of_a_usage.py'}:small_lake"
+    for given in (named, "frozenlake_tiny", LAKE):
+        recipe, rest = find_recipe([*words(given), "--help"])
+        with pytest.raises(SystemExit):
+            configured(recipe, rest)
+        usage = " ".join(capsys.readouterr().out.split()).removeprefix("usage: ")
+        assert usage.startswith(f"python -m training {given} [")
+
+
+WITH_AN_EXPERT_OF_THEIR_OWN = {
+    "frozenlake_tiny": "--cold-start.suboptimal-rate 0.3",
+    "sokoban_tiny": "--cold-start.suboptimal-rate 0.5",
+    "primitive_tiny": "--cold-start.suboptimal-rate 0.4",
+    "zoomqa_tiny": "--cold-start.suboptimal-rate 0.5",
+    "docqa_tiny": "--cold-start.suboptimal-rate 0.5, --cold-start.num-demonstrations 640",
+    "judging_tiny": "--cold-start.suboptimal-rate 0.5",
+}
+
+
+@pytest.mark.parametrize(("name", "left_out"), WITH_AN_EXPERT_OF_THEIR_OWN.items())
+def test_data_of_a_cold_start_stand_in_place_of_the_recipes_own_expert(name, left_out, capsys):
+    recipe, _ = find_recipe([name])
+    config = configured(recipe, ["--cold-start.data", "set"], makes_cold_start=True)
+    own, made = recipe.config().cold_start, config.cold_start
+    assert made == replace(own, data="set", suboptimal_rate=0.0, num_demonstrations=None)
+    assert capsys.readouterr().out.endswith(f"in place of the recipe's: {left_out}.\n"), "it is told"
+    assert configured(recipe, ["--cold-start.data", "None"], makes_cold_start=True).cold_start == own
+    for given in (["--cold-start.suboptimal-rate", "0.1"], ["--cold_start.num_demonstrations=3"]):
+        with pytest.raises(ConfigError, match="has its own expert and its own episodes: leave out"):
+            configured(recipe, ["--cold-start.data", "set", *given], makes_cold_start=True)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -33,7 +33,8 @@ from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.loop.run import train
 from training.loop.stages import train_stages
-from training.loop.supervised.sft import fine_tune
+from training.loop.supervised.sft import FineTuning, fine_tune
+from training.loop.trainer import Trainer
 from training.loop.update.learner import Learner
 from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.cli.commands import main as vlm_envs_main
@@ -305,3 +306,51 @@ def test_one_report_shows_all_stages_on_one_axis(straight, capsys):
     rows = evaluation_rows(straight, FOLDERS)
     assert [row[:2] for row in rows] == [(folder, label) for folder in FOLDERS for label in ("before", "after")]
     assert rows[0][-1] != "" and rows[2][3].endswith("%")
+
+
+def interrupted_at_the_end_of(monkeypatch, number: int) -> None:
+    """Has Ctrl-C come in the last evaluation of a stage: what is held out in a fine-tuning, else the test levels."""
+
+    def interrupt(tuning, *given):
+        if tuning.num_done + 1 == tuning.learner.steps.num_steps:
+            os.kill(os.getpid(), signal.SIGINT)
+        return eval_loss(tuning, *given)
+
+    def interrupt_after(trainer, label, *given, **named):
+        if label == "after" and trainer.directory.name == FOLDERS[number]:
+            os.kill(os.getpid(), signal.SIGINT)
+        return evaluate(trainer, label, *given, **named)
+
+    eval_loss, evaluate = FineTuning._eval_loss, Trainer._evaluate
+    if number == 0:
+        monkeypatch.setattr(FineTuning, "_eval_loss", interrupt)
+    else:
+        monkeypatch.setattr(Trainer, "_evaluate", interrupt_after)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_ctrl_c_in_the_last_evaluation_of_a_stage_begins_no_other(number, recipe, tmp_path, capsys, monkeypatch):
+    words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged"]
+    name = FOLDERS[number].partition("-")[2]
+    with monkeypatch.context() as patched, empty_reports():
+        interrupted_at_the_end_of(patched, number)
+        assert main(words) == 130
+    said = f"Interrupted at the end of stage {name!r}, which is finished. Go on with --resume."
+    assert said in capsys.readouterr().err
+    assert saved_stages(tmp_path / "staged")[1] == ["sft", "explore"][: number + 1]
+    assert not (tmp_path / "staged" / FOLDERS[number + 1]).exists()
+    if number == 1:
+        evaluations = RunReader(tmp_path / "staged" / FOLDERS[1]).evaluations()
+        assert [line["label"] for line in evaluations] == ["before", "after"], "it was played to its end"
+        with empty_reports():
+            assert main([*words, "--resume"]) == 0
+        shown = capsys.readouterr().out
+        assert "Stage 3 of 3" in shown and "Stage 2 of 3" not in shown
+
+
+def test_ctrl_c_in_the_last_evaluation_of_all_lets_the_run_end(recipe, tmp_path, capsys, monkeypatch):
+    interrupted_at_the_end_of(monkeypatch, 2)
+    with empty_reports():
+        assert main(["--recipe", recipe, "--output", str(tmp_path), "--name", "staged"]) == 0
+    assert "Report: " in capsys.readouterr().out
+    assert saved_stages(tmp_path / "staged")[1] == ["sft", "explore", "accuracy"]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from training.__main__ import main
 from training.config.curation.curate import CurateConfig
 from training.config.stages import Stage, StagesConfig
 from training.config.stages_record import saved_stages
@@ -101,12 +102,37 @@ def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeyp
     assert len((directory / "1-rollouts" / "sft.jsonl").read_text().splitlines()) == 6
 
 
+def test_ctrl_c_in_a_curation_says_how_to_go_on(tmp_path, monkeypatch, capsys):
+    original, asked = curate.play, []
+
+    def interrupted(expert, config, batch):
+        asked.append(batch)
+        if len(asked) == 2:
+            raise KeyboardInterrupt
+        return original(expert, config, batch)
+
+    monkeypatch.setattr(curate, "play", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        train_stages(staged(tmp_path, replace(CURATED, batch_size=2)))
+    said = "Interrupted in stage 'rollouts'. 2 of 6 questions are written; go on with --resume."
+    assert str(raised.value) == said
+    asked.clear()
+    words = ["curate", "--num-samples", "4", "--batch-size", "2", "--num-rollouts", "1", "--output", str(tmp_path)]
+    words += ["--episode-reward", "arm_accuracy", "--mistake-rate", "0", "--env-id", CURATED.env_id]
+    command = words + [word for each in CURATED.settings for word in ("--set", each)]
+    assert main(command) == 130
+    shown = capsys.readouterr().err
+    assert shown == "Interrupted. 2 of 4 questions are written; the same command goes on where this one ended.\n"
+    assert main(command) == 0
+    assert f"Going on with {tmp_path / 'curated'} behind 2 of 4 questions." in capsys.readouterr().out
+
+
 def test_the_next_stage_learns_from_it_and_a_resumed_run_does_not_curate_again(tmp_path, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "fine_tune_checked", interrupted)
+        patched.setattr(loop, "fine_tuned", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train_stages(staged(tmp_path))
     assert saved_stages(tmp_path / "staged")[1] == ["rollouts"]

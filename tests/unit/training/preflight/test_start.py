@@ -286,6 +286,20 @@ def test_a_checkpoint_without_weights_is_refused_before_anything_is_tried(
     assert f"No weights at {tmp_path / 'bare'}" in line
 
 
+def test_a_start_that_another_recipe_makes_names_that_one(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
+    monkeypatch.chdir(tmp_path)
+    assert main(["argos_hack_tiny"]) == 2
+    told = capsys.readouterr().err
+    assert "No checkpoint at runs/argos_tiny/3-sft/latest/model" in told
+    assert "Run `python -m training argos_tiny` first, which makes it, or name yours with --model DIR." in told
+    assert not (tmp_path / "runs").exists()
+    for model in ("runs/no_such_recipe/latest/model", "elsewhere/argos_tiny/latest/model"):
+        assert main(["frozenlake_tiny", "--model", model]) == 2
+        told = capsys.readouterr().err
+        assert "Name yours with --model DIR; --model None starts from the tiny VLM" in told and "Run `" not in told
+
+
 def test_a_context_that_is_too_small_is_told_of_by_its_options(tiny_directory, tmp_path, capsys):
     few = [*FEW, "--output", str(tmp_path / "runs"), "--sampling.max-context-tokens", "30"]
     assert main(["frozenlake_tiny", "--model", str(tiny_directory), *few]) == 2

@@ -1,0 +1,81 @@
+"""What each recipe needs: the list says it, `make train` installs it, and a newcomer has nothing else."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from training.__main__ import main
+from training.recipes.listing import FACTS, PACKAGES_OF_TRAINING, extras_of
+from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from vlm_envs.cli.needs import need_of
+from vlm_envs.registration import NEEDS
+
+CHECKOUT = Path(__file__).parents[4]
+ALL = RECIPES | STAGED_RECIPES | STAGED_PRESETS
+EXTRAS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+
+def whole(*extras: str) -> set[str]:
+    """Returns extras with those that they stand for: `sim` is navigation, manipulation and svg."""
+    own = [each.removeprefix("vlm-envs[").removesuffix("]").split(",") for extra in extras for each in EXTRAS[extra]
+           if each.startswith("vlm-envs[")]  # fmt: skip
+    inner = {name for names in own for name in names}
+    return {*extras} | (whole(*inner) if inner else set())
+
+
+@pytest.fixture
+def clone(tmp_path) -> Path:
+    """What `make` reads of a fresh clone, in which nothing is installed."""
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(CHECKOUT / name, tmp_path)
+    return tmp_path
+
+
+def installed_by_make(clone: Path, recipe: str) -> set[str]:
+    command = ["make", "--dry-run", "train", f"CONFIG={recipe}"]
+    told = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert f"-m training {recipe}" in told
+    return {extra for each in re.findall(r"--editable '\.\[(.+?)\]'", told) for extra in whole(*each.split(","))}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+@pytest.mark.parametrize("recipe", ALL)
+def test_make_train_installs_what_the_recipes_worlds_need_and_no_more(recipe, clone):
+    besides = installed_by_make(clone, recipe) - whole("train")
+    needed = {*extras_of(ALL[recipe]())}
+    assert besides == {*whole("sim"), *(needed - whole("sim"))} if needed & whole("sim") else besides == needed
+
+
+def test_some_recipes_need_extras_and_others_none():
+    assert extras_of(RECIPES["frozenlake_tiny"]()) == extras_of(RECIPES["zoomqa_tiny"]()) == ()
+    assert extras_of(RECIPES["docqa_tiny"]()) == extras_of(STAGED_RECIPES["arm_thinker_tiny"]()) == ("tools",)
+    assert extras_of(RECIPES["mix_tiny"]()) == ("manipulation", "navigation", "svg", "tools")
+
+
+def test_training_brings_what_it_is_said_to_bring():
+    brought = {re.split(r"[<>=\[]", each)[0] for extra in whole("train") for each in EXTRAS[extra]}
+    assert brought >= PACKAGES_OF_TRAINING
+
+
+def test_a_recipe_whose_world_needs_what_pip_cannot_install_says_so():
+    for name, recipe in RECIPES.items():
+        needs = [need_of(spec.env_id) for spec in recipe().worlds]
+        is_bare = not any(need is not None and need.besides for need in needs)
+        assert ("make drivers" not in FACTS[name].needs) == is_bare, name
+    assert NEEDS["VLM/SVG-v0"].besides, "which is among them"
+
+
+def test_the_list_says_what_is_needed_besides_training(capsys):
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    needs = {line.split()[0]: re.split(r"  +", line)[1] for line in shown.splitlines()[1 : 1 + len(ALL)]}
+    assert needs["docqa_tiny"] == ".[tools]"
+    assert needs["svg_tiny"] == ".[svg], make drivers (root)"
+    assert needs["frozenlake_tiny"] == "nothing"
+    assert "make train CONFIG=RECIPE" in shown
