@@ -23,8 +23,8 @@ class PairsConfig:
 
     Attributes:
         folder: Where the questions and their pictures are, and the result goes.
-        rows: File of the questions in it, JSON lines or a table (`.parquet`): `question`, `response` (the right one), and
-            what there is of `wrong` (a list of wrong ones), `answer` (what the right response comes to in short),
+        rows: File of the questions in it, JSON lines or a table (`.parquet`): `question`, `response` (the right one),
+            and what there is of `wrong` (a list of wrong ones), `answer` (what the right response comes to in short),
             `image`, or `document` with or without `pages` and `evidence_pages`; `track` and `id`.
         num_candidates: 2 or 4 responses to choose from, or 1 to be judged alone: the right one in one row, a wrong one
             in another.
