@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from training.config.pairs import PairsConfig
+from training.data.pair_layouts import LAYOUTS, Layout
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.datasets.armbench import judged_rows_of
 from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
@@ -40,7 +41,7 @@ class Question:
         request: The question.
         right: The right response.
         wrong: Wrong ones that the row has.
-        answer: What the right response comes to in short; empty where the row does not say.
+        answers: What the right response comes to in short, each in words of its own; none where the row does not say.
     """
 
     where: str
@@ -48,7 +49,7 @@ class Question:
     request: str
     right: str
     wrong: tuple[str, ...] = ()
-    answer: str = ""
+    answers: tuple[str, ...] = ()
 
     def row(self, number: int) -> dict[str, Any]:
         """Returns the fields of the rows that are built of it, but for the responses.
@@ -68,42 +69,51 @@ def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
     Raises:
         ConfigError: If there is no such folder or file, or it cannot be read.
     """
-    root = FileRoot(config.folder)
-    return list(each_row(root, config.rows, partial(_question, root)))
+    root, layout = FileRoot(config.folder), LAYOUTS[config.layout]
+    read = partial(_question, root, layout, set())
+    return list(each_row(root, config.rows, read, under=layout.under))
 
 
-def _question(root: FileRoot, values: Fields, where: str, number: int) -> Question:
-    fields = {name: value for name, value in values.items() if value is not None}
+def _question(root: FileRoot, layout: Layout, known: set[str], values: Fields, where: str, number: int) -> Question:
+    """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
+    own = layout.own(root, values, where)
+    fields = {name: value for name, value in own.items() if value is not None}
     wrong = fields.get("wrong", [])
     if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
         raise broken(where, "a list of texts as 'wrong'", wrong)
     if fields.get("track", TRACKS[0]) not in TRACKS:
         raise broken(where, f"one of {', '.join(TRACKS)} as 'track'", fields["track"])
-    answer = fields.get("answer", "")
-    if not isinstance(answer, str):
-        raise broken(where, "a text as 'answer'", answer)
+    answers = fields.get("answer", [])
+    answers = [answers] if isinstance(answers, str) else answers
+    if not isinstance(answers, list) or not all(isinstance(each, str) for each in answers):
+        raise broken(where, "a text as 'answer', or a list of them", answers)
     question = Question(
         where=where,
         fields=_with_saved_picture(root, fields, where),
         request=encodable(text(fields, "question", where)),
         right=encodable(text(fields, "response", where)),
         wrong=tuple(encodable(each.strip()) for each in wrong),
-        answer=encodable(answer.strip()),
+        answers=tuple(encodable(each.strip()) for each in answers if each.strip()),
     )
-    _require_usable(root, question, number)
+    _require_usable(root, question, number, known)
     return question
 
 
-def _require_usable(root: FileRoot, question: Question, number: int) -> None:
-    """Refuses what the reader of what is built would leave out, its picture or its document included."""
+def _require_usable(root: FileRoot, question: Question, number: int, known: set[str]) -> None:
+    """Refuses what the reader of what is built would leave out, its picture or its document included.
+
+    Many questions are about one document, so that each of its files is read once.
+    """
     row = question.row(number + 1) | {"responses": [question.right], "answer": True}
     (judged,) = judged_rows_of([FileRow(question.where, number + 1, row)])
     if isinstance(judged, BrokenRowError):
         raise judged
     if judged.image:
         picture_of(root, judged.image, question.where)
-    if judged.document:
-        document_of(root, judged.document, judged.pages, question.where)
+    files = [name for name in judged.pages or filter(None, [judged.document]) if name not in known]
+    if files:
+        document_of(root, judged.document, files if judged.pages else (), question.where)
+        known.update(files)
 
 
 def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[str, Any]:

@@ -160,7 +160,7 @@ def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]
     kept: list[str] = []
     for wrong in question.wrong:
         alike = similarity(wrong, question.right)
-        if question.answer and f" {normalise(question.answer)} " in f" {normalise(wrong)} ":
+        if any(f" {normalise(answer)} " in f" {normalise(wrong)} " for answer in question.answers):
             dropped["holds the right answer"] += 1
         elif alike > max_similarity or alike == 1.0:
             dropped["too similar"] += 1
