@@ -25,7 +25,8 @@ def unshown_items(world: Any, seeds: Iterable[int]) -> dict[int, str]:
     Returns:
         What is wrong by seed, with file and row; empty where all can be shown.
     """
-    count, source = world.num_levels, getattr(world.dynamics, "source", None)
+    count = world.num_levels
+    source: Any = getattr(world.dynamics, "source", None)
     if not count or not hasattr(source, "ids"):
         return {}
     ids: Sequence[str] = source.ids(world.split)

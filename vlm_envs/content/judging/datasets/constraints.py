@@ -70,8 +70,8 @@ def _request(row: FileRow, constraints: list[dict[str, Any]]) -> str:
     """Returns the whole prompt; where a row holds it in parts, the instruction and what each constraint says."""
     if "question" in row.values or "instruction" not in row.values:
         return without_marks(row.text("question"))
-    said = [item.get("value") for item in constraints]
-    if not all(isinstance(value, str) and value.strip() for value in said):
+    said = [item["value"] for item in constraints if isinstance(item.get("value"), str) and item["value"].strip()]
+    if len(said) < len(constraints):
         raise row.broken("a constraint's 'value' is the text that asks for it, beside an 'instruction' that does not.")
     return " ".join((without_marks(row.text("instruction")), *said))
 
