@@ -15,6 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.responses.encodable import encodable
 
 Role = Literal["system", "user", "assistant"]
 
@@ -96,10 +97,7 @@ class Message:
 
 def sendable(message: Message) -> Message:
     """Returns a message with halves of surrogate pairs, which have no UTF-8 form, as question marks."""
-    parts = (
-        part.encode("utf-8", "replace").decode("utf-8") if isinstance(part, str) else part for part in message.parts
-    )
-    return replace(message, parts=tuple(parts))
+    return replace(message, parts=tuple(encodable(part) if isinstance(part, str) else part for part in message.parts))
 
 
 def split_system(messages: tuple[Message, ...]) -> tuple[str, tuple[Message, ...]]:

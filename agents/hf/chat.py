@@ -28,6 +28,7 @@ from agents.hf.template import (
     read_system,
     rendered_probe,
 )
+from vlm_envs.responses.encodable import encodable
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.trajectory import IntArray, Observation, observation_images
 
@@ -69,11 +70,6 @@ def showable(image: npt.NDArray[np.uint8], max_aspect_ratio: int) -> npt.NDArray
     shortest = -(-max(height, width) // max_aspect_ratio)
     down, across = max(0, shortest - height), max(0, shortest - width)
     return np.pad(image, ((0, down), (0, across), (0, 0))) if down or across else image
-
-
-def encodable(text: str) -> str:
-    """Returns a text with halves of surrogate pairs, which no tokenizer takes, as question marks."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 class ChatEncoder:

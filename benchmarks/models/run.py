@@ -96,6 +96,10 @@ class BoardRun:
         out: The board's folder.
         on_progress: Called after every episode, from any thread.
 
+    Attributes:
+        left_out: By the world's label, what is wrong with each item that cannot be shown, by its seed. Nobody plays
+            these: a world shows the next item in place of such a one, which would be counted twice.
+
     Raises:
         ConfigError: If the board there is another one, or a budget cannot be held as a price is not known.
         BusyBoardError: If another command is writing to it.
@@ -129,6 +133,11 @@ class BoardRun:
         self.spent_usd = sum(line.get("usd") or 0.0 for line in lines)
         self._on_progress = on_progress
         self._lock = threading.Lock()
+        try:
+            self.left_out = {world.label: self._unshown(world) for world in plan.worlds}
+        except BaseException:
+            self.board.close()
+            raise
         self._stopping, self._interrupted = threading.Event(), threading.Event()
         self.reason, self.remedy = "", ""
         self.failures: dict[str, str] = {}
@@ -181,8 +190,18 @@ class BoardRun:
             self.reason, self.remedy = reason, remedy
         self._stopping.set()
 
+    def _unshown(self, world: WorldSpec) -> dict[int, str]:
+        """Returns what is wrong with items that somebody has yet to play and that cannot be shown, by seed."""
+        keys = (key for contestant in self.contestants for key in self.plan.keys(world, contestant))
+        return world.unshown(key.seed for key in keys if key not in self._done)
+
+    def _keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
+        """Returns the plan's episodes without those on items that cannot be shown; what is on the board stays."""
+        left_out = self.left_out[world.label]
+        return [key for key in self.plan.keys(world, contestant) if key in self._done or key.seed not in left_out]
+
     def _part(self, contestant: Contestant, world: WorldSpec, lines: Sequence[Record]) -> Progress:
-        keys = self.plan.keys(world, contestant)
+        keys = self._keys(world, contestant)
         solved = [self._done[key] for key in keys if key in self._done]
         names = contestant.digest, world.digest
         before = [line for line in lines if (line["agent_digest"], line["world_digest"]) == names]
@@ -211,7 +230,7 @@ class BoardRun:
 
     def _play_world(self, contestant: Contestant, world: WorldSpec) -> None:
         progress = self._parts[contestant.label, world.label]
-        missing = [key for key in self.plan.keys(world, contestant) if key not in self._done]
+        missing = [key for key in self._keys(world, contestant) if key not in self._done]
         if missing and self._goes_on(progress):
             progress.began = lapped = time.monotonic()
             agent = Interruptible.of(contestant.agent, self._interrupted)

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 from vlm_envs.cli.needs import need_of
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, require, require_choice
+from vlm_envs.qa.datasets.unshown import unshown_items
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.registration import arguments_of, make, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
@@ -129,6 +130,14 @@ class WorldSpec:
             "pictures": None if need is not None and need.probe else [_pixels(each) for each, _ in shown],
         }
         return _Met(digest_of(met), num_levels, max_actions_per_turn)
+
+    def unshown(self, seeds: Iterable[int]) -> dict[int, str]:
+        """Returns what is wrong with those of some seeds' items that cannot be shown, of a world that lists them."""
+        looked_at = sorted(set(seeds))
+        if self.num_levels is None or not looked_at:
+            return {}
+        with closing(make(self.env_id, **self.kwargs, split=self.split, disable_env_checker=True)) as world:
+            return unshown_items(world.unwrapped, looked_at)
 
     def record(self) -> Record:
         """Returns it as the board stores it."""

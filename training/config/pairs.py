@@ -23,9 +23,11 @@ class PairsConfig:
 
     Attributes:
         folder: Where the questions and their pictures are, and the result goes.
-        rows: File of the questions in it, JSON lines: `question`, `response` (the right one), and what there is of
-            `wrong` (a list of wrong ones), `answer` (what the right response comes to in short), `image`, or `document`
-            with or without `pages` and `evidence_pages`; `track` and `id`.
+        rows: File of the questions in it, JSON lines or a table (`.parquet`): `question`, `response` (the right one),
+            and what there is of `wrong` (a list of wrong ones), `answer` (what the right response comes to in short),
+            `image`, or `document` with or without `pages` and `evidence_pages`; `track` and `id`.
+        layout: How that file has them: `own`, as above; `mp_docvqa`, its `train.json` beside its folder `images`;
+            `deepeyes`, one of its tables. In these the true answer is the right response.
         num_candidates: 2 or 4 responses to choose from, or 1 to be judged alone: the right one in one row, a wrong one
             in another.
         max_similarity: A wrong response is dropped if its words are more alike to the right one's than this: 1 less the
@@ -36,6 +38,7 @@ class PairsConfig:
 
     folder: str = "."
     rows: str = "rows.jsonl"
+    layout: Literal["own", "mp_docvqa", "deepeyes"] = "own"
     num_candidates: Literal[1, 2, 4] = 2
     max_similarity: float = 0.9
     endpoint: EndpointConfig = NOBODY

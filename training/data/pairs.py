@@ -23,40 +23,16 @@ from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
 from judges.llm.wrong_responses import write_wrong_responses
 from training.config.pairs import JUDGED, PairsConfig
-from vlm_envs.content.judging.cases import TRACKS
+from training.data.pair_questions import Question, read_questions
+from vlm_envs.content.judging.datasets.reading import picture_of
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
+from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.answers import normalise
-from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
-
-_KEPT = ("image", "document", "pages", "evidence_pages")
-"""Fields that are handed on as they are."""
 
 _MAX_SHOWN_PIXELS = 1_048_576
 """Larger pictures are scaled down for the model that writes wrong responses."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """A question with its right response.
-
-    Attributes:
-        where: File and row.
-        fields: What the row holds.
-        request: The question.
-        right: The right response.
-        wrong: Wrong ones that the row has.
-        answer: What the right response comes to in short; empty where the row does not say.
-    """
-
-    where: str
-    fields: Fields
-    request: str
-    right: str
-    wrong: tuple[str, ...] = ()
-    answer: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +77,7 @@ def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
     root, out = FileRoot(config.folder), Path(config.folder) / JUDGED
     if out.exists():
         raise ConfigError(f"{out} is there already. Move it away; questions of another kind belong in another folder.")
-    read = list(each_row(root, config.rows, _question))
+    read = read_questions(config)
     questions = [each for each in read if isinstance(each, Question)]
     with ExitStack() as opened:
         client = opened.enter_context(ChatClient(config.endpoint)) if config.asks_model else None
@@ -146,25 +122,6 @@ def _edits(first: Sequence[str], second: Sequence[str]) -> int:
     return int(row[-1])
 
 
-def _question(fields: Fields, where: str, _: int) -> Question:
-    wrong = fields.get("wrong", [])
-    if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
-        raise broken(where, "a list of texts as 'wrong'", wrong)
-    if fields.get("track", TRACKS[0]) not in TRACKS:
-        raise broken(where, f"one of {', '.join(TRACKS)} as 'track'", fields["track"])
-    answer = fields.get("answer", "")
-    if not isinstance(answer, str):
-        raise broken(where, "a text as 'answer'", answer)
-    return Question(
-        where=where,
-        fields=fields,
-        request=text(fields, "question", where),
-        right=text(fields, "response", where),
-        wrong=tuple(each.strip() for each in wrong),
-        answer=answer.strip(),
-    )
-
-
 def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: int) -> Question:
     """Returns a question with the wrong responses that a model writes beside its own; without where it does not."""
     needed, pictures = number - len(question.wrong), _pictures(question, root)
@@ -173,14 +130,9 @@ def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: 
 
 
 def _pictures(question: Question, root: FileRoot) -> list[Any]:
-    """Returns the question's picture, if it is a file that can be read; without, the model goes by the words."""
+    """Returns the question's picture, if it has one; without, the model goes by the words."""
     image = question.fields.get("image")
-    if not isinstance(image, str):
-        return []
-    try:
-        return [_scaled(root.picture(image).pixels)]
-    except ToolError:
-        return []
+    return [] if image is None else [_scaled(picture_of(root, image, question.where).pixels)]
 
 
 def _scaled(pixels: Any) -> Any:
@@ -208,7 +160,7 @@ def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]
     kept: list[str] = []
     for wrong in question.wrong:
         alike = similarity(wrong, question.right)
-        if question.answer and f" {normalise(question.answer)} " in f" {normalise(wrong)} ":
+        if any(f" {normalise(answer)} " in f" {normalise(wrong)} " for answer in question.answers):
             dropped["holds the right answer"] += 1
         elif alike > max_similarity or alike == 1.0:
             dropped["too similar"] += 1
@@ -221,10 +173,7 @@ def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]
 
 def _rows(question: Question, wrong: Sequence[str], number: int, config: PairsConfig) -> list[Mapping[str, Any]]:
     """Returns a row of several responses, or, to be judged alone, the right one and a wrong one in a row each."""
-    fields = question.fields
-    about = {name: fields[name] for name in _KEPT if fields.get(name) is not None}
-    track = fields.get("track", "document" if "document" in about else "fine_grained")
-    row = {"id": str(fields.get("id", number)), "track": track, "question": question.request, **about}
+    row = question.row(number)
     if config.num_candidates > 1:
         return [row | {"responses": [question.right, *wrong], "answer": 1}]
     return [

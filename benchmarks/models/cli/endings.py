@@ -6,13 +6,15 @@ import re
 
 from benchmarks.models.contestants import Contestant
 from benchmarks.models.run import BoardRun
+from vlm_envs.qa.datasets.unshown import told_left_out
 
 _AGAIN = "The same command tries again."
 
 
 def told_of(run: BoardRun) -> list[str]:
     """Returns what kept a run from playing every level, a line each."""
-    lines = [
+    lines = [told_left_out(world, faults.values()) for world, faults in run.left_out.items() if faults]
+    lines += [
         f"{part.agent} left {part.world} after {part.num_done:,} of {part.num_wanted:,} episodes: its interval is "
         f"narrow enough, ±{part.half_width:.3f}."
         for part in run.progress.parts

@@ -55,6 +55,25 @@ def test_a_benchmark_is_played_whole_and_once_and_the_line_says_so(tmp_path, cap
     assert "plays the first 4 of 9." in capsys.readouterr().out
 
 
+def test_an_item_that_cannot_be_shown_is_not_evaluated(tmp_path, capsys):
+    kwargs = pairs(tmp_path, 6) | {"is_benchmark": True}
+    rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
+    rows[2]["image"] = "missing.png"
+    (tmp_path / "pairs.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    found = evaluate(OracleAgent(), WorldSpec(env_id=ENV_ID, kwargs=kwargs), split="test", num_episodes=6)
+    ids = [trajectory.turns[0].info["state"]["sample_id"] for trajectory in found.trajectories]
+    assert len(ids) == len(set(ids)) == 5 == found.record()["num_episodes"]
+    assert "left out: 1, which cannot be shown. pairs.jsonl, line 3: " in capsys.readouterr().out
+
+
+def test_that_none_can_be_shown_ends_an_evaluation(tmp_path):
+    kwargs = pairs(tmp_path, 1) | {"is_benchmark": True}
+    row = json.loads((tmp_path / "pairs.jsonl").read_text()) | {"image": "missing.png"}
+    (tmp_path / "pairs.jsonl").write_text(json.dumps(row))
+    with pytest.raises(ConfigError, match=r"left out: 1, .*Copy the data set's pictures again"):
+        evaluate(OracleAgent(), WorldSpec(env_id=ENV_ID, kwargs=kwargs), split="test", num_episodes=1)
+
+
 def test_a_split_without_a_level_is_refused(tmp_path):
     spec = WorldSpec(env_id=ENV_ID, kwargs=pairs(tmp_path, 9) | {"is_benchmark": True})
     with pytest.raises(ConfigError, match="val has no level to be evaluated on"):

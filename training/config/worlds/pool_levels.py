@@ -37,16 +37,27 @@ class PoolLevel:
         return self.passes / self.attempts if self.attempts else None
 
 
-def chosen_levels(config: PoolConfig) -> list[PoolLevel]:
+_LARGER = "draw a larger pool: python -m training pool RECIPE --num-samples N --out FILE"
+
+
+def chosen_levels(config: PoolConfig, *, larger: str = _LARGER) -> list[PoolLevel]:
     """Returns the rows of a pool that its filters let through.
+
+    Args:
+        config: The pool.
+        larger: How the pool comes to have more levels, for messages.
 
     Raises:
         ConfigError: If the file cannot be read, a row is broken or lacks what a filter reads, or nothing is left.
     """
-    levels = read_levels(config.file)
+    return kept_levels(config, read_levels(config.file), larger=larger)
+
+
+def kept_levels(config: PoolConfig, levels: Sequence[PoolLevel], *, larger: str = _LARGER) -> list[PoolLevel]:
+    """Returns those levels of a pool that its filters let through; raises as `chosen_levels`."""
     kept: list[PoolLevel] = []
     dropped: dict[str, int] = {}
-    included = None if config.include is None else _included(config, levels)
+    included = None if config.include is None else _included(config, levels, larger)
     excluded = excluded_questions(config.exclude)
     for level in levels:
         reason = _reason_against(level, config, included, excluded)
@@ -58,7 +69,7 @@ def chosen_levels(config: PoolConfig) -> list[PoolLevel]:
         told = ", ".join(f"{count} by {reason}" for reason, count in dropped.items())
         raise ConfigError(
             f"Nothing is left of the pool {config.file}: of its {len(levels)} levels, filters drop {told}. Widen the "
-            "filters, or draw a larger pool: python -m training pool RECIPE --num-samples N --out FILE."
+            f"filters, or {larger}."
         )
     return kept
 
@@ -71,7 +82,8 @@ def _reason_against(
         return "include"
     if question_of(level.level_id) in excluded:
         return "exclude"
-    return _reason_of_rate(level, config) or _reason_of_length(level, config)
+    # Lengths first: levels that they drop of a pool that the run draws are not played, and have no pass rate
+    return _reason_of_length(level, config) or _reason_of_rate(level, config)
 
 
 def _reason_of_rate(level: PoolLevel, config: PoolConfig) -> str | None:
@@ -108,7 +120,7 @@ def _reason_of_length(level: PoolLevel, config: PoolConfig) -> str | None:
     return "max_solution_length" if high is not None and length > high else None
 
 
-def _included(config: PoolConfig, levels: Sequence[PoolLevel]) -> frozenset[str]:
+def _included(config: PoolConfig, levels: Sequence[PoolLevel], larger: str) -> frozenset[str]:
     """Returns the ids that alone are taken; all of them must be there."""
     assert config.include is not None
     wanted = read_ids(config.include)
@@ -116,7 +128,7 @@ def _included(config: PoolConfig, levels: Sequence[PoolLevel]) -> frozenset[str]
     require(
         not missing,
         f"{config.include} lists {len(missing)} ids that the pool {config.file} lacks, such as "
-        f"{_short(next(iter(missing), ''))}. Remove them there, or add these levels to the pool.",
+        f"{_short(next(iter(missing), ''))}. Remove them there, add these levels to the pool, or {larger}.",
     )
     return wanted
 

@@ -27,7 +27,8 @@ class PoolConfig:
             `id` is always needed. Of a pool that the run draws itself, a name in the folder `pools` of the run.
         draw: Levels that the run draws for it when it begins; 0 for a file that is there.
         attempts: How often the model that the run starts from plays each of these first, with the run's sampling, so
-            that filters know how often it passes; of several worlds with this file the first one is played.
+            that filters know how often it passes; of several worlds with this file the first one is played. Levels that
+            other filters drop are not played.
         min_pass_rate: Least pass rate of a level that is taken, from 0 to 1.
         max_pass_rate: Largest one.
         drop_hopeless: Whether levels are left out that no attempt solved.
@@ -84,6 +85,28 @@ class PoolConfig:
             self.draw == 0 or self.attempts > 0 or not self.reads_pass_rates,
             f"The pool {self.file} is filtered by how often its levels are solved, and nobody plays them. Use "
             f"{attempts} 5, or leave those filters out.",
+        )
+        require(
+            self.attempts == 0 or any(map(self._takes_passes, range(self.attempts + 1))),
+            f"With {attempts} {self.attempts} every pass rate is a multiple of 1/{self.attempts}, and filters of the "
+            f"pool {self.file} take none of these. Widen the band, leave out drop_hopeless or drop_trivial, or use "
+            f"more {attempts}.",
+        )
+
+    def _takes_passes(self, passes: int) -> bool:
+        """Returns whether a level of the pool that the run draws is taken if so many of its attempts solve it."""
+        rate = passes / self.attempts
+        return not (
+            (self.drop_hopeless and passes == 0)
+            or (self.drop_trivial and passes == self.attempts)
+            or (self.min_pass_rate is not None and rate < self.min_pass_rate)
+            or (self.max_pass_rate is not None and rate > self.max_pass_rate)
+        )
+
+    def without_pass_rates(self) -> PoolConfig:
+        """Returns the pool with those filters alone that need nobody to play: by lengths and by lists of ids."""
+        return replace(
+            self, attempts=0, min_pass_rate=None, max_pass_rate=None, drop_hopeless=False, drop_trivial=False
         )
 
     def within(self, directory: Path) -> PoolConfig:

@@ -12,6 +12,7 @@ from typing import Any
 from training.config.worlds.pools import PoolConfig
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.errors import WorkerError, require, require_choice
+from vlm_envs.qa.datasets.unshown import unshown_items
 from vlm_envs.registration import make, registered_name
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.kinds import WORKER_KINDS
@@ -138,6 +139,13 @@ class WorldSpec:
         with self.made(split=split) as world:
             found: int | None = getattr(world, "num_levels", None)
         return found
+
+    def unshown(self, split: str, seeds: Sequence[int]) -> dict[int, str]:
+        """Returns what is wrong with those of some seeds' items that cannot be shown, where a split lists them."""
+        if split == "train" or not self.reads_data:
+            return {}
+        with self.made(split=split) as world:
+            return unshown_items(world, seeds)
 
     def has_level(self, split: str) -> bool:
         """Returns whether a split has any level; a data set may have none of it, a benchmark none to train on."""

@@ -1,21 +1,23 @@
 """Pools that a run draws itself when it begins, played by the model that it starts from.
 
-    levels of a world ── attempts of the model ──> `<run>/pools/FILE` ── filters (pass rates) ──> what is trained on
+    levels of a world ── filters (lengths, ids) ── attempts of the model on what is left ──> `<run>/pools/FILE`
+    `<run>/pools/FILE` ── filters (pass rates) ──> what is trained on
 
 So a stage's pool is filtered by what the stage before it has learnt, in one command.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from training.config.run import RunConfig
-from training.config.worlds.pool_levels import chosen_levels
-from training.config.worlds.pools import OWN_POOLS, DrawPoolConfig
+from training.config.worlds.pool_levels import PoolLevel, chosen_levels, kept_levels
+from training.config.worlds.pools import OWN_POOLS, DrawPoolConfig, PoolConfig
 from training.config.worlds.spec import WorldSpec
 from training.data.worlds.pool_drawing import draw_pool
 
@@ -33,9 +35,15 @@ def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
     Raises:
         ConfigError: If filters leave nothing of one of them, or a file there is of another run.
     """
+    placed = worlds_with_pools(config.worlds, directory)
     for number, spec in enumerate(own_pools(config.worlds)):
         assert spec.pool is not None
         path = directory / OWN_POOLS / spec.pool.file
+        sharing = {
+            place: here.pool
+            for place, (world, here) in enumerate(zip(config.worlds, placed, strict=True))
+            if here.pool is not None and world.pool is not None and world.pool.draw and here.pool.file == str(path)
+        }
         path.parent.mkdir(parents=True, exist_ok=True)
         with torch.random.fork_rng(devices=[]):
             drawn = draw_pool(
@@ -50,11 +58,32 @@ def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
                     device=config.device,
                     seed=config.seed + 1000 * number,
                 ),
+                takes=partial(_taken, sharing),
             )
         print(f"Pool {path}: {drawn}", flush=True)
-    for spec in worlds_with_pools(config.worlds, directory):
-        if spec.pool is not None:
-            chosen_levels(spec.pool)
+    for place, (world, here) in enumerate(zip(config.worlds, placed, strict=True)):
+        if here.pool is not None and world.pool is not None and world.pool.draw:
+            chosen_levels(here.pool, larger=_larger(place))
+        elif here.pool is not None:
+            chosen_levels(here.pool)
+
+
+def _taken(pools: Mapping[int, PoolConfig], levels: Sequence[PoolLevel]) -> frozenset[str]:
+    """Returns the ids that any of some pools may take, whatever their pass rates; those alone need be played.
+
+    Args:
+        pools: That share a file, by the place of their world in the mix.
+        levels: That were drawn for it.
+
+    Raises:
+        ConfigError: If a pool takes none of them, or its `include` lists others.
+    """
+    kept = [kept_levels(pool.without_pass_rates(), levels, larger=_larger(place)) for place, pool in pools.items()]
+    return frozenset(level.level_id for each in kept for level in each)
+
+
+def _larger(place: int) -> str:
+    return f"have the run draw more levels: --worlds.{place}.pool.draw N"
 
 
 def own_pools(specs: Sequence[WorldSpec]) -> list[WorldSpec]:

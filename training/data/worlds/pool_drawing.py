@@ -8,7 +8,7 @@ Rows are written as they come to be known, so that a call that was interrupted g
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.registry import make_agent, setting_names
-from training.config.worlds.pool_levels import excluded_questions
+from training.config.worlds.pool_levels import PoolLevel, excluded_questions
 from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
 from training.data.worlds.episodes import play_each
@@ -46,33 +46,60 @@ class DrawnLevel(NamedTuple):
     solution_length: int | None
 
 
+class _Place(NamedTuple):
+    """A level in the file.
+
+    Attributes:
+        number: Its row, from 0.
+        level: The level.
+        is_played: Whether an agent plays it.
+    """
+
+    number: int
+    level: DrawnLevel
+    is_played: bool
+
+
 class DrawnPool(NamedTuple):
     """What became of a pool.
 
     Attributes:
         num_levels: Levels in the file.
         by_passes: How many of them were solved so many times, from 0 on; empty where nobody played.
+        num_unplayed: How many of them filters drop, so that they were not played.
     """
 
     num_levels: int
     by_passes: tuple[int, ...]
+    num_unplayed: int = 0
 
     def __str__(self) -> str:
         if not self.by_passes:
             return f"{self.num_levels} levels"
         attempts = len(self.by_passes) - 1
-        told = ", ".join(f"{count} solved {passes} of {attempts}" for passes, count in enumerate(self.by_passes))
-        return f"{self.num_levels} levels: {told}"
+        told = [f"{count} solved {passes} of {attempts}" for passes, count in enumerate(self.by_passes)]
+        unplayed = [f"{self.num_unplayed} not played, as filters drop them"] if self.num_unplayed else []
+        return f"{self.num_levels} levels: {', '.join([*told, *unplayed])}"
 
 
-def draw_pool(spec: WorldSpec, config: DrawPoolConfig) -> DrawnPool:
+def draw_pool(
+    spec: WorldSpec,
+    config: DrawPoolConfig,
+    *,
+    takes: Callable[[Sequence[PoolLevel]], Collection[str]] | None = None,
+) -> DrawnPool:
     """Writes a pool to `config.out`; one that an interrupted call left there is gone on with.
+
+    Args:
+        spec: The world.
+        config: How it is drawn.
+        takes: Given what was drawn, returns the ids of the levels that are played; None for all.
 
     Returns:
         What is in it.
 
     Raises:
-        ConfigError: If the file holds something else, or no level can be drawn.
+        ConfigError: If the file holds something else, or no level can be drawn, or as `takes`.
     """
     levels = list(itertools.islice(_drawn(spec, config), config.num_samples))
     if not levels:
@@ -81,18 +108,47 @@ def draw_pool(spec: WorldSpec, config: DrawPoolConfig) -> DrawnPool:
             "other arguments."
         )
     path = Path(config.out)
-    num_done = _num_done(path, levels, config)
-    agent = _agent(config) if config.agent is not None and num_done < len(levels) else None
-    size = max(1, MAX_PARALLEL // config.attempts)
-    for start in range(num_done, len(levels), size):
-        part = levels[start : start + size]
-        played = [{} for _ in part] if agent is None else _played(agent, spec, config, part, start)
-        for level, counts in zip(part, played, strict=True):
+    places = _places(levels, config, takes)
+    missing = places[_num_done(path, places, config) :]
+    agent = _agent(config) if any(each.is_played for each in missing) else None
+    for part in _played_together(missing, max(1, MAX_PARALLEL // config.attempts)):
+        played = {} if agent is None else _played(agent, spec, config, [each for each in part if each.is_played])
+        for number, level, _ in part:
+            counts = played.get(number, {})
             append_line(path, {"id": level.level_id, "solution_length": level.solution_length, **counts})
     rows = read_lines(path)
-    passes = [int(row.get("passes", 0)) for row in rows]
+    passes = [int(row["passes"]) for row in rows if "passes" in row]
     by_passes = tuple(passes.count(number) for number in range(config.attempts + 1))
-    return DrawnPool(len(rows), by_passes if config.agent is not None else ())
+    return DrawnPool(len(rows), by_passes, len(rows) - len(passes)) if config.agent else DrawnPool(len(rows), ())
+
+
+def _places(
+    levels: Sequence[DrawnLevel],
+    config: DrawPoolConfig,
+    takes: Callable[[Sequence[PoolLevel]], Collection[str]] | None,
+) -> list[_Place]:
+    """Returns the file's levels, and which of them are played."""
+    drawn = [
+        PoolLevel(level_id=level.level_id, where=f"{config.out}, line {number}", solution_length=level.solution_length)
+        for number, level in enumerate(levels, start=1)
+    ]
+    taken = {level.level_id for level in levels} if takes is None else takes(drawn)
+    return [
+        _Place(number, level, config.agent is not None and level.level_id in taken)
+        for number, level in enumerate(levels)
+    ]
+
+
+def _played_together(places: Sequence[_Place], size: int) -> Iterator[list[_Place]]:
+    """Yields levels in parts of at most so many that are played, with those between them that are not."""
+    part: list[_Place] = []
+    for place in places:
+        if place.is_played and sum(each.is_played for each in part) == size:
+            yield part
+            part = []
+        part.append(place)
+    if part:
+        yield part
 
 
 def _agent(config: DrawPoolConfig) -> Agent:
@@ -103,12 +159,12 @@ def _agent(config: DrawPoolConfig) -> Agent:
     return make_agent(config.agent, **{name: value for name, value in offered.items() if name in known})
 
 
-def _num_done(path: Path, levels: Sequence[DrawnLevel], config: DrawPoolConfig) -> int:
+def _num_done(path: Path, places: Sequence[_Place], config: DrawPoolConfig) -> int:
     """Returns how many rows stand already; a half-written last one is taken away."""
     rows = read_lines(path)
-    same = len(rows) <= len(levels) and all(
-        row.get("id") == level.level_id and row.get("agent") == config.agent and _has_attempts(row, config)
-        for row, level in zip(rows, levels, strict=False)
+    same = len(rows) <= len(places) and all(
+        row.get("id") == place.level.level_id and _is_as_asked(row, place, config)
+        for row, place in zip(rows, places, strict=False)
     )
     require(
         same,
@@ -120,31 +176,29 @@ def _num_done(path: Path, levels: Sequence[DrawnLevel], config: DrawPoolConfig) 
     return len(rows)
 
 
-def _has_attempts(row: Record, config: DrawPoolConfig) -> bool:
+def _is_as_asked(row: Record, place: _Place, config: DrawPoolConfig) -> bool:
     """Returns whether a row may be of this call; attempts that were lost with their workers are not counted."""
-    return config.agent is None or int(row.get("attempts", -1)) in range(config.attempts + 1)
+    if "agent" not in row:
+        return not place.is_played
+    return row["agent"] == config.agent and int(row.get("attempts", -1)) in range(config.attempts + 1)
 
 
-def _played(
-    agent: Agent, spec: WorldSpec, config: DrawPoolConfig, levels: Sequence[DrawnLevel], first: int
-) -> list[Record]:
-    """Returns what an agent made of each level."""
-    count = config.attempts
-    seeds = list(split_seeds("train", len(levels) * count, start=_first_seed(config) + first * count))
-    texts = [level.level_id for level in levels for _ in range(count)]
+def _played(agent: Agent, spec: WorldSpec, config: DrawPoolConfig, places: Sequence[_Place]) -> dict[int, Record]:
+    """Returns what an agent made of each level, by its row; the seeds of a row are the same whoever else is played."""
+    count, first = config.attempts, _first_seed(config)
+    seeds = [seed for each in places for seed in split_seeds("train", count, start=first + each.number * count)]
+    texts = [each.level.level_id for each in places for _ in range(count)]
     played = play_each(agent, spec, seeds, split="train", max_parallel=MAX_PARALLEL, levels=texts)
-    found: list[Record] = []
-    for index in range(0, len(texts), count):
-        kept = [each for each in played[index : index + count] if each is not None]
+    found: dict[int, Record] = {}
+    for index, place in enumerate(places):
+        kept = [each for each in played[index * count : (index + 1) * count] if each is not None]
         rewards = [each.total_reward for each in kept]
-        found.append(
-            {
-                "attempts": len(kept),
-                "passes": sum(each.success for each in kept),
-                "reward": float(np.mean(rewards)) if rewards else None,
-                "agent": config.agent,
-            }
-        )
+        found[place.number] = {
+            "attempts": len(kept),
+            "passes": sum(each.success for each in kept),
+            "reward": float(np.mean(rewards)) if rewards else None,
+            "agent": config.agent,
+        }
     return found
 
 

@@ -129,8 +129,9 @@ class DatasetSource:
     def sample_at(self, index: int, split: str) -> Sample:
         """Returns a sample of a split by its place in the files, from 0.
 
-        One that cannot be shown is named in a warning, and the next one is shown in its place: an evaluation of all of
-        a split must not end with a picture that is missing.
+        One that cannot be shown is named in a warning, and the next one is shown in its place: whoever goes through all
+        of a split must not end with a picture that is missing. Who counts each item once leaves such an item out
+        (`vlm_envs.qa.datasets.unshown`).
 
         Raises:
             GenerationError: If none can be shown.

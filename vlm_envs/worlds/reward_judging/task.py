@@ -9,6 +9,7 @@ from vlm_envs.content.judging.samples import response_name, track_of
 from vlm_envs.qa.state import Act, Answer, QAState
 from vlm_envs.qa.task import QATask
 from vlm_envs.responses.answers import score_answer
+from vlm_envs.responses.encodable import encodable
 
 
 class JudgingTask(QATask):
@@ -43,5 +44,5 @@ def quotation(text: str) -> str:
     Whatever it says, no line of it passes for one of the prompt's, and none of its tags for one of the model's. Half of
     a surrogate pair, which no message could hold, becomes a question mark.
     """
-    inert = text.encode("utf-8", "replace").decode("utf-8").replace("<", "‹").replace(">", "›")
+    inert = encodable(text).replace("<", "‹").replace(">", "›")
     return "\n".join(f"| {line}".rstrip() for line in inert.splitlines())

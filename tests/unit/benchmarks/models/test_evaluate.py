@@ -11,6 +11,7 @@ from benchmarks.models.board import Board
 from benchmarks.models.evaluate import EvaluateOptions
 from benchmarks.models.judged import judge_episodes
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import NUM_ITEMS, vstar
+from tests.unit.vlm_envs.qa.test_datasets import TALLYQA, image_bytes, write
 from vlm_envs.splits import split_seeds
 
 TINY = Path(__file__).parents[4] / "training/recipes/checkpoints/frozenlake_tiny"
@@ -42,6 +43,21 @@ def test_every_item_of_a_benchmark_is_played_once(tmp_path, benchmark, capsys):
     assert len(items) == len(set(items)) == NUM_ITEMS
     assert {each["agent"] for each in episodes} == {f"{HERE}:first_option", "random", "oracle"}
     assert "consistency" in capsys.readouterr().out
+
+
+def test_an_item_that_cannot_be_shown_is_left_out_and_no_other_counted_twice(tmp_path, capsys):
+    for number in (0, 1, 2, 3, 5):
+        write(tmp_path / "images" / f"{number}.png", image_bytes())
+    write(tmp_path / "test.json", [TALLYQA | {"image": f"{number}.png"} for number in range(6)])
+    words = ("--world", f"VLM/ZoomQA-v0:dataset=tallyqa,folder={tmp_path},prompt_format=direct", "--no-references")
+    assert evaluate(tmp_path / "board", "oracle", *words) == 0
+    left_out = "left out: 1, which cannot be shown. test.json, row 5: "
+    assert left_out in capsys.readouterr().err
+    items = [each["turns"][0]["state"]["sample_id"] for each in Board(tmp_path / "board").episodes()]
+    assert sorted(items) == [f"tallyqa:test/{number}" for number in (0, 1, 2, 3, 5)]
+    write(tmp_path / "images" / "4.png", image_bytes())
+    assert evaluate(tmp_path / "board", "oracle", *words) == 0, "and is played once it is there"
+    assert len(Board(tmp_path / "board").episodes()) == 6 and left_out not in capsys.readouterr().err
 
 
 def test_fewer_items_are_played_where_asked_for(tmp_path, benchmark):

@@ -14,6 +14,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from tests.unit.agents.api.conftest import endpoint, environment  # noqa: F401 - fixtures
 from training.__main__ import main
 from training.config.pairs import NOBODY, PairsConfig
+from training.data.pair_questions import read_questions
 from training.data.pairs import build_pairs, similarity
 from vlm_envs.content.judging.datasets.registry import judging_dataset
 from vlm_envs.errors import ConfigError
@@ -150,3 +151,138 @@ def test_a_model_that_is_silent_costs_its_questions_only(endpoint, tmp_path):  #
     words = [word for name, value in config.items() for word in (f"--endpoint.{name}", value)]
     assert main(["pairs", "--folder", str(tmp_path), *words]) == 0
     assert len((tmp_path / "judged.jsonl").read_text().splitlines()) == 1
+
+
+def asking(endpoint) -> list[str]:  # noqa: F811 - a fixture
+    options = {"model": "judge", "base-url": endpoint.base_url, "api-key-variable": "JUDGE_KEY"}
+    return [word for name, value in options.items() for word in (f"--endpoint.{name}", value)]
+
+
+def test_half_a_surrogate_pair_in_a_row_becomes_a_question_mark(tmp_path):
+    rows, _ = built(
+        written(tmp_path, CAT | {"id": "\ud83d", "question": "\ud83d sits there?", "wrong": ["\ud83d bare"]})
+    )
+    assert (rows[0]["id"], rows[0]["question"]) == ("?", "? sits there?")
+    assert rows[0]["responses"] == [CAT["response"], "? bare"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        '\ud83d<answer>{"wrong": ["A dog sleeps there."]}</answer>',
+        '<answer>{"wrong": ["A dog \ud83d sleeps there."]}</answer>',
+        r'<answer>{"wrong": ["A dog \ud83d sleeps there."]}</answer>',
+    ],
+    ids=["beside the answer", "in it", "as an escape in it"],
+)
+def test_half_a_surrogate_pair_in_a_reply_costs_its_question_at_most(endpoint, tmp_path, reply):  # noqa: F811
+    endpoint.answer = lambda messages: reply
+    written(tmp_path, CAT, CAT | {"wrong": ["The mat is bare."]})
+    cached = ("--endpoint.cache-dir", str(tmp_path / "cache"))
+    assert main(["pairs", "--folder", str(tmp_path), *asking(endpoint), *cached]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text("utf-8").splitlines()]
+    expected = ["A dog sleeps there."] if reply.startswith("\ud83d") else []
+    assert [row["responses"][1] for row in rows] == [*expected, "The mat is bare."]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"image": True}, "'image' must be of type str; got True"),
+        ({"image": ""}, "'image' is blank"),
+        ({"image": "dog.png"}, "the picture cannot be read: There is no file 'dog.png'"),
+        ({"image": "\ud83d.png"}, "the picture cannot be read: A file is named by"),
+        ({"pages": ["cat.png"]}, "'pages' needs a 'document'"),
+        ({"document": "report.pdf"}, "the document cannot be read: There is no file 'report.pdf'"),
+        ({"document": "d", "pages": ["cat.png"], "evidence_pages": [0]}, "'evidence_pages' must be numbers from 1"),
+        ({"track": "\ud83d"}, "as 'track'; got "),
+    ],
+)
+def test_what_the_world_would_leave_out_is_broken_before_a_model_is_asked(
+    endpoint,  # noqa: F811 - a fixture
+    tmp_path,
+    changes,
+    said,
+    capsys,
+):
+    endpoint.answer = lambda messages: '<answer>{"wrong": ["Two dogs sleep there."]}</answer>'
+    written(tmp_path, CAT | changes, CAT)
+    assert main(["pairs", "--folder", str(tmp_path), *asking(endpoint)]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("left out: rows.jsonl, line 1: ") and said in told.splitlines()[0]
+    assert "1 rows to be judged, of 2 questions; left out: 1 broken;" in told
+    assert len(endpoint.requests) == 1
+    assert judging_dataset("judged", tmp_path, is_benchmark=True).num_samples("test") == 1
+
+
+def test_mp_docvqa_is_read_as_it_is_published(tmp_path):
+    pages = ["doc_p0", "doc_p1"]
+    for number, page in enumerate(pages):
+        picture = tmp_path / "images" / f"{page}.jpg"
+        picture.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (60, 90), (number, 90, 90)).save(picture)
+    about = {"doc_id": "doc", "page_ids": pages, "answer_page_idx": 1, "data_split": "train"}
+    row = {"questionId": 7, "question": "Which year?", "answers": ["In 1998", "98"], **about}
+    broken = [row | {"page_ids": ["doc_p0", "doc_p9"]}, row | {"answers": []}]
+    (tmp_path / "question_answers").mkdir()
+    (tmp_path / "question_answers" / "train.json").write_text(json.dumps({"data": [row, *broken]}))
+    config = PairsConfig(folder=str(tmp_path), rows="question_answers/train.json", layout="mp_docvqa")
+    read = read_questions(config)
+    assert (read[0].request, read[0].right, read[0].answers) == ("Which year?", "In 1998", ("In 1998", "98"))
+    built_row = read[0].row(1)
+    assert (built_row["id"], built_row["track"], built_row["document"]) == ("7", "document", "doc")
+    assert (built_row["pages"], built_row["evidence_pages"]) == ([f"images/{page}.jpg" for page in pages], [2])
+    assert "no picture of the page 'doc_p9'" in str(read[1]) and "'answers'" in str(read[2])
+
+
+def test_a_document_of_mp_docvqa_is_judged_with_its_pages(endpoint, tmp_path):  # noqa: F811 - a fixture
+    test_mp_docvqa_is_read_as_it_is_published(tmp_path)
+    endpoint.answer = lambda messages: '<answer>{"wrong": ["Nobody in 98 knew.", "In 2001"]}</answer>'
+    layout = ("--layout", "mp_docvqa", "--rows", "question_answers/train.json")
+    assert main(["pairs", "--folder", str(tmp_path), *layout, *asking(endpoint)]) == 0
+    sample = judging_dataset("judged", tmp_path, is_benchmark=True).sample_at(0, "test")
+    assert sample.document.num_pages == 2 and sample.evidence_pages == (2,)
+    assert {text for _, text in sample.texts} == {"In 1998", "In 2001"}, "what holds another accepted answer is dropped"
+
+
+@pytest.mark.parametrize("is_table", [True, False])
+def test_deepeyes_is_read_as_it_is_published(tmp_path, is_table):
+    written(tmp_path)
+    content = (tmp_path / "cat.png").read_bytes()
+    told = {"question": "<image>What sits there?", "answer": "A grey cat.", "index": 3, "split": "train"}
+    if is_table:
+        pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[parquet]'")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        row = {"data_source": "vstar", "images": [{"bytes": content, "path": "/there/cat.png"}], "extra_info": told}
+        rows = [row, row | {"images": []}]
+        parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    else:
+        row = {"problem": "What sits there?", "solution": "A grey cat.", "images": ["cat.png"]}
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, [row, row | {"solution": None}])))
+    name = "rows.parquet" if is_table else "rows.jsonl"
+    read, broken = read_questions(PairsConfig(folder=str(tmp_path), rows=name, layout="deepeyes"))
+    assert (read.request, read.right, read.answers) == ("What sits there?", "A grey cat.", ("A grey cat.",))
+    assert (tmp_path / read.row(1)["image"]).read_bytes() == content
+    assert f"{name}, {'row' if is_table else 'line'} 2: expected" in str(broken)
+
+
+def test_pictures_of_a_table_are_saved_beside_it_once_each(endpoint, tmp_path):  # noqa: F811 - a fixture
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[parquet]'")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    written(tmp_path)
+    picture = (tmp_path / "cat.png").read_bytes()
+    rows = [
+        CAT | {"image": {"bytes": picture, "path": None}, "wrong": ["Two dogs sleep there."]},
+        CAT | {"image": {"bytes": picture, "path": "cat.png"}, "wrong": None},
+        CAT | {"image": {"bytes": picture[:60], "path": "cut.png"}, "wrong": ["Two dogs sleep there."]},
+    ]
+    parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    endpoint.answer = lambda messages: '<answer>{"wrong": ["It is a hat."]}</answer>'
+    assert main(["pairs", "--folder", str(tmp_path), "--rows", "rows.parquet", *asking(endpoint)]) == 0
+    (saved,) = (tmp_path / "pictures").iterdir()
+    assert saved.suffix == ".png" and saved.read_bytes() == picture
+    (request,) = endpoint.requests
+    assert request["messages"][-1]["content"][0]["type"] == "image_url", "and the model sees them"
+    source = judging_dataset("judged", tmp_path, is_benchmark=True)
+    assert [source.sample_at(index, "test").images[0].picture().pixels.shape for index in range(2)] == [(40, 60, 3)] * 2
+    assert source.num_samples("test") == 2

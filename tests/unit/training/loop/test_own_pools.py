@@ -11,6 +11,7 @@ from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import run_config
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
+from training.data.worlds import pool_drawing
 from training.data.worlds.own_pools import draw_own_pools
 from training.loop import run as loop_run
 from training.loop.run import train
@@ -100,6 +101,72 @@ def test_a_filter_that_leaves_nothing_is_told_before_anything_is_learnt(tiny_dir
         train(config)
 
 
+def played_in(monkeypatch):
+    """Returns what is filled with the levels that are played while a pool is drawn."""
+    played, play = [], pool_drawing.play_each
+
+    def noted(agent, spec, seeds, **kwargs):
+        played.extend(kwargs["levels"])
+        return play(agent, spec, seeds, **kwargs)
+
+    monkeypatch.setattr(pool_drawing, "play_each", noted)
+    return played
+
+
+def test_a_length_that_no_level_has_is_told_before_any_is_played(tiny_directory, tmp_path, monkeypatch):
+    played = played_in(monkeypatch)
+    config = drawing(tiny_directory, tmp_path, lakes(), lakes(draw=6, attempts=5, min_solution_length=60))
+    config = replace(config, worlds=(replace(config.worlds[0], pool=None, name="a"), config.worlds[1]))
+    with pytest.raises(ConfigError, match=r"filters drop 6 by min_solution_length\. .* --worlds\.1\.pool\.draw N\."):
+        draw_own_pools(config, tmp_path / "run", tiny_directory)
+    assert played == [] and not (tmp_path / "run" / "pools" / "own.jsonl").exists()
+
+
+def test_levels_that_filters_drop_are_not_played_but_those_that_a_sharing_world_takes_are(
+    tiny_directory, tmp_path, monkeypatch, capsys
+):
+    wide = {"kwargs": {**SHORT, "size": 6, "min_solution_length": 3}}
+    whole = drawing(tiny_directory, tmp_path, replace(lakes(draw=12), **wide))
+    draw_own_pools(whole, tmp_path / "all", tiny_directory)
+    lengths = {row["id"]: row["solution_length"] for row in rows_of(tmp_path / "all" / "pools" / "own.jsonl")}
+    low, high = min(lengths.values()), max(lengths.values())
+    assert low + 1 < high
+    played = played_in(monkeypatch)
+    bands = [{"max_solution_length": low}, {"min_solution_length": high}]
+    sharing = [lakes(draw=12, attempts=2, max_pass_rate=1.0, **band) for band in bands]
+    config = drawing(tiny_directory, tmp_path, *(replace(each, name=f"{n}", **wide) for n, each in enumerate(sharing)))
+    draw_own_pools(config, tmp_path / "run", tiny_directory)
+    path = tmp_path / "run" / "pools" / "own.jsonl"
+    ends = [level for level, length in lengths.items() if length in (low, high)]
+    assert played == [level for level in ends for _ in range(2)]
+    assert [row["id"] for row in rows_of(path)] == list(lengths), "the others are in the file, too"
+    assert [row["id"] for row in rows_of(path) if "attempts" in row] == ends
+    assert f"{12 - len(ends)} not played, as filters drop them" in capsys.readouterr().out
+    before, played[:] = path.read_bytes(), []
+    path.write_bytes(b"".join(before.splitlines(keepends=True)[:7]))
+    draw_own_pools(config, tmp_path / "run", tiny_directory)
+    assert [row["id"] for row in rows_of(path)] == list(lengths) and len(played) < 2 * len(ends), (
+        "and it is gone on with"
+    )
+
+
+def test_ids_that_are_to_be_included_are_looked_for_before_any_level_is_played(tiny_directory, tmp_path, monkeypatch):
+    played = played_in(monkeypatch)
+    (tmp_path / "ids").write_text("nowhere\n")
+    config = drawing(tiny_directory, tmp_path, lakes(draw=4, attempts=2, include=str(tmp_path / "ids")))
+    with pytest.raises(ConfigError, match=r"lists 1 ids that the pool .* lacks.* --worlds\.0\.pool\.draw N"):
+        draw_own_pools(config, tmp_path / "run", tiny_directory)
+    assert played == []
+
+
+def test_a_band_of_pass_rates_that_is_left_empty_is_remedied_by_a_larger_draw(tiny_directory, tmp_path):
+    config = drawing(tiny_directory, tmp_path, lakes(draw=2, attempts=1, min_pass_rate=0.9))
+    with pytest.raises(
+        ConfigError, match=r"drop 2 by min_pass_rate\. .* have the run draw more .*--worlds\.0\.pool\.draw"
+    ):
+        draw_own_pools(config, tmp_path / "run", tiny_directory)
+
+
 @pytest.mark.parametrize(
     ("pool", "said"),
     [
@@ -107,6 +174,11 @@ def test_a_filter_that_leaves_nothing_is_told_before_anything_is_learnt(tiny_dir
         ({"draw": 4, "drop_hopeless": True}, "nobody plays them. Use .*attempts 5"),
         ({"draw": 4, "file": "a/own.jsonl"}, "must be a name; got 'a/own.jsonl'"),
         ({"draw": -1}, "draw must be at least 0; got -1"),
+        (
+            {"draw": 4, "attempts": 2, "min_pass_rate": 0.4, "max_pass_rate": 0.45},
+            "every pass rate is a multiple of 1/2",
+        ),
+        ({"draw": 4, "attempts": 1, "drop_hopeless": True, "drop_trivial": True}, "Widen the band.* more .*attempts"),
     ],
 )
 def test_what_does_not_go_with_drawing_is_refused(pool, said):

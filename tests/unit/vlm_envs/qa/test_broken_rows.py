@@ -3,6 +3,7 @@
 import base64
 import io
 import warnings
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from tests.unit.vlm_envs.qa.test_datasets import (
 )
 from vlm_envs.errors import GenerationError
 from vlm_envs.qa.datasets.registry import dataset_source, video_source
+from vlm_envs.qa.datasets.unshown import told_left_out, unshown_items
 from vlm_envs.splits import split_seeds
 
 
@@ -97,7 +99,7 @@ def test_a_picture_that_cannot_be_shown_is_named_by_its_row_when_its_turn_comes(
     assert len(source.broken_rows) == 1
 
 
-def test_an_evaluation_of_a_list_goes_on_with_the_next_row(tmp_path):
+def test_a_world_that_goes_through_a_list_goes_on_with_the_next_row(tmp_path):
     photographs(tmp_path, image_bytes(), cut_off(1), None, image_bytes((9, 9, 9)))
     settings = {"dataset": "treevgr", "folder": str(tmp_path), "is_benchmark": True, "split": "test"}
     world = vlm_envs.make("VLM/ZoomQA-v0", **settings)
@@ -110,6 +112,18 @@ def test_an_evaluation_of_a_list_goes_on_with_the_next_row(tmp_path):
     assert played == ["0", "3", "3", "3"]
     assert [f"line {number}" in str(each.message) for each, number in zip(told, (2, 3), strict=True)] == [True, True]
     world.close()
+
+
+def test_who_counts_each_item_once_finds_those_that_cannot_be_shown(tmp_path):
+    photographs(tmp_path, image_bytes(), cut_off(1), None, image_bytes((9, 9, 9)))
+    settings = {"dataset": "treevgr", "folder": str(tmp_path), "is_benchmark": True}
+    with closing(vlm_envs.make("VLM/ZoomQA-v0", **settings, split="test")) as world:
+        found = unshown_items(world.unwrapped, split_seeds("test", 4))
+    assert list(found) == list(split_seeds("test", 2, start=1))
+    assert all(f"line {number}: " in each for each, number in zip(found.values(), (2, 3), strict=True))
+    assert told_left_out("here", found.values()).startswith("here: left out: 2, which cannot be shown. table.jsonl")
+    with closing(vlm_envs.make("VLM/ZoomQA-v0", split="test")) as drawn:
+        assert unshown_items(drawn.unwrapped, split_seeds("test", 4)) == {}
 
 
 def test_if_none_can_be_shown_that_is_told(tmp_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS
@@ -43,7 +43,12 @@ def judged_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
 
     `python -m training pairs` writes such a file.
     """
-    return judged_each(data.rows(), _own_row)
+    return judged_rows_of(data.rows())
+
+
+def judged_rows_of(rows: Iterable[FileRow | BrokenRowError]) -> Iterator[JudgedRow | BrokenRowError]:
+    """Yields what `judged_rows` makes of rows from anywhere."""
+    return judged_each(rows, _own_row)
 
 
 def _own_row(row: FileRow) -> JudgedRow:

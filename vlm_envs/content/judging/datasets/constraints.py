@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from vlm_envs.content.judging.datasets.preferences import without_marks
@@ -11,6 +12,7 @@ from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.tools.arguments import BaseModel
+from vlm_envs.tools.errors import quoted
 from vlm_envs.tools.instructions.checkers import Checker, checker_named
 from vlm_envs.tools.instructions.constraints import Constraint
 from vlm_envs.tools.instructions.profiles import MM_IFENGINE
@@ -48,9 +50,10 @@ def _checked_row(row: FileRow) -> JudgedRow | None:
         raise row.broken(
             "the field 'prediction' is missing: run a model on MM-IFEval and add its response to each row."
         )
-    constraints = [_constraint(row, call) for item in listed for call in item["judge"].get("verify_funcs", [])]
+    constraints = [_constraint(row, call) for item in listed for call in _calls(row, item["judge"])]
     response = row.get("prediction", str)
     failed = [item for item in constraints if not item.check(response, profile=MM_IFENGINE).passed]
+    named = [name for name in _IMAGES if row.values.get(name) not in (None, "")]
     return JudgedRow(
         where=row.where,
         row_id=str(row.get("id", (str, int))),
@@ -59,7 +62,7 @@ def _checked_row(row: FileRow) -> JudgedRow | None:
         request=_request(row, listed),
         responses=(response,),
         right=None if failed else 0,
-        image=row.image(*_IMAGES) if any(row.values.get(name) for name in _IMAGES) else "",
+        image=row.image(*named) if named else "",
     )
 
 
@@ -67,7 +70,9 @@ def _request(row: FileRow, constraints: list[dict[str, Any]]) -> str:
     """Returns the whole prompt; where a row holds it in parts, the instruction and what each constraint says."""
     if "question" in row.values or "instruction" not in row.values:
         return without_marks(row.text("question"))
-    said = [item["value"] for item in constraints if isinstance(item.get("value"), str)]
+    said = [item["value"] for item in constraints if isinstance(item.get("value"), str) and item["value"].strip()]
+    if len(said) < len(constraints):
+        raise row.broken("a constraint's 'value' is the text that asks for it, beside an 'instruction' that does not.")
     return " ".join((without_marks(row.text("instruction")), *said))
 
 
@@ -84,7 +89,17 @@ def _constraints(row: FileRow) -> list[dict[str, Any]]:
     for item in value:
         if not isinstance(item, dict) or not isinstance(item.get("judge"), dict):
             raise row.broken("a constraint is an object with 'key', 'value' and 'judge'.")
+        if not isinstance(method := item["judge"].get("method"), str):
+            raise row.broken(f"'method' of a 'judge' is a text such as 'rule_based'; got {quoted(method)}.")
     return value
+
+
+def _calls(row: FileRow, judge: Mapping[str, Any]) -> list[Any]:
+    """Returns what a rule calls; without a call there is no rule, and every response would pass it."""
+    calls = judge.get("verify_funcs")
+    if not isinstance(calls, list) or not calls:
+        raise row.broken(f"'verify_funcs' must be a list of at least one call; got {quoted(calls)}.")
+    return calls
 
 
 def _constraint(row: FileRow, call: Any) -> Constraint:

@@ -180,38 +180,49 @@ class DataFolder:
             yield FileRow(f"{file}, row {number}", number, values)
 
     def picture(self, image: str | StoredPicture, where: str) -> Picture:
-        """Returns a row's picture.
-
-        Args:
-            image: A file of the folder, base64 with or without `data:image/…;base64,` before it, or in a table.
-            where: File and row, for messages.
-
-        Raises:
-            BrokenRowError: If there is no such picture in the folder, or it cannot be decoded.
-        """
-        try:
-            if isinstance(image, StoredPicture):
-                value = cell(self._root, image.file, group=image.group, place=image.place, column=image.column)
-                return decode_image(_bytes_of(value) or b"", name=where)
-            if is_file_name(image):
-                return self._root.picture(image)
-            encoded = image.partition(";base64,")[2] if image.startswith("data:") else image
-            return decode_image(base64.b64decode(encoded, validate=True), name=where)
-        except (ToolError, binascii.Error, ValueError) as error:
-            raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
+        """Returns a row's picture; as `picture_of`."""
+        return picture_of(self._root, image, where)
 
     def document(self, name: str, pages: Sequence[str], where: str) -> Document:
-        """Returns a row's document: a PDF of the folder, or pictures of its pages.
+        """Returns a row's document; as `document_of`."""
+        return document_of(self._root, name, pages, where)
 
-        Raises:
-            BrokenRowError: If it cannot be read.
-        """
-        try:
-            if pages:
-                return PictureDocument(name, tuple(self._root.picture(page) for page in pages))
-            return PdfDocument(name, self._root.read(name))
-        except ToolError as error:
-            raise BrokenRowError(f"{where}: the document cannot be read: {error}") from error
+
+def picture_of(root: FileRoot, image: str | StoredPicture, where: str) -> Picture:
+    """Returns a row's picture.
+
+    Args:
+        root: The folder of the row's file.
+        image: A file of the folder, base64 with or without `data:image/…;base64,` before it, or in a table.
+        where: File and row, for messages.
+
+    Raises:
+        BrokenRowError: If there is no such picture in the folder, or it cannot be decoded.
+    """
+    try:
+        if isinstance(image, StoredPicture):
+            value = cell(root, image.file, group=image.group, place=image.place, column=image.column)
+            return decode_image(_bytes_of(value) or b"", name=where)
+        if is_file_name(image):
+            return root.picture(image)
+        encoded = image.partition(";base64,")[2] if image.startswith("data:") else image
+        return decode_image(base64.b64decode(encoded, validate=True), name=where)
+    except (ToolError, binascii.Error, ValueError) as error:
+        raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
+
+
+def document_of(root: FileRoot, name: str, pages: Sequence[str], where: str) -> Document:
+    """Returns a row's document: a PDF of the folder, or pictures of its pages.
+
+    Raises:
+        BrokenRowError: If it cannot be read.
+    """
+    try:
+        if pages:
+            return PictureDocument(name, tuple(root.picture(page) for page in pages))
+        return PdfDocument(name, root.read(name))
+    except ToolError as error:
+        raise BrokenRowError(f"{where}: the document cannot be read: {error}") from error
 
 
 def is_file_name(image: str) -> bool:

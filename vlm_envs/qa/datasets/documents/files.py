@@ -120,9 +120,20 @@ def _pages_digest(document: PageFiles) -> str:
 def _page_bytes(folder: str, page: str) -> bytes:
     """Returns the file of a page, whichever of the endings it has."""
     root = FileRoot(folder)
+    return root.read(page_file(root, page))
+
+
+def page_file(root: FileRoot, page: str) -> str:
+    """Returns the name of a page's picture, whichever of the endings it has.
+
+    Raises:
+        ToolError: If there is none, or it cannot be opened.
+    """
     for ending in _PAGE_ENDINGS:
+        name = f"images/{page}{ending}"
         try:
-            return root.read(f"images/{page}{ending}")
+            with root.opened(name):
+                return name
         except ToolError as error:
             if error.kind is not ToolErrorKind.UNKNOWN_FILE:
                 raise

@@ -10,6 +10,7 @@ its rows have answers; the published ones have none and are left out. Text is se
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from vlm_envs.qa.datasets.documents.files import PageFiles
@@ -37,12 +38,34 @@ def _rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
         split = file.rpartition("/")[2].removesuffix(".json")
 
         def row(fields: Fields, where: str, number: int, split: str = split) -> DocumentRow | None:
-            return _row(fields, where, copy.root.folder, split) if split != "test" or fields.get("answers") else None
+            return (
+                answered_row(fields, where, copy.root.folder, split)
+                if split != "test" or fields.get("answers")
+                else None
+            )
 
         yield from filter(None, each_row(copy.root, file, row, under="data"))
 
 
-def _row(fields: Fields, where: str, folder: str, split: str) -> DocumentRow:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PagesRow(DocumentRow):
+    """One question about a window of pages."""
+
+    document: PageFiles
+
+
+def answered_row(fields: Fields, where: str, folder: str, split: str) -> PagesRow:
+    """Returns a row that has answers.
+
+    Args:
+        fields: What it holds.
+        where: Its file and place, for messages.
+        folder: The folder of the download, with the pages' pictures in `images`.
+        split: Whose it is.
+
+    Raises:
+        BrokenRowError: If it is not what the data set's rows are.
+    """
     number = fields.get("questionId")
     if isinstance(number, bool) or not isinstance(number, int | str):
         raise broken(where, "a number or a text as 'questionId'", number)
@@ -52,7 +75,7 @@ def _row(fields: Fields, where: str, folder: str, split: str) -> DocumentRow:
     index = whole(fields, "answer_page_idx", where)
     if index >= len(pages):
         raise broken(where, f"an index of the {len(pages)} 'page_ids' as 'answer_page_idx'", index)
-    return DocumentRow(
+    return PagesRow(
         key=str(number),
         where=where,
         split=split,
