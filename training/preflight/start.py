@@ -202,7 +202,8 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
     start = config.cold_start.start_from if imitates else config.model
     if start is not None:
-        require_context(start, [each.observation for each in facts], config.sampling)
+        for sampling in dict.fromkeys((config.sampling, config.evaluated_sampling)):
+            require_context(start, [each.observation for each in facts], sampling)
     config, told = without_judges(config)
     if imitates:
         _require_expert(config, facts)

@@ -49,6 +49,8 @@ def test_the_stages_are_those_of_appendix_c():
     assert [stage.reference for stage in config.stages] == ["reset", "reset"], "each stage is held to its own start"
     for number, stage in enumerate(config.stages, start=1):
         run = stage.run
+        evaluated = run.evaluated_sampling
+        assert (evaluated.temperature, evaluated.top_p) == (0.01, 0.95), "whatever the stage trains at"
         assert (run.group_size, run.num_groups * run.group_size) == (16, 64)
         assert run.algorithm == GRPO(scale="std") and run.ppo.aggregation == "sequence_mean", "section 3.1"
         assert (run.ppo.kl_placement, run.ppo.kl_formula) == ("loss", "k3")
