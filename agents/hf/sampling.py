@@ -44,7 +44,7 @@ class SamplingConfig:
 
 
 def require_drawable(config: Any) -> None:
-    """Checks the temperature, top-p and length of a configuration that has these fields; None, for as elsewhere, passes.
+    """Checks the temperature, top-p and length of a configuration that has these fields; None passes, for as elsewhere.
 
     Raises:
         ConfigError: If a value is out of range.

@@ -65,8 +65,8 @@ class VLLMAgent:
         sampling: How responses are drawn.
         seed: Seed of the sampling.
         config: Where vLLM samples, for an engine of the agent's own.
-        engine: One to be shared with other agents of the same model, which take turns; made with the same context, where
-            each may draw in its own way.
+        engine: One to be shared with other agents of the same model, which take turns and may each draw in their own
+            way; made with the same context.
         weights_of: A model's weights under the names that a checkpoint has for them; its state by default.
 
     Raises:

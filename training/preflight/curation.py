@@ -21,6 +21,7 @@ from training.preflight.endpoints import require_made
 from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
 from training.preflight.start import facts_of
+from training.preflight.unjudged import unjudged_terms
 from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
 from vlm_envs.records.json_lines import RunExistsError
@@ -55,6 +56,15 @@ def require_teachable(config: CurateConfig) -> None:
     _require_different_questions(config)
     _require_verifier(config)
     _require_expert(config)
+
+
+def unjudged_in(config: CurateConfig) -> list[str]:
+    """Returns a line for each term of the verifier's reward that nothing can judge here."""
+    reward = config.reward
+    if not reward.models & {"masks", "likelihoods"}:
+        return []
+    samples = [(name, facts_of(spec).sample_id) for spec, name in zip(config.specs, config.names, strict=True)]
+    return unjudged_terms(reward, config.verifier, samples, reward_set=field_name(config, "reward_settings"))
 
 
 def _require_levels(config: CurateConfig) -> None:

@@ -20,7 +20,7 @@ from training.config.saved import plain
 from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
 from training.config.stages_record import holds_stages, saved_stages
 from training.config.supervised.sft import SFTConfig
-from training.preflight.curation import require_teachable
+from training.preflight.curation import require_teachable, unjudged_in
 from training.preflight.endpoints import AskedEndpoint, endpoints_of, require_answers
 from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
@@ -72,6 +72,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                     _require_same_curation(run)
                     continue
                 _check_curation(run, first_start)
+                _tell(stage.name, unjudged_in(run))
                 to_come.add(str(Path(run.output) / run.name))
                 asked += endpoints_of(run)
                 left.append(StageToRun(number=number, run=run, resume=False))
