@@ -79,6 +79,7 @@ def test_without_super_resolution_nothing_else_is_another():
     (stage,) = mags("without_super_resolution").stages
     own = mags().stages[0]
     assert {spec.kwargs["upscaler"] for spec in stage.run.worlds} == {"bicubic"}
+    assert {spec.kwargs["mags_stage"] for spec in (*stage.run.worlds, *own.run.worlds)} == {1}, "appendix A.2"
     worlds = tuple(
         replace(spec, kwargs={**spec.kwargs, **{name: of.kwargs[name] for name in ("upscaler", "upscaler_kwargs")}})
         for spec, of in zip(stage.run.worlds, own.run.worlds, strict=True)
