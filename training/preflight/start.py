@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
+from agents.hf.sampling import SamplingConfig
 from agents.oracle import has_planner, has_suboptimal_planner
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
 from training.config.curation.curate import CURATED
@@ -30,7 +31,7 @@ from training.preflight.pools import require_pools
 from training.preflight.sampler import require_sampler
 from training.preflight.unjudged import unjudged_terms
 from training.preflight.wandb_login import require_wandb
-from vlm_envs.arguments.ranges import field_name
+from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
@@ -210,8 +211,7 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
     start = config.cold_start.start_from if imitates else config.model
     if start is not None:
-        for sampling in dict.fromkeys((config.sampling, config.evaluated_sampling)):
-            require_context(start, [each.observation for each in facts], sampling)
+        _require_contexts(config, start, [each.observation for each in facts])
     config, told = without_judges(config)
     samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
     told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=_reward_set(config.judge))
@@ -230,6 +230,17 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
                 option = f"--worlds.{number}.cold-start-suboptimal-rate"
                 told.append(f"Left out: {option}, for {spec.env_id} has no suboptimal_plan.")
     return config, told
+
+
+def _require_contexts(config: RunConfig, start: str, observations: Sequence[Observation]) -> None:
+    """Refuses worlds whose first observation leaves no room for a response, in training or in an evaluation."""
+    require_context(start, observations, config.sampling)
+    if config.eval_sampling.max_new_tokens is None:
+        return
+    names = {each.name: field_name(config.sampling, each.name) for each in fields(SamplingConfig)}
+    names["max_new_tokens"] = field_name(config.eval_sampling, "max_new_tokens")
+    with fields_named({SamplingConfig: names}):
+        require_context(start, observations, config.evaluated_sampling)
 
 
 def _reward_set(judge: JudgeConfig) -> str:

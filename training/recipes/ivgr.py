@@ -53,9 +53,11 @@ _PAID_BY_JUDGE: dict[str, Any] = {"answer_reward": 0.0, "format_reward": 0.0, "p
 """The paper's reward has an answer's and a format's in it."""
 
 CANDIDATES = {"OpenMMReasoner-74K": 74_000, "ArxivQA-100K": 100_000}
-"""Table 11's collections of general queries, each with the number in its name. Appendix B says how many were kept, 12,000
-and 2,000, and not of how many: that all of both were played is read from their names. Where `general` has fewer queries,
-all of them are."""
+"""Table 11's collections of general queries, each with the number in its name.
+
+Appendix B says how many were kept, 12,000 and 2,000, and not of how many: that all of both were played is read from
+their names. Where `general` has fewer queries, all of them are.
+"""
 
 _PASS_RATES: dict[str, Any] = {"attempts": 5, "min_pass_rate": 0.2, "max_pass_rate": 0.4}
 """Appendix B: one or two of five."""

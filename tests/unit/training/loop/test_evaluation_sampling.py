@@ -90,6 +90,12 @@ def test_an_option_sets_it_and_training_stays_as_it_is():
     assert over == SamplingConfig(temperature=0.0, top_p=0.9, max_new_tokens=9, max_context_tokens=99)
 
 
+def test_an_evaluation_that_leaves_no_room_for_its_responses_is_refused_by_its_option(config, capsys):
+    words = ["frozenlake_tiny", "--output", config.output, "--sampling.max-context-tokens", "600"]
+    assert main([*words, "--eval-sampling.max-new-tokens", "599"]) == 2
+    assert "lower --eval-sampling.max-new-tokens, raise --sampling.max-context-tokens" in capsys.readouterr().err
+
+
 def test_a_mistyped_value_is_told_by_its_option(capsys):
     assert main(["frozenlake_tiny", "--eval-sampling.temperature", "0.001"]) == 2
     told = capsys.readouterr().err

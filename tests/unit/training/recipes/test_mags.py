@@ -19,6 +19,7 @@ from judges.episode_rewards.mags_settings import MagsSettings  # noqa: E402
 from training.__main__ import main  # noqa: E402
 from training.algorithms.grpo import GRPO  # noqa: E402
 from training.cli.command_line import find_recipe  # noqa: E402
+from training.cli.stage_options import stages_told  # noqa: E402
 from training.recipes.mags import DATA, VARIANTS, WEIGHTS, mags  # noqa: E402
 from training.recipes.mags_tiny import mags_tiny  # noqa: E402
 from training.recipes.shipped import STAGED_VARIANTS  # noqa: E402
@@ -73,6 +74,12 @@ def test_direct_training_has_the_samples_and_steps_of_both_stages_at_once():
     assert stage.run.judge.episode_reward == "mags_stage_2"
     pools = [spec.pool.file for each in mags().stages for spec in each.run.worlds]
     assert [spec.pool.file for spec in stage.run.worlds] == pools and len(set(pools)) == 4
+
+
+def test_the_stages_say_how_they_are_evaluated():
+    told = stages_told(mags())
+    assert told.count(" (evaluated at temperature 0.01, top-p 0.95)") == 2
+    assert "evaluated at" not in stages_told(mags_tiny()), "as it is trained"
 
 
 def test_without_super_resolution_nothing_else_is_another():
