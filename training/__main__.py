@@ -34,7 +34,7 @@ from training.errors import (
     TrainingStoppedError,
 )
 from training.plan.command import run_plan
-from training.preflight.curation import require_teachable
+from training.preflight.curation import require_teachable, trivial_in, unjudged_in
 from training.preflight.endpoints import endpoints_of, require_answers
 from training.preflight.pools import require_pools
 from training.preflight.sft import check_fine_tuning, require_one_process
@@ -214,6 +214,8 @@ def _curate(words: list[str]) -> None:
     config = curation_options(words, program)
     with fields_named(option_names(CurateConfig)):
         require_teachable(config)
+        told = [*trivial_in(config), *unjudged_in(config)]
+        print(*told, sep="\n", end="\n" if told else "")
         require_answers(endpoints_of(config))
         # Only now: a mistake in an option need not wait for torch
         from training.data.curation.curate import make_data_set

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.errors import require
@@ -38,11 +39,22 @@ class SamplingConfig:
     max_image_pixels: int | None = None
 
     def __post_init__(self) -> None:
-        require_at_least(self, 0, "temperature")
-        require(
-            self.temperature == 0 or self.temperature >= _MIN_TEMPERATURE,
-            f"{field_name(self, 'temperature')} must be at least {_MIN_TEMPERATURE}, or 0 for the likeliest token; got "
-            f"{self.temperature}.",
-        )
-        require_between(self, _MIN_TOP_P, 1, "top_p")
-        require_at_least(self, 1, "max_new_tokens", "prefill_chunk_tokens", "max_context_tokens", "max_image_pixels")
+        require_drawable(self)
+        require_at_least(self, 1, "prefill_chunk_tokens", "max_context_tokens", "max_image_pixels")
+
+
+def require_drawable(config: Any) -> None:
+    """Checks the temperature, top-p and length of a configuration that has these fields; None passes, for as elsewhere.
+
+    Raises:
+        ConfigError: If a value is out of range.
+    """
+    require_at_least(config, 0, "temperature")
+    temperature = config.temperature
+    require(
+        temperature is None or temperature == 0 or temperature >= _MIN_TEMPERATURE,
+        f"{field_name(config, 'temperature')} must be at least {_MIN_TEMPERATURE}, or 0 for the likeliest token; got "
+        f"{temperature}.",
+    )
+    require_between(config, _MIN_TOP_P, 1, "top_p")
+    require_at_least(config, 1, "max_new_tokens")

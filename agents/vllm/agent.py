@@ -65,7 +65,8 @@ class VLLMAgent:
         sampling: How responses are drawn.
         seed: Seed of the sampling.
         config: Where vLLM samples, for an engine of the agent's own.
-        engine: One to be shared with other agents of the same model, which take turns; made with the same `sampling`.
+        engine: One to be shared with other agents of the same model, which take turns and may each draw in their own
+            way; made with the same context.
         weights_of: A model's weights under the names that a checkpoint has for them; its state by default.
 
     Raises:
@@ -97,7 +98,7 @@ class VLLMAgent:
         self._version = ""
         self._owns_engine = engine is None
         self.engine = engine or make_engine(config or VLLMConfig(), model, encoder, self.sampling)
-        self._sampler = VLLMSampler(self.engine, encoder, seed)
+        self._sampler = VLLMSampler(self.engine, encoder, seed, self.sampling)
         self._conversations = Conversations(encoder, self.sampling, context_limit(model.config, self.sampling))
 
     @property

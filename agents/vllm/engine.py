@@ -30,12 +30,18 @@ class Request:
         images: Its pictures, in the order of their placeholders.
         offsets: Where the placeholders of each picture begin.
         seed: Of what is drawn, so that it depends on nothing that is sampled beside it.
+        sampling: How it is drawn; None for as the engine was made.
     """
 
     ids: list[int]
     images: tuple[ProcessedImage, ...]
     offsets: tuple[int, ...]
     seed: int
+    sampling: SamplingConfig | None = None
+
+    def drawn(self) -> dict[str, Any]:
+        """Returns vLLM's parameters that are this request's own, to be put over the engine's."""
+        return {} if self.sampling is None else _drawn(self.sampling)
 
 
 class VLLMEngine(Protocol):
@@ -72,12 +78,14 @@ class VLLMEngine(Protocol):
         """Lets go of everything."""
 
 
+def _drawn(sampling: SamplingConfig) -> dict[str, Any]:
+    return {"temperature": sampling.temperature, "top_p": sampling.top_p, "max_tokens": sampling.max_new_tokens}
+
+
 def sampling_params(encoder: ChatEncoder, sampling: SamplingConfig) -> dict[str, Any]:
-    """Returns vLLM's parameters of all requests, but for their seeds."""
+    """Returns vLLM's parameters of all requests, but for their seeds and what they say of how they are drawn."""
     return {
-        "temperature": sampling.temperature,
-        "top_p": sampling.top_p,
-        "max_tokens": sampling.max_new_tokens,
+        **_drawn(sampling),
         "stop_token_ids": [encoder.end_of_turn_id],
         "ignore_eos": True,  # a checkpoint may name other tokens that end it; ours ends at one
         "logit_bias": {token: _NEVER for token in encoder.suppressed_ids()},

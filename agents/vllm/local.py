@@ -116,7 +116,8 @@ class LocalEngine:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        return SamplingParams(**self._params, seed=request.seed, output_kind=RequestOutputKind.FINAL_ONLY)
+        params = {**self._params, **request.drawn()}
+        return SamplingParams(**params, seed=request.seed, output_kind=RequestOutputKind.FINAL_ONLY)
 
     def _input(self, request: Request) -> Any:
         """Returns a request as vLLM's own type; what is known of its beginning is known for these weights alone."""

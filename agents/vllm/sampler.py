@@ -12,6 +12,7 @@ from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.conversations import SampledResponse
 from agents.hf.draws import places_of
 from agents.hf.families.family import ProcessedImage
+from agents.hf.sampling import SamplingConfig
 from agents.vllm.engine import Request, VLLMEngine, image_offsets
 
 
@@ -39,10 +40,13 @@ class VLLMSampler:
         engine: Samples.
         encoder: Tells pictures from text.
         seed: Of all that is drawn.
+        sampling: How responses are drawn; None for as the engine was made.
     """
 
-    def __init__(self, engine: VLLMEngine, encoder: ChatEncoder, seed: int) -> None:
-        self.engine, self.encoder, self.seed = engine, encoder, seed
+    def __init__(
+        self, engine: VLLMEngine, encoder: ChatEncoder, seed: int, sampling: SamplingConfig | None = None
+    ) -> None:
+        self.engine, self.encoder, self.seed, self.sampling = engine, encoder, seed, sampling
         self.num_started = 0
         self._first_started = 0
         self._rows: dict[int, _Row] = {}
@@ -112,4 +116,5 @@ class VLLMSampler:
             images=tuple(known.images),
             offsets=image_offsets(known.ids, known.images, self.encoder.image_token_id),
             seed=int(drawn.integers(2**62)),
+            sampling=self.sampling,
         )

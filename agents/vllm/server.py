@@ -157,7 +157,7 @@ class ServerEngine:
     def _body(self, request: Request) -> dict[str, Any]:
         body: dict[str, Any] = {
             "token_ids": request.ids,
-            "sampling_params": {**self._params, "seed": request.seed},
+            "sampling_params": {**self._params, **request.drawn(), "seed": request.seed},
             "cache_salt": self.version,
         }
         if request.images:

@@ -15,6 +15,7 @@ from agents.lazy import LazyAgent
 from benchmarks.results.result import Result, WorldResult
 from training.checkpoints.best import BEST
 from training.checkpoints.files import LATEST, has_model, model_directory
+from training.config.eval_sampling import EvalSamplingConfig
 from training.config.saved import rebuilt
 from training.config.worlds.spec import WorldSpec, world_names
 from training.loop.evaluation import evaluate
@@ -42,7 +43,9 @@ def collected(directory: Path) -> Result:
     reader = RunReader(directory)
     config = reader.config
     specs = rebuilt(tuple[WorldSpec, ...], config["worlds"])
-    sampling = rebuilt(SamplingConfig, config["sampling"])
+    # As its own evaluations drew, beside which these stand; older runs drew as in training
+    evaluated = rebuilt(EvalSamplingConfig, config.get("eval_sampling", {}))
+    sampling = evaluated.over(rebuilt(SamplingConfig, config["sampling"]))
     lines = [line for line in reader.metrics() if line.get("phase") == "rl"]
     labels = {line["label"] for line in reader.evaluations()}
     require({"before", "after"} <= labels, f"{directory} is not finished: it was not evaluated afterwards.")

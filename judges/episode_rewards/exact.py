@@ -29,7 +29,11 @@ def exact_descriptions(episode: Trajectory) -> DescriptionModel | None:
 
 def is_generated(episode: Trajectory) -> bool:
     """Returns whether everything that is in an episode's pictures is known."""
-    sample_id = _sample_id(episode)
+    return is_generated_sample(_sample_id(episode))
+
+
+def is_generated_sample(sample_id: str) -> bool:
+    """Returns whether everything that is in a sample's pictures is known."""
     return is_clip(sample_id) or _is_scene(sample_id)
 
 

@@ -50,6 +50,7 @@ def test_every_named_option_is_a_field_of_the_configuration():
         "judge": config.JudgeConfig,
         "ppo": config.PPOConfig,
         "sampling": config.SamplingConfig,
+        "eval_sampling": config.EvalSamplingConfig,
         "cold_start": config.ColdStartConfig,
     }
     text = "".join(map(text_of, DOCUMENTS))

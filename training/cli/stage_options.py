@@ -18,6 +18,7 @@ from tyro.conf import FlagCreatePairsOff
 from training.cli.command_line import Recipe, configured, option_value, take_option
 from training.cli.curation_options import curation_options
 from training.config.curation.curate import CurateConfig
+from training.config.eval_sampling import how_evaluated
 from training.config.run import RunConfig
 from training.config.stages import Stage, StageRun, StagesConfig
 from training.config.stages_record import saved_stages
@@ -197,8 +198,10 @@ def _told(stage: Stage) -> str:
     if run.num_iterations == 0:  # of a model that the run is given, nothing but an evaluation
         return f"{stage.name}: a cold start of {run.cold_start.num_steps} steps in {worlds}, where no model is given"
     reward = "" if run.judge.episode_reward is None else f", reward {run.judge.episode_reward}"
+    how = how_evaluated(run.sampling, run.evaluated_sampling)
+    evaluated = how and f" (evaluated at {how})"
     held = f", KL {run.ppo.kl_coef:g} (reference {stage.reference})" if run.ppo.kl_coef else ""
     return (
         f"{stage.name}: {run.algorithm.title} in {worlds}{reward}, {run.num_iterations} iterations, rate "
-        f"{run.ppo.learning_rate:g}, temperature {run.sampling.temperature:g}{held}{start}"
+        f"{run.ppo.learning_rate:g}, temperature {run.sampling.temperature:g}{evaluated}{held}{start}"
     )

@@ -15,6 +15,7 @@ from agents.vllm.config import VLLMConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.shipped import ShippedAlgorithm, name_of
+from training.config.eval_sampling import EvalSamplingConfig
 from training.config.judged_worlds import judge_contradictions
 from training.config.judges import JudgeConfig
 from training.config.places import require_name
@@ -50,7 +51,9 @@ class RunConfig:
         num_groups: Start states per iteration; at times one more or fewer where it is odd and two worlds are a
             pair (the same world as ivgr_grounded and as ivgr_textual), which play each start state together.
         group_size: Siblings per start state.
-        sampling: How responses are drawn, in training and in evaluation.
+        sampling: How responses are drawn, in training and, unless `eval_sampling` says otherwise, in evaluation.
+        eval_sampling: How responses are drawn in evaluations, before, during and after; None in a field is as in
+            training. A temperature of 0 is greedy.
         rollout: Whether the turns of all episodes are in step (`barrier`), or each episode goes on as soon as its world
             has answered (`async`), with a random stream of its own.
         staleness: Updates that the policy is ahead of the one that sampled what it learns from: 0, or 1, which samples
@@ -101,6 +104,7 @@ class RunConfig:
     num_groups: int = 64
     group_size: int = 4
     sampling: SamplingConfig = field(default_factory=SamplingConfig)
+    eval_sampling: EvalSamplingConfig = field(default_factory=EvalSamplingConfig)
     rollout: Literal["barrier", "async"] = "barrier"
     staleness: int = 0
     sampler: Literal["transformers", "vllm"] = "transformers"
@@ -223,7 +227,8 @@ class RunConfig:
             yield (
                 "--sampling.temperature 0 always takes the likeliest token: the siblings of a group are the same "
                 "episode, comparing them says nothing, and no algorithm learns what another response would have "
-                "earned. Use --sampling.temperature 1, or --num-iterations 0 to evaluate only."
+                "earned. Use --sampling.temperature 1, with --eval-sampling.temperature 0 for greedy evaluations, or "
+                "--num-iterations 0 to evaluate only."
             )
         if 0 < num_iterations <= critic_warmup_iterations:
             yield (
@@ -263,6 +268,11 @@ class RunConfig:
         if self.eval_every > 0 and self.num_val_episodes == 0:
             every = self.eval_every
             yield f"--eval-every {every} evaluates --num-val-episodes 0. Raise the second or use --eval-every 0."
+
+    @property
+    def evaluated_sampling(self) -> SamplingConfig:
+        """How responses are drawn in evaluations."""
+        return self.eval_sampling.over(self.sampling)
 
     @property
     def acts_on_copy(self) -> bool:

@@ -148,7 +148,7 @@ def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
     Args:
         label: What the evaluation is called, such as `before`.
         record: Its numbers, as `EvaluationResult.record` returns them.
-        whose: What is added of the policy that played, if it is not the one that is trained.
+        whose: What is added of the policy that played, if it is not the one that is trained, and of how it was sampled.
     """
     success, low, high = record["success"], record["success_low"], record["success_high"]
     played = f"{record['world']} {record['split']} success {success:.3f} [{low:.3f}, {high:.3f}]"

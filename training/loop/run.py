@@ -308,7 +308,8 @@ def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Pa
     success: float | None = None
     try:
         if config.num_val_episodes:
-            agent = make_agent("hf", model=model, encoder=encoder, sampling=config.sampling, seed=config.seed)
+            sampling = config.evaluated_sampling
+            agent = make_agent("hf", model=model, encoder=encoder, sampling=sampling, seed=config.seed)
             num_episodes = config.num_val_episodes
             success = mean_success(
                 [evaluate(agent, spec, split="val", num_episodes=num_episodes) for spec in config.worlds]

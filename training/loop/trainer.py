@@ -19,6 +19,7 @@ from agents.hf.context import context_limit
 from training.checkpoints.best import BestPolicy, best_policy, load_best, save_best
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
+from training.config.eval_sampling import how_evaluated
 from training.config.run import RunConfig
 from training.config.worlds.spec import world_names
 from training.data.worlds.own_pools import worlds_with_pools
@@ -291,7 +292,7 @@ class Trainer:
             return []
         with ExitStack() as opened:
             model = opened.enter_context(self._acting(best))
-            agent = self._actors.agent(model, seed=self.config.seed + 1)
+            agent = self._actors.agent(model, seed=self.config.seed + 1, evaluates=True)
             agent.sync(model, agent.policy_version)  # here all processes do, and not all have an episode to play
             scorer = None
             if self._scorer is not None:
@@ -314,7 +315,8 @@ class Trainer:
         """Writes an evaluation down, with what its judges say and have used up so far: the numbers, returned, last."""
         assert scorer is not None, "only the main process scores"
         scored = scorer.score(evaluation.trajectories)
-        temperature = self.config.sampling.temperature
+        sampling = self.config.evaluated_sampling
+        temperature = sampling.temperature
         record = evaluation.record(label=label, iteration=self.iteration, temperature=temperature, **scorer.metrics())
         self.writer.trajectories(
             label,
@@ -326,7 +328,9 @@ class Trainer:
             record |= {"policy_iteration": best.iteration, "validation_success": best.validation_success}
         self.writer.evaluation(record | mean_scores(scored))
         if label in ("before", "after"):
-            print(told(label, record, whose="" if best is None else f", policy {best.title}"))
+            how = how_evaluated(self.config.sampling, sampling)
+            whose = "" if best is None else f", policy {best.title}"
+            print(told(label, record, whose=whose + (how and f", at {how}")))
         return record
 
     def state_dict(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from agents.hf.device import require_device
 from agents.registry import entry_of
 from training.config.curation.curate import CurateConfig
 from training.config.curation.left import require_same_curation
-from training.config.curation.questions import QuestionBatch, questions
+from training.config.curation.questions import QuestionBatch, counts_decide, num_trivial_by_counts, questions
 from training.config.judges import JudgeConfig
 from training.config.places import require_writable
 from training.config.worlds.pool_levels import chosen_levels
@@ -21,25 +22,33 @@ from training.preflight.endpoints import require_made
 from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
 from training.preflight.start import facts_of
+from training.preflight.unjudged import unjudged_terms
 from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import holds_run
 from vlm_envs.splits import split_seeds
 
+CHECKPOINTS = ("hf", "vllm")
+"""Kinds of experts that may be the model that is trained."""
 _NUM_COMPARED = 3
 """Levels by which it is told whether an argument of a world changes what is asked."""
 
 
-def require_teachable(config: CurateConfig) -> None:
+def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = None) -> None:
     """Refuses a curation that nobody can teach, or whose rollouts nobody can verify.
+
+    Args:
+        config: The curation.
+        expert_is_trained: Whether the expert is the model that is to learn from what is curated; None where that is not
+            known: a checkpoint is taken for it, and nobody else.
 
     Raises:
         RunExistsError: If there is one of this name.
         ConfigError: If the folder, a pool, a world, the device or a model cannot be had, if answers can only be
             compared by a model and there is none, if questions would be asked twice in the same way, if the oracle is
-            to teach a world without a planner, as its actions would be random, or if another curation has left a part
-            of a data set there.
+            to teach a world without a planner, as its actions would be random, if another curation has left a part of a
+            data set there, or if trivial questions are to be left out and nobody has asked the base model.
         FileNotFoundError: If a checkpoint is not there.
     """
     directory = Path(config.output) / config.name
@@ -55,6 +64,48 @@ def require_teachable(config: CurateConfig) -> None:
     _require_different_questions(config)
     _require_verifier(config)
     _require_expert(config)
+    is_checkpoint = config.expert.partition(":")[0] in CHECKPOINTS
+    if config.drop_trivial and not (is_checkpoint if expert_is_trained is None else expert_is_trained):
+        _require_counts(config)
+
+
+def _require_counts(config: CurateConfig) -> None:
+    """Refuses to tell what the base model always gets right by the rollouts of somebody else.
+
+    What a stronger model always gets right is what there is to learn, and would be dropped.
+    """
+    for number, spec in enumerate(config.specs):
+        if counts_decide(config, spec):
+            continue
+        pool = f"{field_name(config, 'worlds')}.{number}.pool.file" if config.worlds else field_name(config, "pool")
+        given = [(name.replace("_", "-"), str(value)) for name, value in spec.kwargs.items()]
+        options = "".join(f" --worlds.0.kwargs.{name} {shlex.quote(value)}" for name, value in given)
+        option = field_name(config, "drop_trivial")
+        raise ConfigError(
+            f"{option} leaves out what the base model gets right in every attempt, and {field_name(config, 'expert')} "
+            f"{config.expert} is not that model: what it always gets right may be what there is to learn. Count the "
+            f"base model's passes, and ask the levels of that pool: python -m training pool {spec.env_id}{options} "
+            f"--num-samples {config.num_samples_of(spec)} --agent hf:DIR --attempts 5 --out FILE, then {pool} FILE; or "
+            f"leave {option} out."
+        )
+
+
+def trivial_in(config: CurateConfig) -> list[str]:
+    """Returns a line for each pool of which levels are not asked, for the base model gets them right."""
+    return [
+        f"{name}: {number} levels of {spec.pool.file} are not asked, for every attempt that was counted solved them."
+        for spec, name in zip(config.specs, config.names, strict=True)
+        if spec.pool is not None and (number := num_trivial_by_counts(config, spec))
+    ]
+
+
+def unjudged_in(config: CurateConfig) -> list[str]:
+    """Returns a line for each term of the verifier's reward that nothing can judge here."""
+    reward = config.reward
+    if not reward.models & {"masks", "likelihoods"}:
+        return []
+    samples = [(name, facts_of(spec).sample_id) for spec, name in zip(config.specs, config.names, strict=True)]
+    return unjudged_terms(reward, config.verifier, samples, reward_set=field_name(config, "reward_settings"))
 
 
 def _require_levels(config: CurateConfig) -> None:

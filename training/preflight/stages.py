@@ -20,7 +20,7 @@ from training.config.saved import plain
 from training.config.stages import STAGE_BEFORE, Stage, StageRun, StagesConfig
 from training.config.stages_record import holds_stages, saved_stages
 from training.config.supervised.sft import SFTConfig
-from training.preflight.curation import require_teachable
+from training.preflight.curation import CHECKPOINTS, require_teachable, trivial_in, unjudged_in
 from training.preflight.endpoints import AskedEndpoint, endpoints_of, require_answers
 from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
@@ -72,6 +72,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                     _require_same_curation(run)
                     continue
                 _check_curation(run, first_start)
+                _tell(stage.name, [*trivial_in(run), *unjudged_in(run)])
                 to_come.add(str(Path(run.output) / run.name))
                 asked += endpoints_of(run)
                 left.append(StageToRun(number=number, run=run, resume=False))
@@ -157,7 +158,8 @@ def _check_curation(run: CurateConfig, first_start: str | None) -> None:
     kind, _, part = run.expert.partition(":")
     is_to_come = kind == "hf" and part.startswith(f"{run.output}{os.sep}") and not _is_model(part)
     stand_in = f"hf:{first_start}" if _is_model(first_start) else "oracle"
-    require_teachable(replace(run, expert=stand_in) if is_to_come else run)
+    is_of_stages = kind in CHECKPOINTS and (part == str(first_start) or part.startswith(f"{run.output}{os.sep}"))
+    require_teachable(replace(run, expert=stand_in) if is_to_come else run, expert_is_trained=is_of_stages)
 
 
 def _require_same_curation(run: CurateConfig) -> None:

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
+from agents.hf.sampling import SamplingConfig
 from agents.oracle import has_planner, has_suboptimal_planner
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
 from training.config.curation.curate import CURATED
+from training.config.judges import JudgeConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank, require_engine
 from training.config.resume import check_same_run
@@ -28,7 +30,9 @@ from training.preflight.judges import check_judges, require_answer_judge, requir
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.pools import require_pools
 from training.preflight.sampler import require_sampler
+from training.preflight.unjudged import unjudged_terms
 from training.preflight.wandb_login import require_wandb
+from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
@@ -47,16 +51,19 @@ class WorldFacts(NamedTuple):
         has_suboptimal_planner: Whether it has one that overlooks what makes it hard.
         representation: How it writes its state in words.
         observation: What the first training level shows first.
+        sample_id: Of its question; None in a world that asks none.
     """
 
     has_planner: bool
     has_suboptimal_planner: bool
     representation: Representation
     observation: Observation
+    sample_id: str | None
 
 
-def _told(world: World[Any, Any]) -> tuple[bool, bool, Representation]:
-    return has_planner(world), has_suboptimal_planner(world), cast(Representation, world.representation)
+def _told(world: World[Any, Any]) -> tuple[bool, bool, Representation, str | None]:
+    sample_id = getattr(getattr(world.state, "sample", None), "sample_id", None)
+    return has_planner(world), has_suboptimal_planner(world), cast(Representation, world.representation), sample_id
 
 
 def facts_of(spec: WorldSpec) -> WorldFacts:
@@ -68,12 +75,13 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
     """
     with spec.make_vector(1, split="train") as worlds:
         observations, _ = worlds.reset(seed=list(split_seeds("train", 1)))
-        with_plan, with_suboptimal, representation = worlds.apply({0: _told})[0]
+        with_plan, with_suboptimal, representation, sample_id = worlds.apply({0: _told})[0]
         return WorldFacts(
             has_planner=with_plan,
             has_suboptimal_planner=with_suboptimal,
             representation=representation,
             observation=observations[0],
+            sample_id=sample_id,
         )
 
 
@@ -181,7 +189,8 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
     Returns:
-        The configuration, without what its worlds have no use for; and a line for each thing that was left out.
+        The configuration, without what its worlds have no use for; and a line for each thing that was left out, or that
+        nothing can judge.
 
     Raises:
         ConfigError: If a world, the device or a judge's model cannot be had, or there is nobody to imitate.
@@ -194,8 +203,10 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
     start = config.cold_start.start_from if imitates else config.model
     if start is not None:
-        require_context(start, [each.observation for each in facts], config.sampling)
+        _require_contexts(config, start, [each.observation for each in facts])
     config, told = without_judges(config)
+    samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
+    told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=_reward_set(config.judge))
     if imitates:
         _require_expert(config, facts)
         if config.cold_start.start_from is not None:
@@ -211,6 +222,22 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
                 option = f"--worlds.{number}.cold-start-suboptimal-rate"
                 told.append(f"Left out: {option}, for {spec.env_id} has no suboptimal_plan.")
     return config, told
+
+
+def _require_contexts(config: RunConfig, start: str, observations: Sequence[Observation]) -> None:
+    """Refuses worlds whose first observation leaves no room for a response, in training or in an evaluation."""
+    require_context(start, observations, config.sampling)
+    if config.eval_sampling.max_new_tokens is None:
+        return
+    names = {each.name: field_name(config.sampling, each.name) for each in fields(SamplingConfig)}
+    names["max_new_tokens"] = field_name(config.eval_sampling, "max_new_tokens")
+    with fields_named({SamplingConfig: names}):
+        require_context(start, observations, config.evaluated_sampling)
+
+
+def _reward_set(judge: JudgeConfig) -> str:
+    option = field_name(judge, "reward_settings")
+    return option if option.startswith("--") else "--judge.reward-set"
 
 
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:

@@ -18,6 +18,7 @@ with a 7B model; the tests run its stages with the tiny one.
 | reward | gated mean of accuracy, grounding and reasoning quality | equation 9 |
 | answers in numbers | right within 5 % | equation 8 |
 | frames | 32 at most | section 4.1 |
+| temperature, new tokens of evaluations | 0.6, at most 6144 | appendix A |
 | group, temperature, top-p | 5, 1.0, 0.99 | pins |
 | KL's beta and estimator, decay | 0.01, k3, 0.01 | pins |
 | clip, mini-batches | 0.2, one | pins |
@@ -42,6 +43,7 @@ from typing import Any
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.config.curation.curate import CurateConfig
+from training.config.eval_sampling import EvalSamplingConfig
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
 from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
@@ -139,6 +141,7 @@ def _reinforced(reward: str) -> RunConfig:
         num_groups=56,
         group_size=5,
         sampling=SamplingConfig(temperature=1.0, top_p=0.99, max_new_tokens=6144),
+        eval_sampling=EvalSamplingConfig(temperature=0.6),
         judge=_judged(reward),
         algorithm=GRPO(),
         ppo=PPOConfig(

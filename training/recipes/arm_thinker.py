@@ -13,10 +13,11 @@
 | samples to imitate, after filtering | 40k general, 4k zoom, 1k checks, 1k pages | appendix A.2 |
 | questions asked for them | at most 10 each | our choice |
 | both orders of the responses | general | appendix A.2 |
-| rollouts a question, trivial if all are right | 5 | section 3.2 |
+| rollouts a question, trivial if the base model's are all right | 5 | section 3.2 |
 | rollouts that are kept | in the format, right, with a call that worked; general ones without | section 3.2 |
 | fine-tuning | batches of 256, rate 2e-5, warm-up 0.1, one epoch, 32,768 tokens, vision tower frozen | pins |
 | samples of reinforcement learning | pools of 20k zoom and 4k pages, no checks; in both orders | appendix A.2; ours |
+| left out of them | what the model that a stage starts from gets right in all of 5 attempts | section 3.2 |
 | algorithm | GRPO | section 3.3.2 |
 | batch, siblings, mini-batch | 512, 16, 256 | pins |
 | rate, KL, entropy | 2e-6, none, none | pins |
@@ -57,6 +58,9 @@ MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 JUDGING = "VLM/RewardJudging-v0"
 NUM_KEPT = {"general": 20_000, "zoom": 4_000, "checks": 1_000, "pages": 1_000}
 """Of each curation, after filtering (appendix A.2); general ones are kept in each of two orders, and so are 40,000."""
+
+NUM_ATTEMPTS = 5
+"""Attempts by which it is told what is trivial (section 3.2)."""
 
 MAX_QUESTIONS_EACH = 10
 """Most questions asked for each that is to be kept."""
@@ -197,8 +201,8 @@ def _source(name: str, data: str) -> dict[str, Any]:
 def _curation(name: str, source: dict[str, Any], *, is_local: bool) -> Stage:
     """Returns the curation of one kind of question.
 
-    Generated cases have an expert who knows what is wrong; of local data the base model's own rollouts are filtered
-    unless a stronger teacher is named.
+    Generated cases have an expert who knows what is wrong; of local data the base model's own rollouts are filtered. A
+    stronger teacher needs pools with the base model's passes, by which trivial questions are left out.
     """
     general = name == "general"
     run = CurateConfig(
@@ -210,8 +214,8 @@ def _curation(name: str, source: dict[str, Any], *, is_local: bool) -> Stage:
         expert=EXPERT_BEFORE if is_local else "oracle",
         num_samples=MAX_QUESTIONS_EACH * NUM_KEPT[name],
         num_kept=NUM_KEPT[name],
-        num_rollouts=5,
-        drop_trivial=is_local,  # a perfect expert's are all right
+        num_rollouts=NUM_ATTEMPTS,
+        drop_trivial=is_local,  # an expert who knows what is wrong says nothing of what the base model gets right
         sampling=SamplingConfig(temperature=1.0, max_new_tokens=2048),
     )
     return Stage(name=name, run=run)
@@ -224,7 +228,7 @@ def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
             env_id=JUDGING,
             kwargs=sources[name] | _OWN | {"max_turns": 5},
             weight=number / 1000,
-            pool=PoolConfig(file=f"{name}.jsonl", draw=number),
+            pool=PoolConfig(file=f"{name}.jsonl", draw=number, attempts=NUM_ATTEMPTS, drop_trivial=True),
         )
         for name, number in REINFORCED.items()
     }

@@ -19,6 +19,7 @@
 | queries with boxes | all of TreeVGR-RL-37K for training | section 4.1, table 11 |
 | evaluation | V*, HR-Bench and others, by `benchmarks evaluate`; none of what is trained on | section 4.1 |
 | general queries | pass rate 0.2 to 0.4 of five rollouts of the model of stage sft | appendix B |
+| of how many | all of OpenMMReasoner-74K and ArxivQA-100K, of which 12,000 and 2,000 are kept | table 11's names; pin |
 | model | Qwen2.5-VL-7B | section 4.1 |
 
 *Pins* are what the paper leaves open; beside those of the table they are one optimiser step a batch, clips of 0.2, a
@@ -51,6 +52,13 @@ MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 _PAID_BY_JUDGE: dict[str, Any] = {"answer_reward": 0.0, "format_reward": 0.0, "prompt_example": False}
 """The paper's reward has an answer's and a format's in it."""
 
+CANDIDATES = {"OpenMMReasoner-74K": 74_000, "ArxivQA-100K": 100_000}
+"""Table 11's collections of general queries, each with the number in its name.
+
+Appendix B says how many were kept, 12,000 and 2,000, and not of how many: that all of both were played is read from
+their names. Where `general` has fewer queries, all of them are.
+"""
+
 _PASS_RATES: dict[str, Any] = {"attempts": 5, "min_pass_rate": 0.2, "max_pass_rate": 0.4}
 """Appendix B: one or two of five."""
 
@@ -81,7 +89,7 @@ def ivgr() -> StagesConfig:
             boxed,
             general,
             boxed_pool=PoolConfig(file="boxed.jsonl", draw=37_000),
-            general_pool=PoolConfig(file="general.jsonl", draw=174_000, **_PASS_RATES),
+            general_pool=PoolConfig(file="general.jsonl", draw=sum(CANDIDATES.values()), **_PASS_RATES),
         ),
         num_iterations=360,
         num_groups=512,

@@ -19,6 +19,7 @@ the tiny one, on data sets of the same layout.
 | group, batch | 16 rollouts of a question, 64 in all | appendix C |
 | objective | GRPO, the mean of each response's mean over tokens, clipped | section 3.1 |
 | weights of the reward | 2, 1, 0.5, 0.5 and 0.1 | appendix B |
+| temperature, top-p of evaluations | 0.01, 0.95 | appendix C |
 | optimiser | AdamW | appendix C |
 | super-resolution | SMFANet, of every crop | appendix C, section 3.2 |
 | KL | k3, in the loss | pin: DeepSeekMath's, which section 3.1 starts from |
@@ -43,6 +44,7 @@ from typing import Any
 
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
+from training.config.eval_sampling import EvalSamplingConfig
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
@@ -206,6 +208,7 @@ def _run(settings: Settings, enlarged: Mapping[str, Any]) -> RunConfig:
         num_groups=4,
         group_size=16,
         sampling=SamplingConfig(temperature=settings.temperature, max_new_tokens=512),
+        eval_sampling=EvalSamplingConfig(temperature=0.01, top_p=0.95),
         judge=JudgeConfig(
             grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=f"mags_stage_{settings.number}"
         ),

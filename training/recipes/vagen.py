@@ -11,7 +11,7 @@ iteration of each with the tiny one.
 | format's reward | 0.5 a turn | Tables 16 to 20 |
 | gamma of tokens | 1.0 | Table 22 |
 | lambda of tokens | 1.0 | pin |
-| temperature, top-p | 0.7, 0.95 | Table 22 |
+| temperature, top-p | 0.7, 0.95, in evaluations too | Table 22; Table 21 has 0.7 for other models |
 | KL | 0.001, k1, in the reward | Table 22, section 2.2 |
 | learning rates | 1e-6, the critic's 1e-5, constant | Table 22, pin |
 | batch, mini-batch | 128, 32, once each | Table 22, pin |

@@ -69,7 +69,9 @@ class CurateConfig:
         exclude: Files of ids that are left out of the pool, such as the pool of another stage.
         num_rollouts: Rollouts a question.
         threshold: Least reward of a rollout that is kept.
-        drop_trivial: Whether questions that every rollout answers right are dropped.
+        drop_trivial: Whether questions are left out that the base model answers right in every attempt: by the passes
+            that a pool has counted, before anything is asked, or else by the rollouts of the expert, which has to be
+            that model then.
         output: Directory of all data sets.
         seed: Seed of the questions and of the expert.
         device: Where checkpoints run that are loaded here, whoever's they are: `"auto"`, `"cpu"` or `"cuda"`.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from training.config.curation.curate import CurateConfig
-from training.config.worlds.pool_levels import chosen_levels
+from training.config.worlds.pool_levels import chosen_levels, read_levels
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.splits import split_seeds
 
@@ -47,10 +47,28 @@ def questions(config: CurateConfig) -> list[QuestionBatch]:
 
 def _questions_of(config: CurateConfig, number: int, spec: WorldSpec) -> QuestionBatch:
     count = config.num_samples_of(spec)
-    levels = None if spec.pool is None else tuple(each.level_id for each in chosen_levels(spec.pool)[:count])
+    pool = spec.pool
+    if pool is not None and counts_decide(config, spec):
+        pool = replace(pool, drop_trivial=True)
+    levels = None if pool is None else tuple(each.level_id for each in chosen_levels(pool)[:count])
     first = _FIRST_SEED + config.seed * 1_000_003 % 40_000_000
     seeds = split_seeds("train", count if levels is None else len(levels), start=first)
     return QuestionBatch(world=number, seeds=tuple(seeds), levels=levels)
+
+
+def counts_decide(config: CurateConfig, spec: WorldSpec) -> bool:
+    """Returns whether passes that a world's pool has counted tell which questions are trivial, and no rollout does.
+
+    They are the base model's, of before anything is curated: what it always gets right is not asked at all.
+    """
+    return config.drop_trivial and spec.pool is not None and any(each.attempts for each in read_levels(spec.pool.file))
+
+
+def num_trivial_by_counts(config: CurateConfig, spec: WorldSpec) -> int:
+    """Returns how many levels of a world's pool are left out for it."""
+    if spec.pool is None or not counts_decide(config, spec):
+        return 0
+    return len(chosen_levels(spec.pool)) - len(chosen_levels(replace(spec.pool, drop_trivial=True)))
 
 
 def in_batches(

@@ -32,7 +32,7 @@ from judges.episode_rewards.episode import query_id
 from judges.episode_rewards.reward import rewards_by
 from judges.scores import Reward
 from training.config.curation.curate import CurateConfig
-from training.config.curation.questions import QuestionBatch, in_batches, num_questions, questions
+from training.config.curation.questions import QuestionBatch, counts_decide, in_batches, num_questions, questions
 from training.config.worlds.spec import WorldSpec
 from training.data.curation.teacher import make_teacher
 from training.data.curation.unfinished_set import BatchRecord, UnfinishedSet
@@ -115,13 +115,23 @@ def _curate(config: CurateConfig, unfinished: UnfinishedSet, batches: Iterator[Q
     with ExitStack() as opened:
         judge = opened.enter_context(curation_judge(config))
         data = _OpenData(config.specs, opened)
+        counted = frozenset(number for number, spec in enumerate(config.specs) if counts_decide(config, spec))
         expert = make_teacher(config)
         opened.callback(getattr(expert, "close", lambda: None))
         _go_on(unfinished.state, expert=expert, judge=judge)
         for batch in batches:
             # Nothing of a batch has a name here, so that two are never held at once
             unfinished.add(
-                *_curated_batch(expert, judge, config, batch, data, unfinished), _states(expert=expert, judge=judge)
+                *_curated_batch(
+                    expert,
+                    judge,
+                    config,
+                    batch,
+                    data,
+                    unfinished,
+                    drops_trivial=config.drop_trivial and batch.world not in counted,
+                ),
+                _states(expert=expert, judge=judge),
             )
             if total > config.batch_size:
                 most = "" if config.num_kept is None else "at most "
@@ -136,6 +146,8 @@ def _curated_batch(
     batch: QuestionBatch,
     data: _OpenData,
     unfinished: UnfinishedSet,
+    *,
+    drops_trivial: bool,
 ) -> tuple[BatchRecord, list[Trajectory]]:
     """Returns the numbers of a batch, and its rollouts that are kept."""
     try:
@@ -149,7 +161,7 @@ def _curated_batch(
         ) from error
     if not played.groups and played.num_lost:
         _require_hope(config, batch, played, unfinished)
-    found = filter_rollouts(played.groups, config, judge)
+    found = filter_rollouts(played.groups, config, judge, drops_trivial=drops_trivial)
     curated = found.curated
     record = BatchRecord(
         world=batch.world,
@@ -238,11 +250,20 @@ def _require_hope(config: CurateConfig, batch: QuestionBatch, played: Played, un
         )
 
 
-def filter_rollouts(groups: Sequence[Sequence[Trajectory]], config: CurateConfig, judge: CurationJudge) -> Filtered:
-    """Returns the best rollout of each question, where the judge of `curation_judge` finds one good enough."""
+def filter_rollouts(
+    groups: Sequence[Sequence[Trajectory]], config: CurateConfig, judge: CurationJudge, *, drops_trivial: bool
+) -> Filtered:
+    """Returns the best rollout of each question, where the judge of `curation_judge` finds one good enough.
+
+    Args:
+        groups: The rollouts of each question.
+        config: The curation.
+        judge: Of it.
+        drops_trivial: Whether questions are dropped whose rollouts are all right.
+    """
     settled = iter(judge.settled([each for group in groups for each in group]))
     pairs = [[(each, next(settled)) for each in group] for group in groups]
-    trivial = [config.drop_trivial and is_trivial(sum(map(_is_right, group)), len(group)) for group in pairs]
+    trivial = [drops_trivial and is_trivial(sum(map(_is_right, group)), len(group)) for group in pairs]
     rollouts = [pair for group, is_dropped in zip(pairs, trivial, strict=True) if not is_dropped for pair in group]
     # All questions at once: the verifier's models read many rows in one pass.
     rewards = rewards_by(config.reward.name, judge, [played for played, _ in rollouts])

@@ -40,16 +40,18 @@ class Actors:
         self._config, self._encoder, self._processes = config, encoder, processes
         self._engine: VLLMEngine | None = None
 
-    def agent(self, model: Any, *, seed: int) -> LearningAgent:
+    def agent(self, model: Any, *, seed: int, evaluates: bool = False) -> LearningAgent:
         """Returns an agent that acts with a model, and in no process as in another.
 
         Args:
             model: The policy, or another one.
             seed: The same in all processes.
+            evaluates: Whether it draws as evaluations do.
         """
         config, rank = self._config, self._processes.rank
         seed = seed if rank == 0 else int(np.random.default_rng([seed, rank]).integers(2**62))
-        made = {"model": model, "encoder": self._encoder, "sampling": config.sampling, "seed": seed}
+        sampling = config.evaluated_sampling if evaluates else config.sampling
+        made = {"model": model, "encoder": self._encoder, "sampling": sampling, "seed": seed}
         if config.sampler == "vllm":
             made |= {"engine": self._shared_engine(model), "weights_of": plain_weights}
         return make_learning_agent(AGENTS[config.sampler, config.rollout], **made)

@@ -53,6 +53,17 @@ def agent(tiny, engine):
     return VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, engine=engine)
 
 
+def test_agents_that_share_a_server_draw_each_in_its_own_way(agent, server, tiny):
+    sampling = SamplingConfig(temperature=0.0, top_p=0.9, max_new_tokens=7)
+    greedy = VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=sampling, engine=agent.engine)
+    for each in (agent, greedy, agent):
+        play(each, range(1), max_turns=(1,))
+    asked = [body["sampling_params"] for body in server.asked()]
+    drawn = [(each["temperature"], each["top_p"], each["max_tokens"]) for each in asked]
+    assert drawn == [(1.0, 1.0, 4), (0.0, 0.9, 7), (1.0, 1.0, 4)]
+    assert all(each["stop_token_ids"] == [tiny[1].end_of_turn_id] for each in asked)
+
+
 def test_tokens_and_pictures_go_over_the_wire_as_they_are(agent, server, tiny):
     (episode,) = play(agent, range(1), max_turns=(2,))
     bodies = server.asked()

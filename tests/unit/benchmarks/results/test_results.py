@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
+from agents.lazy import LazyAgent
 from benchmarks.__main__ import main
 from benchmarks.results.collect import collected, curve
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
@@ -71,6 +73,21 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
     assert [point["iteration"] for point in found.curve] == [0.0, 1.0]
     found.save(tmp_path / "lake.json")
     assert load_results(tmp_path) == [found]
+
+
+def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr("benchmarks.results.collect._told", lambda _, sampling: asked.append(sampling) or LazyAgent())
+    saved = json.loads((run / "config.json").read_text())
+    other = tmp_path / "greedy"
+    shutil.copytree(run, other)
+    for evaluated, expected in (({"temperature": 0.0}, 0.0), (None, 1.0)):  # None: a run of before the option
+        saved.pop("eval_sampling", None)
+        settings = saved if evaluated is None else saved | {"eval_sampling": evaluated}
+        (other / "config.json").write_text(json.dumps(settings))
+        asked.clear()
+        collected(other)
+        assert [(each.temperature, each.max_new_tokens) for each in asked] == [(expected, 4)] * 2
 
 
 def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):

@@ -74,6 +74,8 @@ def test_constants_are_the_papers():
         "scale": grpo.algorithm.scale,
         "tolerance": ArgosSettings().relative_tolerance,
     } == PAPER
+    evaluated = grpo.evaluated_sampling
+    assert (evaluated.temperature, evaluated.max_new_tokens) == (0.6, 6144), "appendix A"
     assert {
         "group_size": grpo.group_size,
         "temperature": grpo.sampling.temperature,

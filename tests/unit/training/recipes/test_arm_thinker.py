@@ -10,10 +10,12 @@ from judges.episode_rewards.arm import ArmAccuracySettings, ArmExplorationSettin
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
 from training.cli.command_line import find_recipe
+from training.cli.stage_options import stage_options
 from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
 from training.config.stages import EXPERT_BEFORE
 from training.config.supervised.sft import SFTConfig
+from training.config.worlds.pools import PoolConfig
 from training.config.worlds.shares import Shares
 from training.config.worlds.spec import WorldSpec
 from training.data.curation.curate import make_data_set
@@ -103,6 +105,7 @@ def test_three_epochs_go_through_finite_pools_in_both_orders(stage):
     run = STAGES[stage]
     pools = {spec.kwargs["tracks"]: spec.pool for spec in run.worlds}
     assert {track: pool.draw for (track,), pool in pools.items()} == REINFORCED
+    assert all(pool.attempts == 5 and pool.drop_trivial for pool in pools.values()), "section 3.2"
     assert all(spec.pool == pools[spec.kwargs["tracks"]] for spec in run.worlds), "both orders of the same pairs"
     shares = Shares(run.worlds, run.num_groups)
     visits = [0] * len(run.worlds)
@@ -111,6 +114,17 @@ def test_three_epochs_go_through_finite_pools_in_both_orders(stage):
     epochs = [number / spec.pool.draw for number, spec in zip(visits, run.worlds, strict=True)]
     assert all(3.0 - 512 / 24_000 * 3 < each <= 3.0 for each in epochs), epochs
     assert pools.keys() == {("fine_grained",), ("document",)}
+
+
+def test_counted_passes_take_the_place_of_a_drawn_pool():
+    pool = {"file": "zoom.jsonl", "draw": 0, "attempts": 0}
+    worlds = [f"{stage}.worlds.{number}" for stage in ("explore", "accuracy") for number in (0, 1)]
+    given = [(f"--stages.{each}.pool.{name}", str(value)) for each in worlds for name, value in pool.items()]
+    found, _ = find_recipe(["arm_thinker:data/arm"])
+    config, _ = stage_options(found, found.made(), [word for pair in given for word in pair])
+    for run in (stage.run for stage in config.stages if isinstance(stage.run, RunConfig)):
+        assert {spec.pool for spec in run.worlds[:2]} == {PoolConfig(file="zoom.jsonl", drop_trivial=True)}
+        assert {spec.pool.draw for spec in run.worlds[2:]} == {4_000}
 
 
 def test_what_is_imitated_comes_to_its_number_after_filtering(tmp_path):

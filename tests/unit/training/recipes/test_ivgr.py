@@ -74,6 +74,7 @@ def test_what_appendix_b_says():
     assert [spec.prompt_format for spec in run.worlds] == ["ivgr_grounded", "ivgr_textual", "ivgr_textual"]
     assert grounded.pool == textual.pool and not grounded.pool.reads_pass_rates, "of boxed queries all are taken"
     assert (general.pool.attempts, general.pool.min_pass_rate, general.pool.max_pass_rate) == (5, 0.2, 0.4)
+    assert general.pool.draw == 74_000 + 100_000, "table 11: OpenMMReasoner-74K and ArxivQA-100K, before the filter"
 
 
 def test_all_queries_are_trained_on_and_none_of_them_measures(tmp_path):

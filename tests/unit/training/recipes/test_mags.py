@@ -19,6 +19,7 @@ from judges.episode_rewards.mags_settings import MagsSettings  # noqa: E402
 from training.__main__ import main  # noqa: E402
 from training.algorithms.grpo import GRPO  # noqa: E402
 from training.cli.command_line import find_recipe  # noqa: E402
+from training.cli.stage_options import stages_told  # noqa: E402
 from training.recipes.mags import DATA, VARIANTS, WEIGHTS, mags  # noqa: E402
 from training.recipes.mags_tiny import mags_tiny  # noqa: E402
 from training.recipes.shipped import STAGED_VARIANTS  # noqa: E402
@@ -49,6 +50,8 @@ def test_the_stages_are_those_of_appendix_c():
     assert [stage.reference for stage in config.stages] == ["reset", "reset"], "each stage is held to its own start"
     for number, stage in enumerate(config.stages, start=1):
         run = stage.run
+        evaluated = run.evaluated_sampling
+        assert (evaluated.temperature, evaluated.top_p) == (0.01, 0.95), "whatever the stage trains at"
         assert (run.group_size, run.num_groups * run.group_size) == (16, 64)
         assert run.algorithm == GRPO(scale="std") and run.ppo.aggregation == "sequence_mean", "section 3.1"
         assert (run.ppo.kl_placement, run.ppo.kl_formula) == ("loss", "k3")
@@ -73,10 +76,17 @@ def test_direct_training_has_the_samples_and_steps_of_both_stages_at_once():
     assert [spec.pool.file for spec in stage.run.worlds] == pools and len(set(pools)) == 4
 
 
+def test_the_stages_say_how_they_are_evaluated():
+    told = stages_told(mags())
+    assert told.count(" (evaluated at temperature 0.01, top-p 0.95)") == 2
+    assert "evaluated at" not in stages_told(mags_tiny()), "as it is trained"
+
+
 def test_without_super_resolution_nothing_else_is_another():
     (stage,) = mags("without_super_resolution").stages
     own = mags().stages[0]
     assert {spec.kwargs["upscaler"] for spec in stage.run.worlds} == {"bicubic"}
+    assert {spec.kwargs["mags_stage"] for spec in (*stage.run.worlds, *own.run.worlds)} == {1}, "appendix A.2"
     worlds = tuple(
         replace(spec, kwargs={**spec.kwargs, **{name: of.kwargs[name] for name in ("upscaler", "upscaler_kwargs")}})
         for spec, of in zip(stage.run.worlds, own.run.worlds, strict=True)

@@ -190,7 +190,7 @@ def test_curation_asks_the_same_models(tiny_directory, trajectories):
     # (1 + 1 + quality) / 3 stays below 0.95 with a model that is not convinced
     for chosen, num_good in ((plain, 2), (strict, 0)):
         with curation_judge(chosen) as judge:
-            found = filter_rollouts(groups, chosen, judge)
+            found = filter_rollouts(groups, chosen, judge, drops_trivial=False)
         assert found.curated.num_good_rollouts == num_good
         assert found.rejections == ({} if num_good else {"threshold": 2})
 

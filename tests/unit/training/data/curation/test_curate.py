@@ -38,7 +38,7 @@ def played(expert, chosen: CurateConfig):
 
 def filtered(groups, chosen: CurateConfig) -> Filtered:
     with curation_judge(chosen) as judge:
-        return filter_rollouts(groups, chosen, judge)
+        return filter_rollouts(groups, chosen, judge, drops_trivial=chosen.drop_trivial)
 
 
 def config(tmp_path: Path, strategy: str = "points", **changes) -> CurateConfig:
@@ -63,7 +63,9 @@ def test_a_random_agents_wrong_answers_are_not(tmp_path):
     assert result.rejections == {"accuracy": 12 - num_right}
 
 
-def test_trivial_questions_are_dropped_if_asked_for(tmp_path):
+def test_trivial_questions_are_dropped_if_asked_for(tmp_path, monkeypatch):
+    # As if the oracle were the base model
+    monkeypatch.setattr("training.preflight.curation._require_counts", lambda config: None)
     _, result = make_data_set(config(tmp_path, mistake_rate=0.0, drop_trivial=True))
     assert (result.total.num_trivial, result.total.num_kept) == (6, 0)
     with pytest.raises(ConfigError, match="is empty"):

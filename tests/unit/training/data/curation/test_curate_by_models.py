@@ -102,7 +102,9 @@ def test_what_the_verifier_does_not_confirm_is_not_kept(reward, verdict, reason,
     assert f"rollouts passed over: 3 for {reason}\n" in said
 
 
-def test_what_the_verifier_finds_right_every_time_is_trivial(words, teacher, verifier, capsys):
+def test_what_the_verifier_finds_right_every_time_is_trivial(words, teacher, verifier, capsys, monkeypatch):
+    # As if the base model were behind the endpoint
+    monkeypatch.setattr("training.preflight.curation._require_counts", lambda config: None)
     assert main([*words, "--drop-trivial", *teaches(teacher), *verifies(verifier)]) == 0
     assert "3 trivial questions dropped" in capsys.readouterr().out
 
