@@ -78,7 +78,7 @@ def test_one_that_is_started_later_is_not_asked(server, tmp_path, capsys):
     words = ["curate", "--num-samples", "1", "--num-rollouts", "1", "--output", str(tmp_path), "--device", "cpu"]
     words += ["--expert", f"compatible:teacher@{server.base_url}"]
     assert main(words) == 2
-    assert main([*words, "--no-probe-endpoints"]) == 0
+    assert main([*words, "--no-probe-endpoints"]) == 1, "it is asked, and nothing it says is good enough to imitate"
     assert len(server.requests) == 1, "by then it serves"
 
 
