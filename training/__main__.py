@@ -223,8 +223,8 @@ def _curate(words: list[str]) -> None:
         try:
             directory, result = make_data_set(config)
         except CurationInterruptedError as interrupt:
-            told = f"Interrupted. {interrupt}; the same command goes on where this one ended."
-            raise KeyboardInterrupt(told) from interrupt
+            message = f"Interrupted. {interrupt}; the same command goes on where this one ended."
+            raise KeyboardInterrupt(message) from interrupt
     print(result)
     print(f"Data set: {directory}")
     if not result.total.num_kept:

@@ -138,7 +138,7 @@ def _verdict(ablation: Ablation, outcomes: Outcomes, rival: str, num_seeds: int)
         return Verdict(words=f"{len(seeds)} of {num_seeds} seeds", gap=gap)
     rates = (ours_SN.mean(), theirs_SN.mean())
     can_be_told = min(rates) <= 1 - MARGIN and max(rates) >= MARGIN
-    sees = outcomes.start is not None and np.mean(outcomes.start.levels) >= ablation.least_start
+    sees = outcomes.start is not None and float(np.mean(outcomes.start.levels)) >= ablation.least_start
     sees = sees and not ablation.start_lacks
     return Verdict(words=_words(gap) if can_be_told and sees else CANNOT_BE_TOLD, gap=gap)
 

@@ -110,9 +110,9 @@ def draw(results: Sequence[Result], path: Path) -> None:
                     capsize=2, label=f"{LABELS[world.measure]}, test levels (95 %)",
                 )  # fmt: skip
             horizontal = (("#8a8a8a", "--", "lazy rival", world.lazy), ("#c0702a", ":", TOLD, world.told_after))
-            for colour, style, label, values in horizontal:
-                if values is not None:
-                    panel.axhline(float(np.mean(values)), color=colour, linestyle=style, linewidth=1.2, label=label)
+            for colour, style, label, levels in horizontal:
+                if levels is not None:
+                    panel.axhline(float(np.mean(levels)), color=colour, linestyle=style, linewidth=1.2, label=label)
         panel.set_title(result.recipe, loc="left", fontsize=10)
         panel.set(xlabel="iteration", ylim=(0, 1.02))
         panel.grid(alpha=0.25)

@@ -15,6 +15,7 @@ from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
 from training.data.worlds.episodes import play_each, why_lost
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.qa.datasets.unshown import told_left_out
 from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
@@ -101,20 +102,24 @@ def evaluate(
     """Plays the first `num_episodes` seeds of a split, the same ones at every call.
 
     A split that lists fewer levels (a benchmark) is played whole, each level once, and a line says so. `name` is what
-    the world's mix calls it; its env id by default. The processes of an engine share the seeds.
+    the world's mix calls it; its env id by default. The processes of an engine share the seeds. Where the split lists a
+    data set's items, those that cannot be shown are not played, as the next one would be shown in their place and
+    counted twice; a line names them, and the number of episodes is what is left.
 
     Returns:
         The episodes. One that is lost with its worker, or whose worker does not come up, is played once more, and left
         out if it is lost again.
 
     Raises:
-        ConfigError: If the split has no level.
+        ConfigError: If the split has no level, or none of them can be shown.
         WorkerError: If none is left.
     """
     num_episodes = _within(num_episodes, spec.num_levels(split), f"{name or spec.env_id} {split}")
     seeds, name = list(split_seeds(split, num_episodes)), name or spec.env_id
     engine = engine or LocalEngine()
-    own = range(engine.rank, len(seeds), engine.num_processes)
+    seeds = _shown(spec, split, seeds, engine, f"{name} {split}")
+    num_episodes = len(seeds)
+    own = range(engine.rank, num_episodes, engine.num_processes)
     lost: list[Trajectory | None] = []
     mine = play_each(
         agent, spec, [seeds[each] for each in own], split=split, max_parallel=MAX_PARALLEL, on_lost=lost.append
@@ -127,6 +132,23 @@ def evaluate(
         raise WorkerError(f"Nothing is left of the evaluation of {name}, which was tried twice: {why}.")
     num_lost = num_episodes - len(trajectories)
     return EvaluationResult(env_id=spec.env_id, world=name, split=split, trajectories=trajectories, num_lost=num_lost)
+
+
+def _shown(spec: WorldSpec, split: str, seeds: list[int], engine: Engine, which: str) -> list[int]:
+    """Returns the seeds without those of listed items that cannot be shown, and says which these are.
+
+    Raises:
+        ConfigError: If none is left.
+    """
+    own = seeds[engine.rank :: engine.num_processes]
+    faults = dict(sorted(engine.gather(list(spec.unshown(split, own).items()))))
+    if faults:
+        told = told_left_out(which, faults.values())
+        if len(faults) == len(seeds):
+            raise ConfigError(f"{told} None is left. Copy the data set's pictures again, or evaluate on more.")
+        if engine.rank == 0:
+            print(told, flush=True)
+    return [seed for seed in seeds if seed not in faults]
 
 
 def _within(num_episodes: int, num_levels: int | None, which: str) -> int:

@@ -63,6 +63,7 @@ def test_an_item_that_cannot_be_shown_is_not_evaluated(tmp_path, capsys):
     found = evaluate(OracleAgent(), WorldSpec(env_id=ENV_ID, kwargs=kwargs), split="test", num_episodes=6)
     ids = [trajectory.turns[0].info["state"]["sample_id"] for trajectory in found.trajectories]
     assert len(ids) == len(set(ids)) == 5 == found.record()["num_episodes"]
+    assert found.num_lost == 0, "no worker was lost"
     assert "left out: 1, which cannot be shown. pairs.jsonl, line 3: " in capsys.readouterr().out
 
 

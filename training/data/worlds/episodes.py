@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from agents.agent import Agent
 from agents.rollout import failure_of, is_lost, try_rollout
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.unshown import told_left_out
 from vlm_envs.trajectory import Trajectory
 
 
@@ -25,8 +23,7 @@ def play_each(
 ) -> list[Trajectory | None]:
     """Plays one episode per seed; one that is lost with its worker, or whose worker does not come up, once more.
 
-    A seed that occurs more than once is played as often. Where the split lists a data set's items, those that cannot be
-    shown are not played, as the next one would be shown in their place and counted twice; a line names them.
+    A seed that occurs more than once is played as often.
 
     Args:
         agent: Who plays.
@@ -38,15 +35,11 @@ def play_each(
         on_lost: Called with each episode that was begun and lost.
 
     Returns:
-        The episodes in the order of their seeds; None for one that was lost again, or whose item cannot be shown.
-
-    Raises:
-        ConfigError: If no item of the whole split can be shown.
+        The episodes in the order of their seeds; None for one that was lost again.
     """
     played: list[Trajectory | None] = [None] * len(seeds)
-    unshown = _left_out(spec, split, seeds) if levels is None else frozenset[int]()
     for _ in range(2):
-        missing = [index for index, each in enumerate(played) if each is None and seeds[index] not in unshown]
+        missing = [index for index, each in enumerate(played) if each is None]
         parts = (missing[start : start + max_parallel] for start in range(0, len(missing), max_parallel))
         for size, of_one_size in itertools.groupby(parts, len):
             worlds = spec.try_vector(size, split=split)
@@ -62,17 +55,6 @@ def play_each(
                         if each is not None and is_lost(each) and on_lost is not None:
                             on_lost(each)
     return played
-
-
-def _left_out(spec: WorldSpec, split: str, seeds: Sequence[int]) -> frozenset[int]:
-    """Returns the seeds of listed items that cannot be shown, and says which they are."""
-    faults = spec.unshown(split, seeds)
-    if faults:
-        told = told_left_out(f"{spec.env_id} {split}", faults.values())
-        if len(faults) == spec.num_levels(split):
-            raise ConfigError(f"{told} None is left. Copy the data set's pictures again.")
-        print(told, flush=True)
-    return frozenset(faults)
 
 
 def why_lost(episodes: Sequence[Trajectory | None], *, of: int) -> str:
