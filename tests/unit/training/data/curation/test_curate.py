@@ -168,7 +168,7 @@ def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_
     assert (tmp_path / "model" / "model.safetensors").is_file()
 
 
-def test_a_command_that_keeps_nothing_fails_and_says_what_became_of_everything(tmp_path, capsys):
+def test_a_command_that_keeps_nothing_fails_and_says_what_became_of_everything(tmp_path, capsys, monkeypatch):
     words = ["curate", "--num-samples", "2", "--num-rollouts", "2", "--mistake-rate", "0"]
     words += [word for setting in SMALL for word in ("--set", setting)]
     assert main([*words, "--output", str(tmp_path), "--threshold", "100"]) == 1
@@ -176,6 +176,8 @@ def test_a_command_that_keeps_nothing_fails_and_says_what_became_of_everything(t
     assert shown.err.startswith(f"stopped: {tmp_path / 'curated'} is empty, as nothing is good enough to imitate; ")
     assert "passed over: 4 rollouts for threshold. Ask more questions (--num-samples), lower --threshold" in shown.err
     assert "kept 0 of 2 questions" in shown.out and "Train on it" not in shown.out
+    # As if the oracle were what is trained
+    monkeypatch.setattr("training.preflight.curation._require_counts", lambda config: None)
     assert main([*words, "--output", str(tmp_path), "--name", "trivial", "--drop-trivial"]) == 1
     assert "passed over: 2 questions always answered right." in capsys.readouterr().err
 

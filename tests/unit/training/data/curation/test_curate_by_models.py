@@ -96,7 +96,7 @@ def test_what_the_verifier_does_not_confirm_is_not_kept(reward, verdict, reason,
     verifier.answer = lambda messages: verdict
     format_of = {"argos": "points", "arm_accuracy": "arm"}[reward]
     options = ["--episode-reward", reward, "--set", f"prompt_format={format_of}"]
-    assert main([*words, *options, *teaches(teacher), *verifies(verifier)]) == 0
+    assert main([*words, *options, *teaches(teacher), *verifies(verifier)]) == 1, "nothing is kept"
     said = capsys.readouterr().out
     assert "kept 0 of 3 questions (yield 0.000); 0 of 3 rollouts are good (yield 0.000)" in said
     assert f"rollouts passed over: 3 for {reason}\n" in said
@@ -105,7 +105,7 @@ def test_what_the_verifier_does_not_confirm_is_not_kept(reward, verdict, reason,
 def test_what_the_verifier_finds_right_every_time_is_trivial(words, teacher, verifier, capsys, monkeypatch):
     # As if the base model were behind the endpoint
     monkeypatch.setattr("training.preflight.curation._require_counts", lambda config: None)
-    assert main([*words, "--drop-trivial", *teaches(teacher), *verifies(verifier)]) == 0
+    assert main([*words, "--drop-trivial", *teaches(teacher), *verifies(verifier)]) == 1, "nothing is kept"
     assert "3 trivial questions dropped" in capsys.readouterr().out
 
 
@@ -155,7 +155,7 @@ def test_a_question_is_shown_to_a_checkpoint_as_a_world_shows_it():
 
 def test_a_checkpoint_teaches_and_verifies(words, tiny_directory, tmp_path, capsys):
     few = ["--sampling.max-new-tokens", "4", "--num-samples", "1", "--set", "max_pixels=4000"]
-    assert main([*words, *few, "--expert", f"hf:{tiny_directory}", "--judge", f"hf:{tiny_directory}"]) == 0
+    assert main([*words, *few, "--expert", f"hf:{tiny_directory}", "--judge", f"hf:{tiny_directory}"]) == 1
     assert "kept 0 of 1 questions" in capsys.readouterr().out, "the tiny model says nothing that could be read"
     (yielded,) = RunReader(tmp_path / "out" / "curated").config["yield"]["worlds"]
     assert sum(yielded["rejections"].values()) == 1
