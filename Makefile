@@ -15,7 +15,7 @@ WORLDS_READY := .venv/installed-worlds
 TRAIN_READY := .venv/installed-train
 DEV_READY := .venv/installed-dev
 # What a recipe's worlds need besides: tests/unit/training/recipes/test_listing.py compares these names with the worlds.
-ifneq ($(filter navigation_% primitive_% svg_% mix_%,$(CONFIG)),)
+ifneq ($(filter navigation_% primitive_% svg_% mix_% %:navigation %:primitive_skill %:svg,$(CONFIG)),)
 SIM_READY := .venv/installed-sim
 endif
 ifneq ($(filter docqa_% judging_% mix_% arm_thinker%,$(CONFIG)),)

@@ -84,6 +84,7 @@ def collected(directory: Path) -> Result:
         worlds=worlds,
         curve=curve(lines, dict.fromkeys(world.measure for world in worlds)),
         made_by={name: config.get(name) for name in ("command", "commit", "versions")},
+        temperature=sampling.temperature,
     )
 
 

@@ -73,7 +73,7 @@ def _row(result: Result, world: WorldResult) -> list[str]:
     told = [of for of in (world.told_before, world.told_after) if of is not None]
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
-        f"`{result.recipe}`",
+        f"`{result.recipe}`" + ("" if result.temperature == 1.0 else f", temperature {result.temperature:g}"),
         f"{world.world}{measure}",
         f"{np.mean(world.lazy):.3f}",
         f"{np.mean(world.before):.3f}",

@@ -55,6 +55,7 @@ class Result:
         curve: Means of some iterations each: `iteration`, the worlds' measures, and the judges' scores, `observation`
             and `prediction`, where they gave any.
         made_by: Command, commit and versions.
+        temperature: At which all evaluations drew their responses; 0 is greedy.
     """
 
     recipe: str
@@ -67,6 +68,7 @@ class Result:
     worlds: list[WorldResult]
     curve: list[dict[str, float]] = field(default_factory=list)
     made_by: dict[str, Any] = field(default_factory=dict)
+    temperature: float = 1.0
 
     def save(self, path: Path) -> None:
         """Writes it as JSON."""

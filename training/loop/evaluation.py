@@ -20,6 +20,10 @@ from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
 
+_UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}
+"""What is wrong with items that cannot be shown, by what was asked: to look at two thousand pictures takes a dozen
+seconds, and a run evaluates the same ones again and again."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult:
@@ -115,9 +119,8 @@ def evaluate(
         WorkerError: If none is left.
     """
     num_episodes = _within(num_episodes, spec.num_levels(split), f"{name or spec.env_id} {split}")
-    seeds, name = list(split_seeds(split, num_episodes)), name or spec.env_id
-    engine = engine or LocalEngine()
-    seeds = _shown(spec, split, seeds, engine, f"{name} {split}")
+    name, engine = name or spec.env_id, engine or LocalEngine()
+    seeds = _shown(spec, split, list(split_seeds(split, num_episodes)), engine, f"{name} {split}")
     num_episodes = len(seeds)
     own = range(engine.rank, num_episodes, engine.num_processes)
     lost: list[Trajectory | None] = []
@@ -141,7 +144,10 @@ def _shown(spec: WorldSpec, split: str, seeds: list[int], engine: Engine, which:
         ConfigError: If none is left.
     """
     own = seeds[engine.rank :: engine.num_processes]
-    faults = dict(sorted(engine.gather(list(spec.unshown(split, own).items()))))
+    asked = (spec.env_id, repr(spec.kwargs), split, tuple(own))
+    if asked not in _UNSHOWN:
+        _UNSHOWN[asked] = spec.unshown(split, own)
+    faults = dict(sorted(engine.gather(list(_UNSHOWN[asked].items()))))
     if faults:
         told = told_left_out(which, faults.values())
         if len(faults) == len(seeds):

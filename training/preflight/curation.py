@@ -13,7 +13,13 @@ from agents.hf.device import require_device
 from agents.registry import entry_of
 from training.config.curation.curate import CurateConfig
 from training.config.curation.left import require_same_curation
-from training.config.curation.questions import QuestionBatch, counts_decide, num_trivial_by_counts, questions
+from training.config.curation.questions import (
+    QuestionBatch,
+    counted_by,
+    counts_decide,
+    num_trivial_by_counts,
+    questions,
+)
 from training.config.judges import JudgeConfig
 from training.config.places import require_writable
 from training.config.worlds.pool_levels import chosen_levels
@@ -72,10 +78,11 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
 def _require_counts(config: CurateConfig) -> None:
     """Refuses to tell what the base model always gets right by the rollouts of somebody else.
 
-    What a stronger model always gets right is what there is to learn, and would be dropped.
+    What a stronger model always gets right is what there is to learn, and would be dropped; a pool whose passes are
+    that model's own tells no more than its rollouts.
     """
     for number, spec in enumerate(config.specs):
-        if counts_decide(config, spec):
+        if counts_decide(config, spec) and config.expert not in counted_by(spec):
             continue
         pool = f"{field_name(config, 'worlds')}.{number}.pool.file" if config.worlds else field_name(config, "pool")
         given = [(name.replace("_", "-"), str(value)) for name, value in spec.kwargs.items()]
@@ -93,7 +100,8 @@ def _require_counts(config: CurateConfig) -> None:
 def trivial_in(config: CurateConfig) -> list[str]:
     """Returns a line for each pool of which levels are not asked, for the base model gets them right."""
     return [
-        f"{name}: {number} levels of {spec.pool.file} are not asked, for every attempt that was counted solved them."
+        f"{name}: {number} levels of {spec.pool.file} are not asked, for every attempt that was counted"
+        f"{' (' + ', '.join(sorted(counted_by(spec))) + ')' if counted_by(spec) else ''} solved them."
         for spec, name in zip(config.specs, config.names, strict=True)
         if spec.pool is not None and (number := num_trivial_by_counts(config, spec))
     ]

@@ -55,7 +55,7 @@ def test_a_benchmark_is_played_whole_and_once_and_the_line_says_so(tmp_path, cap
     assert "plays the first 4 of 9." in capsys.readouterr().out
 
 
-def test_an_item_that_cannot_be_shown_is_not_evaluated(tmp_path, capsys):
+def test_an_item_that_cannot_be_shown_is_not_evaluated(tmp_path, capsys, monkeypatch):
     kwargs = pairs(tmp_path, 6) | {"is_benchmark": True}
     rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]
     rows[2]["image"] = "missing.png"
@@ -64,6 +64,10 @@ def test_an_item_that_cannot_be_shown_is_not_evaluated(tmp_path, capsys):
     ids = [trajectory.turns[0].info["state"]["sample_id"] for trajectory in found.trajectories]
     assert len(ids) == len(set(ids)) == 5 == found.record()["num_episodes"]
     assert found.num_lost == 0, "no worker was lost"
+    with monkeypatch.context() as patched:
+        patched.setattr(WorldSpec, "unshown", lambda *_: pytest.fail("pictures are looked at once"))
+        again = evaluate(OracleAgent(), WorldSpec(env_id=ENV_ID, kwargs=kwargs), split="test", num_episodes=6)
+    assert len(again.trajectories) == 5
     assert "left out: 1, which cannot be shown. pairs.jsonl, line 3: " in capsys.readouterr().out
 
 

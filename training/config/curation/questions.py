@@ -64,6 +64,12 @@ def counts_decide(config: CurateConfig, spec: WorldSpec) -> bool:
     return config.drop_trivial and spec.pool is not None and any(each.attempts for each in read_levels(spec.pool.file))
 
 
+def counted_by(spec: WorldSpec) -> frozenset[str]:
+    """Returns the agents whose passes a world's pool has counted, where its rows say so."""
+    levels = [] if spec.pool is None else read_levels(spec.pool.file)
+    return frozenset(each.agent for each in levels if each.attempts and each.agent is not None)
+
+
 def num_trivial_by_counts(config: CurateConfig, spec: WorldSpec) -> int:
     """Returns how many levels of a world's pool are left out for it."""
     if spec.pool is None or not counts_decide(config, spec):

@@ -23,6 +23,8 @@ class PoolLevel:
         solution_length: Actions of the shortest solution; None where nobody knows.
         attempts: How often the level was played to see whether it can be solved.
         passes: How often it was.
+        agent: Who played it, as `python -m training pool --agent` was told; None where nobody did, or it is not said.
+        is_counted: Whether the row says how often it was played, be it never: a level that other filters drop is not.
     """
 
     level_id: str
@@ -30,6 +32,8 @@ class PoolLevel:
     solution_length: int | None = None
     attempts: int = 0
     passes: int = 0
+    agent: str | None = None
+    is_counted: bool = False
 
     @property
     def pass_rate(self) -> float | None:
@@ -90,6 +94,8 @@ def _reason_of_rate(level: PoolLevel, config: PoolConfig) -> str | None:
     if not config.reads_pass_rates:
         return None
     rate = level.pass_rate
+    if rate is None and level.is_counted:
+        return "not being played"
     if rate is None:
         raise ConfigError(
             f"{level.where}: nobody has played this level, and a filter of the pool reads its pass rate. Count passes "
@@ -218,12 +224,15 @@ def _level(where: str, row: Mapping[str, Any]) -> PoolLevel:
         numbers["passes"] <= numbers["attempts"],
         f"{where}: {numbers['passes']} passes of {numbers['attempts']} attempts cannot be. Mend it.",
     )
+    agent = row.get("agent")
     return PoolLevel(
         level_id=level_id,
         where=where,
         solution_length=length,
         attempts=numbers["attempts"],
         passes=numbers["passes"],
+        agent=agent if isinstance(agent, str) else None,
+        is_counted=attempts is not None,
     )
 
 

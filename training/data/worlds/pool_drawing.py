@@ -114,7 +114,7 @@ def draw_pool(
     for part in _played_together(missing, max(1, MAX_PARALLEL // config.attempts)):
         played = {} if agent is None else _played(agent, spec, config, [each for each in part if each.is_played])
         for number, level, _ in part:
-            counts = played.get(number, {})
+            counts = played.get(number, {"attempts": 0} if config.agent else {})
             append_line(path, {"id": level.level_id, "solution_length": level.solution_length, **counts})
     rows = read_lines(path)
     passes = [int(row["passes"]) for row in rows if "passes" in row]

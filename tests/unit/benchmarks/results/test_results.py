@@ -86,7 +86,8 @@ def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monk
         settings = saved if evaluated is None else saved | {"eval_sampling": evaluated}
         (other / "config.json").write_text(json.dumps(settings))
         asked.clear()
-        collected(other)
+        found = collected(other)
+        assert found.temperature == expected and ("temperature 0" in lines([found])[-1]) == (expected == 0.0)
         assert [(each.temperature, each.max_new_tokens) for each in asked] == [(expected, 4)] * 2
 
 

@@ -78,8 +78,8 @@ def test_a_folder_without_a_batch_is_begun_anew(tmp_path):
     assert [each.name for each in tmp_path.iterdir()] == ["curated"]
 
 
-def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeypatch, capsys):
-    small = replace(CURATED, batch_size=2)
+def interrupted_in_the_second_batch(monkeypatch):
+    """Has Ctrl-C pressed while a curation's second batch is played; returns the batches that are asked."""
     original, asked = curate.play, []
 
     def interrupted(expert, config, batch):
@@ -89,6 +89,11 @@ def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeyp
         return original(expert, config, batch)
 
     monkeypatch.setattr(curate, "play", interrupted)
+    return asked
+
+
+def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeypatch, capsys):
+    small, asked = replace(CURATED, batch_size=2), interrupted_in_the_second_batch(monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         train_stages(staged(tmp_path, small))
     assert not is_free(tmp_path / "staged")
@@ -103,15 +108,7 @@ def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeyp
 
 
 def test_ctrl_c_in_a_curation_says_how_to_go_on(tmp_path, monkeypatch, capsys):
-    original, asked = curate.play, []
-
-    def interrupted(expert, config, batch):
-        asked.append(batch)
-        if len(asked) == 2:
-            raise KeyboardInterrupt
-        return original(expert, config, batch)
-
-    monkeypatch.setattr(curate, "play", interrupted)
+    asked = interrupted_in_the_second_batch(monkeypatch)
     with pytest.raises(KeyboardInterrupt) as raised:
         train_stages(staged(tmp_path, replace(CURATED, batch_size=2)))
     said = "Interrupted in stage 'rollouts'. 2 of 6 questions are written; go on with --resume."

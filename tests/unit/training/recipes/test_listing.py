@@ -6,18 +6,21 @@ import re
 import shutil
 import subprocess
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from training.__main__ import main
 from training.recipes.listing import FACTS, PACKAGES_OF_TRAINING, extras_of
-from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from training.recipes.vagen import SETTINGS
 from vlm_envs.cli.needs import need_of
 from vlm_envs.registration import NEEDS
 
 CHECKOUT = Path(__file__).parents[4]
 ALL = RECIPES | STAGED_RECIPES | STAGED_PRESETS
+WORLDS = {f"{name}:{world}": partial(preset, world) for name, preset in OF_A_WORLD.items() for world in SETTINGS}
 EXTRAS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
@@ -45,10 +48,10 @@ def installed_by_make(clone: Path, recipe: str) -> set[str]:
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
-@pytest.mark.parametrize("recipe", ALL)
+@pytest.mark.parametrize("recipe", [*ALL, *WORLDS])
 def test_make_train_installs_what_the_recipes_worlds_need_and_no_more(recipe, clone):
     besides = installed_by_make(clone, recipe) - whole("train")
-    needed = {*extras_of(ALL[recipe]())}
+    needed = {*extras_of((ALL | WORLDS)[recipe]())}
     assert besides == {*whole("sim"), *(needed - whole("sim"))} if needed & whole("sim") else besides == needed
 
 

@@ -72,6 +72,19 @@ def test_a_teacher_that_is_not_trained_is_refused_without_counts(expert, counted
     require_teachable(replace(curation, expert=expert, pool=str(counted)))
 
 
+def test_passes_that_the_teacher_itself_made_are_no_base_models(counted, curation):
+    def made_by(agent):
+        rows = [json.loads(line) | {"agent": agent} for line in counted.read_text().splitlines()]
+        counted.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return replace(curation, expert="oracle", pool=str(counted))
+
+    with pytest.raises(ConfigError, match="is not that model"):
+        require_teachable(made_by("oracle"))
+    chosen = made_by("hf:base")
+    require_teachable(chosen)
+    assert trivial_in(chosen)[0].endswith("every attempt that was counted (hf:base) solved them.")
+
+
 def test_in_stages_only_what_they_train_may_tell_what_is_trivial(tmp_path, tiny_directory, capsys):
     recipe = tmp_path / "own_curation.py"
     recipe.write_text(

@@ -77,6 +77,15 @@ def test_levels_that_nobody_played_cannot_be_filtered_by_passes(tmp_path):
         chosen_levels(PoolConfig(file=file, max_solution_length=9))
 
 
+def test_levels_that_were_left_unplayed_are_dropped_where_passes_are_asked_for(tmp_path):
+    played = {"attempts": 5, "passes": 1}
+    file = write(tmp_path / "pool", [{"id": "a", **played}, {"id": "b", "attempts": 0}, {"id": "c", **played}])
+    assert open_pool(PoolConfig(file=file), seed=0).ids == ("a", "b", "c")
+    assert [each.level_id for each in chosen_levels(PoolConfig(file=file, drop_trivial=True))] == ["a", "c"]
+    with pytest.raises(ConfigError, match="filters drop 2 by min_pass_rate, 1 by not being played"):
+        chosen_levels(PoolConfig(file=file, min_pass_rate=0.5))
+
+
 @pytest.mark.parametrize(
     ("row", "told"),
     [
