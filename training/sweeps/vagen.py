@@ -154,7 +154,7 @@ def _tiny(world: str, algorithm: TokenGAE | BilevelGAE, *, quick: bool) -> RunCo
     return RunConfig(
         name="arm",
         worlds=(spec,),
-        num_iterations=2 if quick else 60,
+        num_iterations=2 if quick else 30,
         num_groups=4 if quick else 16,
         group_size=8,
         sampling=SamplingConfig(max_new_tokens=160),
