@@ -16,7 +16,7 @@ class ResultsOptions:
     Attributes:
         add: Finished runs, such as runs/frozenlake_tiny, whose results are added or replaced. Their lazy rivals, and
             their policies told the truth, play the same levels now.
-        results: Where results are, a file for each run.
+        results: Where results are, a file for each recipe and seed.
         picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.
     """
 
@@ -38,7 +38,7 @@ def run_results(options: ResultsOptions) -> None:
 
     for directory in options.add:
         result = collected(directory)
-        path = options.results / f"{result.recipe}.json"
+        path = options.results / f"{result.recipe}{f'-{result.seed}' if result.seed else ''}.json"
         result.save(path)
         print(f"{path}: {len(result.worlds)} worlds", file=sys.stderr)
     results = load_results(options.results)

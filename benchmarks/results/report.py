@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.results.result import Result, WorldResult
-from vlm_envs.records.comparisons import paired_bootstrap
+from vlm_envs.records.comparisons import paired_bootstrap, paired_seeds_bootstrap, seeds_interval
 from vlm_envs.records.statistics import Interval, pair_outcomes, wilson_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 HEADINGS = (
     "recipe",
     "world",
+    "seeds",
     "lazy rival",
     "start",
     "trained (95 %)",
@@ -32,8 +39,22 @@ LABELS = {
 
 
 def load_results(folder: Path) -> list[Result]:
-    """Returns the results in a folder, by name."""
-    return [Result.load(path) for path in sorted(folder.glob("*.json"))]
+    """Returns the results in a folder, by recipe and seed."""
+    return sorted(map(Result.load, folder.glob("*.json")), key=lambda result: (result.recipe, result.seed))
+
+
+def by_recipe(results: Sequence[Result]) -> list[list[Result]]:
+    """Returns the results of each recipe, a run for each seed; mixes, which have a table of their own, are left out.
+
+    Seeds that played other levels, or at another temperature, are beside each other and not together.
+    """
+    found: dict[tuple[object, ...], list[Result]] = {}
+    for result in results:
+        if not is_mix(result):
+            (world,) = result.worlds
+            alike = (result.recipe, result.temperature, world.measure, len(world.after), json.dumps(world.kwargs))
+            found.setdefault(alike, []).append(result)
+    return list(found.values())
 
 
 def interval_of(values: Sequence[float], measure: str) -> Interval:
@@ -62,66 +83,87 @@ def told_p(p: float) -> str:
 
 
 def lines(results: Sequence[Result]) -> list[str]:
-    """Returns a table in Markdown, a line for each run of one world; mixes have a table of their own."""
-    rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS)]
-    rows += [_row(result, *result.worlds) for result in results if not is_mix(result)]
+    """Returns a table in Markdown, a line for each recipe of one world; mixes have a table of their own.
+
+    Of several seeds the interval is of other seeds and other levels, and so is the p-value; of one, of other levels.
+    """
+    rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *map(_row, by_recipe(results))]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def _row(result: Result, world: WorldResult) -> list[str]:
-    low, high = interval_of(world.after, world.measure)
-    told = [of for of in (world.told_before, world.told_after) if of is not None]
+def _row(seeds: Sequence[Result]) -> list[str]:
+    result, worlds = seeds[0], [each.worlds[0] for each in seeds]
+    world = worlds[0]
+    before, after, lazy = ([getattr(each, name) for each in worlds] for name in ("before", "after", "lazy"))
+    low, high = _interval_of_seeds(worlds)
+    told = [[getattr(each, name) for each in worlds] for name in ("told_before", "told_after")]
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
         f"`{result.recipe}`" + ("" if result.temperature == 1.0 else f", temperature {result.temperature:g}"),
         f"{world.world}{measure}",
-        f"{np.mean(world.lazy):.3f}",
-        f"{np.mean(world.before):.3f}",
-        f"**{np.mean(world.after):.3f}** ({low:.3f} to {high:.3f})",
-        told_p(p_value(world)),
-        " → ".join(f"{np.mean(each):.3f}" for each in told),
-        f"{result.minutes:.0f}",
+        str(len(seeds)),
+        f"{np.mean(lazy):.3f}",
+        f"{np.mean(before):.3f}",
+        f"**{np.mean(after):.3f}** ({low:.3f} to {high:.3f})",
+        told_p(p_value(world) if len(seeds) == 1 else paired_seeds_bootstrap(before, after).p_value),
+        " → ".join(f"{np.mean(each):.3f}" for each in told if None not in each),
+        f"{np.mean([each.minutes for each in seeds]):.0f}",
     ]
 
 
+def _interval_of_seeds(worlds: Sequence[WorldResult], which: str = "after") -> Interval:
+    """Returns the 95 % interval of what the runs of some seeds came to."""
+    levels = [getattr(world, which) for world in worlds]
+    return interval_of(levels[0], worlds[0].measure) if len(levels) == 1 else seeds_interval(levels)
+
+
 def draw(results: Sequence[Result], path: Path) -> None:
-    """Writes a picture with a panel a run: what it solved, and how right it saw and foresaw, over training.
+    """Writes a picture with a panel a recipe: what it solved, and how right it saw and foresaw, over training.
 
     Mixes are left out: what all their worlds come to together says little where shares change.
     """
     from matplotlib.figure import Figure  # half a second, for which a wrong option must not wait
 
-    results = [result for result in results if not is_mix(result)]
-    columns = min(3, len(results))
-    height = -(-len(results) // columns)
+    recipes = by_recipe(results)
+    columns = min(3, len(recipes))
+    height = -(-len(recipes) // columns)
     figure = Figure(figsize=(3.9 * columns, 2.7 * height), layout="constrained")
     panels = list(figure.subplots(height, columns, squeeze=False, sharey=True).flat)
-    for panel, result in zip(panels, results, strict=False):
-        for name, colour in COLOURS.items():
-            shown = [(point["iteration"], point[name]) for point in result.curve if name in point]
-            if shown:
-                style = (0, (4, 2)) if name == "prediction" else "-"  # which may lie on what is seen, all along
-                panel.plot(*zip(*shown, strict=True), color=colour, linewidth=1.3, linestyle=style, label=LABELS[name])
-        for world in result.worlds:
-            for iteration, values in ((0, world.before), (result.num_iterations, world.after)):
-                mean, (low, high) = float(np.mean(values)), interval_of(values, world.measure)
-                panel.errorbar(
-                    iteration, mean, [[mean - low], [high - mean]], color=COLOURS[world.measure], fmt="o", markersize=4,
-                    capsize=2, label=f"{LABELS[world.measure]}, test levels (95 %)",
-                )  # fmt: skip
-            horizontal = (("#8a8a8a", "--", "lazy rival", world.lazy), ("#c0702a", ":", TOLD, world.told_after))
-            for colour, style, label, levels in horizontal:
-                if levels is not None:
-                    panel.axhline(float(np.mean(levels)), color=colour, linestyle=style, linewidth=1.2, label=label)
-        panel.set_title(result.recipe, loc="left", fontsize=10)
-        panel.set(xlabel="iteration", ylim=(0, 1.02))
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
-    for panel in panels[len(results) :]:
+    for panel, seeds in zip(panels, recipes, strict=False):
+        _draw_panel(panel, seeds)
+    for panel in panels[len(recipes) :]:
         panel.remove()
-    for panel in panels[: len(results) : columns]:
+    for panel in panels[: len(recipes) : columns]:
         panel.set_ylabel("share of levels, or similarity")
     named = [panel.get_legend_handles_labels() for panel in figure.axes]
     handles = {label: handle for panel in named for handle, label in zip(*panel, strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     figure.savefig(path, dpi=110)
+
+
+def _draw_panel(panel: Axes, seeds: Sequence[Result]) -> None:
+    """Draws the seeds of a recipe: a curve each, and what they came to together."""
+    for result, (name, colour) in itertools.product(seeds, COLOURS.items()):
+        shown = [(point["iteration"], point[name]) for point in result.curve if name in point]
+        if shown:
+            style = (0, (4, 2)) if name == "prediction" else "-"  # which may lie on what is seen, all along
+            width = 1.3 if len(seeds) == 1 else 0.8
+            panel.plot(*zip(*shown, strict=True), color=colour, linewidth=width, linestyle=style, label=LABELS[name])
+    worlds = [each.worlds[0] for each in seeds]
+    measure = worlds[0].measure
+    for iteration, which in ((0, "before"), (seeds[0].num_iterations, "after")):
+        mean = float(np.mean([getattr(world, which) for world in worlds]))
+        low, high = _interval_of_seeds(worlds, which)
+        panel.errorbar(
+            iteration, mean, [[mean - low], [high - mean]], color=COLOURS[measure], fmt="o", markersize=4, capsize=2,
+            label=f"{LABELS[measure]}, test levels (95 %)",
+        )  # fmt: skip
+    horizontal = (("#8a8a8a", "--", "lazy rival", "lazy"), ("#c0702a", ":", TOLD, "told_after"))
+    for colour, style, label, which in horizontal:
+        levels = [getattr(world, which) for world in worlds]
+        if None not in levels:
+            panel.axhline(float(np.mean(levels)), color=colour, linestyle=style, linewidth=1.2, label=label)
+    panel.set_title(seeds[0].recipe, loc="left", fontsize=10)
+    panel.set(xlabel="iteration", ylim=(0, 1.02))
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)

@@ -95,7 +95,8 @@ def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
     picture = tmp_path / "results.png"
     words = ["results", "--add", str(run), "--results", str(tmp_path / "results"), "--picture", str(picture)]
     assert main(words) == 0
-    assert "| `lake` | VLM/FrozenLake-v0 |" in capsys.readouterr().out
+    assert "| `lake` | VLM/FrozenLake-v0 | 1 |" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["lake.json"]
     assert picture.stat().st_size > 5000
     assert main(["results", "--results", str(tmp_path / "none")]) == 2
     assert "--add runs/frozenlake_tiny" in capsys.readouterr().err
@@ -124,7 +125,20 @@ def test_a_line_has_the_means_their_interval_and_the_paired_p_value():
     world = made([0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30)
     assert p_value(world) == pytest.approx(2 / 2**20)
     *_, row = lines([result(world)])
-    assert "| 0.000 | 0.250 | **0.750** (0.598 to 0.858) | < 0.0001 |" in row
+    assert "| 1 | 0.000 | 0.250 | **0.750** (0.598 to 0.858) | < 0.0001 |" in row
+
+
+def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
+    start = [0.0] * 30 + [1.0] * 10
+    good, bad = ([0.0] * (40 - num) + [1.0] * num for num in (36, 24))
+    seeds = [result(made(start, after), seed=seed, minutes=seed + 1) for seed, after in enumerate((good, bad))]
+    *_, row = lines(seeds)
+    _, recipe, _, num_seeds, _, before, after, *_, minutes, _ = row.split("|")
+    assert (recipe, num_seeds, before, minutes) == (" `lake_tiny` ", " 2 ", " 0.250 ", " 2 ")
+    mean, low, _, high = after.strip(" *)").replace("**", "").replace("(", "").split()
+    assert float(mean) == 0.75 and float(low) < 0.6 and float(high) > 0.89, "wider than one seed's, 0.598 to 0.858"
+    *_, first, second = lines([seeds[0], result(made(start, bad), seed=1, temperature=0.0)])
+    assert "| 1 |" in first and "temperature 0" in second, "what was sampled otherwise stands beside it"
 
 
 def test_similarities_have_an_interval_of_resampled_levels():
@@ -146,7 +160,8 @@ def test_a_world_that_is_measured_otherwise_has_that_drawn():
 
 def test_panels_are_drawn_for_each_run(tmp_path):
     points = [{"iteration": float(i), "success": 0.5, "observation": 0.9, "prediction": 0.8} for i in range(3)]
-    draw([result(made([0.0], [1.0]), curve=points, recipe=str(i)) for i in range(4)], tmp_path / "all.png")
+    recipes = [result(made([0.0], [1.0]), curve=points, recipe=str(i // 2), seed=i % 2) for i in range(7)]
+    draw(recipes, tmp_path / "all.png")
     assert (tmp_path / "all.png").stat().st_size > 5000
 
 
