@@ -124,16 +124,22 @@ def ivgr() -> StagesConfig:
 def ivgr_tiny() -> StagesConfig:
     """What colour is the leftmost block? Asked for its box and in words, imitated first, then iVGR's two streams.
 
-    There are one to four blocks on a board. Thirty iterations go three times through 90 questions. General ones ask how
-    many blocks there are where nobody says where things are, filtered by what the first stage has learnt. Whether both
+    There are one to four blocks on a board. The first stage learns to see: it lists blocks with their boxes, and
+    answers as somebody who sees well and often takes another block for the leftmost, in both streams alike. Thirty
+    iterations of the second go three times through 90 questions. General ones ask how many blocks there are where
+    nobody says where things are, of somebody who miscounts, filtered by what the first stage has learnt. Whether both
     streams say the same, `judges.consistency.words` judges.
     """
+    mistaken, miscounted = (
+        {**_BLOCKS, "source": f"vlm_envs.content.blocks:mistaken_{what}"} for what in ("blocks", "counts")
+    )
     imitation = _tiny(
         "sft",
         (
-            *_streams(_BLOCKS, weight=0.4),
-            _world("general", _GENERAL, "ivgr_textual", weight=0.1),
-            _world("views", _BLOCKS, "ivgr_views", weight=0.1),
+            _world("scenes", {**_BLOCKS, "source": _COUNTED}, "ivgr_grounded", weight=0.4),
+            *_streams(mistaken, weight=0.2),
+            _world("general", miscounted | {"boxes": False}, "ivgr_textual", weight=0.1),
+            _world("views", mistaken, "ivgr_views", weight=0.1),
         ),
         reward=None,
     )
@@ -160,7 +166,8 @@ _BLOCKS: dict[str, Any] = _PAID_BY_JUDGE | {
     "source": "vlm_envs.content.blocks:leftmost_blocks",
     "max_pixels": 112 * 112,
 }
-_GENERAL = _BLOCKS | {"source": "vlm_envs.content.blocks:counted_blocks", "boxes": False}
+_COUNTED = "vlm_envs.content.blocks:counted_blocks"
+_GENERAL = _BLOCKS | {"source": _COUNTED, "boxes": False}
 
 
 def _tiny(name: str, worlds: tuple[WorldSpec, ...], *, reward: str | None) -> RunConfig:
@@ -183,7 +190,7 @@ def _tiny(name: str, worlds: tuple[WorldSpec, ...], *, reward: str | None) -> Ru
             kl_placement="loss",
             old_logprobs="sampler",
         ),
-        cold_start=ColdStartConfig(num_steps=400, num_first_turn_steps=0, batch_size=10),
+        cold_start=ColdStartConfig(num_steps=2000, num_first_turn_steps=0, batch_size=20),
         num_eval_episodes=128,
         num_val_episodes=32,
     )

@@ -33,7 +33,7 @@ BLOCK_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
 
 _BOARD_RGB = np.array((226, 222, 214))
 _NUMBERS = ("no", "one", "two", "three", "four")
-_ID = re.compile(r"blocks:(count|leftmost):(\d{1,19})", flags=re.ASCII)
+_ID = re.compile(r"blocks:(count|leftmost):(\d{1,19})(?::said:(\d))?", flags=re.ASCII)
 _MAX_SEEDS = 1000
 
 
@@ -45,6 +45,19 @@ def counted_blocks() -> BlockSource:
 def leftmost_blocks() -> BlockSource:
     """Returns questions of the colour of the block furthest to the left."""
     return BlockSource("leftmost")
+
+
+def mistaken_counts() -> BlockSource:
+    """Returns questions of how many blocks there are whose answers are wrong in six of ten cases, for imitation."""
+    return BlockSource("count", mistake_rate=0.6)
+
+
+def mistaken_blocks() -> BlockSource:
+    """Returns questions of the leftmost block which take another one for it in half of the cases, for imitation.
+
+    Where there is but one, it is that one; so of all answers some seven in ten are right.
+    """
+    return BlockSource("leftmost", mistake_rate=0.5)
 
 
 @dataclass(frozen=True)
@@ -65,9 +78,12 @@ class BlockSource:
 
     Attributes:
         asks: For the number of blocks (`count`), or for the colour of the leftmost one (`leftmost`).
+        mistake_rate: How often what is said to be true is so of another number of blocks, or of another block, with
+            that one's box, where there is another. Who imitates it sees well, and answers as often wrong.
     """
 
     asks: Asks
+    mistake_rate: float = 0.0
     name = "blocks"
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
@@ -82,7 +98,7 @@ class BlockSource:
             seed = int(rng.integers(2**63))
             blocks = _blocks(seed)
             if split_of(_digest(self.asks, blocks).encode()) == split:
-                return self._sample(seed, blocks)
+                return _sample(self.asks, seed, blocks, self._said(seed, len(blocks)))
         raise GenerationError(f"No board of split {split!r} was found among {_MAX_SEEDS} seeds.")
 
     def find(self, sample_id: str) -> Sample:
@@ -91,40 +107,62 @@ class BlockSource:
         Raises:
             LevelError: If the id is none of blocks.
         """
-        asks, seed = _read(sample_id)
-        return BlockSource(asks)._sample(seed, _blocks(seed))
+        asks, seed, said = _read(sample_id)
+        blocks = _blocks(seed)
+        if said is not None and said not in _sayable(asks, len(blocks)):
+            raise LevelError(f"Of {len(blocks)} blocks nobody says {said}: {sample_id[:80]!r}.")
+        return _sample(asks, seed, blocks, _truth(asks, len(blocks)) if said is None else said)
 
     def split_of(self, sample_id: str) -> str:
         """Returns the split of the sample of an id; raises as `find`."""
-        asks, seed = _read(sample_id)
+        asks, seed, _ = _read(sample_id)
         return split_of(_digest(asks, _blocks(seed)).encode())
 
-    def _sample(self, seed: int, blocks: tuple[_Block, ...]) -> Sample:
-        first, count = blocks[0], len(blocks)
-        if self.asks == "count":
-            question, answer = "How many blocks are there?", str(count)
-            facts = f"There {'is' if count == 1 else 'are'} {_NUMBERS[count]} block{'s' if count > 1 else ''}."
-        else:
-            question, answer = "What colour is the block furthest to the left?", first.color
-            facts = f"The block furthest to the left is {first.color}."
-        space = first.box.space
-        return Sample(
-            sample_id=f"{self.name}:{self.asks}:{seed}",
-            question=question,
-            key=AnswerKey(kind="number" if self.asks == "count" else "exact", answers=(answer,), question=question),
-            category="count" if self.asks == "count" else "attribute",
-            digest=_digest(self.asks, blocks),
-            images=(_drawn(blocks),),
-            evidence=tuple(
-                Evidence(
-                    label=f"{block.color} block",
-                    box=block.box,
-                    point=Point(block.x + BLOCK_PX // 2, block.y + BLOCK_PX // 2, space),
-                )
-                for block in (blocks if self.asks == "count" else (first,))
-            ),
-            facts=facts,
-        )
+    def _said(self, seed: int, num_blocks: int) -> int:
+        """Returns what is said of the blocks of a seed."""
+        truth = _truth(self.asks, num_blocks)
+        others = [each for each in _sayable(self.asks, num_blocks) if each != truth]
+        rng = np.random.default_rng([seed, 1])
+        return others[rng.integers(len(others))] if others and rng.random() < self.mistake_rate else truth
+
+
+def _sayable(asks: Asks, num_blocks: int) -> range:
+    """Returns what can be said of so many blocks: a number, or which of them is meant, from the left."""
+    return range(1, NUM_CELLS + 1) if asks == "count" else range(num_blocks)
+
+
+def _truth(asks: Asks, num_blocks: int) -> int:
+    return num_blocks if asks == "count" else 0
+
+
+def _sample(asks: Asks, seed: int, blocks: tuple[_Block, ...], said: int) -> Sample:
+    """Returns a question about blocks, and what is said to be true of them."""
+    if asks == "count":
+        question, answer, shown = "How many blocks are there?", str(said), blocks
+        facts = f"There {'is' if said == 1 else 'are'} {_NUMBERS[said]} block{'s' if said > 1 else ''}."
+    else:
+        block = blocks[said]
+        question, answer, shown = "What colour is the block furthest to the left?", block.color, (block,)
+        facts = f"The block furthest to the left is {block.color}."
+    space = blocks[0].box.space
+    mistake = "" if said == _truth(asks, len(blocks)) else f":said:{said}"
+    return Sample(
+        sample_id=f"{BlockSource.name}:{asks}:{seed}{mistake}",
+        question=question,
+        key=AnswerKey(kind="number" if asks == "count" else "exact", answers=(answer,), question=question),
+        category="count" if asks == "count" else "attribute",
+        digest=f"{_digest(asks, blocks)}{mistake}",
+        images=(_drawn(blocks),),
+        evidence=tuple(
+            Evidence(
+                label=f"{block.color} block",
+                box=block.box,
+                point=Point(block.x + BLOCK_PX // 2, block.y + BLOCK_PX // 2, space),
+            )
+            for block in shown
+        ),
+        facts=facts,
+    )
 
 
 def _blocks(seed: int) -> tuple[_Block, ...]:
@@ -155,8 +193,10 @@ def _digest(asks: str, blocks: tuple[_Block, ...]) -> str:
     return " ".join((asks, *(f"{block.color},{block.x},{block.y}" for block in blocks)))
 
 
-def _read(sample_id: str) -> tuple[Asks, int]:
+def _read(sample_id: str) -> tuple[Asks, int, int | None]:
+    """Returns what an id asks, its seed, and what it says in place of the truth."""
     match = _ID.fullmatch(sample_id)
     if match is None:
         raise LevelError(f"Expected an id of blocks, such as blocks:count:123; got {sample_id[:80]!r}.")
-    return ("count" if match[1] == "count" else "leftmost"), int(match[2])
+    said = None if match[3] is None else int(match[3])
+    return ("count" if match[1] == "count" else "leftmost"), int(match[2]), said

@@ -7,7 +7,14 @@ import pytest
 
 from agents.oracle import OracleAgent
 from vlm_envs import make
-from vlm_envs.content.blocks import BLOCK_PX, BlockSource, counted_blocks, leftmost_blocks
+from vlm_envs.content.blocks import (
+    BLOCK_PX,
+    BlockSource,
+    counted_blocks,
+    leftmost_blocks,
+    mistaken_blocks,
+    mistaken_counts,
+)
 from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.errors import LevelError
 from vlm_envs.qa.sample import DividedSource
@@ -56,6 +63,34 @@ def test_ids_find_samples_again_in_their_split():
     for wrong in ("blocks:count:", "blocks:more:1", "scene:1"):
         with pytest.raises(LevelError, match="such as blocks:count:123"):
             source.find(wrong)
+
+
+def test_mistaken_sources_say_something_else_of_the_same_boards_and_ids_know_it():
+    num_wrong = {"count": 0, "leftmost": 0}
+    for source, honest in ((mistaken_counts(), counted_blocks()), (mistaken_blocks(), leftmost_blocks())):
+        rng, other = np.random.default_rng(0), np.random.default_rng(0)
+        for _ in range(400):
+            said, true = source.draw(rng, "train"), honest.draw(other, "train")
+            seen, of = colored_boxes(said), sorted(colored_boxes(true))
+            assert seen == of, "what is shown is the same"
+            found = honest.find(said.sample_id)
+            assert (found.key, found.evidence, found.facts) == (said.key, said.evidence, said.facts)
+            assert honest.split_of(said.sample_id) == "train"
+            if said.sample_id == true.sample_id:
+                assert said.key == true.key
+                continue
+            num_wrong[source.asks] += 1
+            assert said.digest != true.digest
+            if source.asks == "leftmost":
+                (meant,) = said.evidence
+                number = [(x, y) for x, y, _ in seen].index((meant.box.x1, meant.box.y1))
+                assert number > 0 and said.key.answers == (seen[number][2],), "box and answer are of the same block"
+            else:
+                assert said.key.answers != (str(len(seen)),) and said.evidence == true.evidence
+    assert 210 < num_wrong["count"] < 270 and 120 < num_wrong["leftmost"] < 180, "of 400: 0.6, and 0.5 of 3 in 4"
+    for wrong in ("blocks:count:3:said:7", "blocks:leftmost:3:said:4"):
+        with pytest.raises(LevelError, match="nobody says"):
+            counted_blocks().find(wrong)
 
 
 @pytest.mark.parametrize("prompt_format", ["ivgr_grounded", "ivgr_textual", "ivgr_views"])
