@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import multiprocessing
 import os
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -30,6 +29,7 @@ from training.loop.evaluation import evaluate
 from training.loop.process import prepare
 from training.loop.run import load_for_training, train
 from training.recipes.shipped import RECIPES
+from training.sweeps.waiting import spawned_pool
 from vlm_envs.errors import ConfigError, did_you_mean, require
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.records.statistics import wilson_interval
@@ -129,7 +129,7 @@ def compare(comparison: Comparison, *, on_done: Callable[[Outcome], None] = lamb
     wanted = [(variant, seed) for seed in comparison.seeds for variant in get_args(BilevelVariant)]
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
     outcomes = []
-    with ProcessPoolExecutor(comparison.num_at_once, multiprocessing.get_context("spawn")) as pool:
+    with spawned_pool(comparison.num_at_once) as pool:
         for done in as_completed([pool.submit(run_one, comparison, variant, seed) for variant, seed in wanted]):
             outcomes.append(done.result())
             on_done(outcomes[-1])

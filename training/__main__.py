@@ -46,6 +46,7 @@ from training.sweeps.command import run_sweep_command
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean, require
+from vlm_envs.records.json_lines import RunDataError
 
 _TOLD_WITHIN_S = 5.0
 
@@ -82,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, GradientError) or process_rank() == 0:
             print(f"stopped: {error}", file=sys.stderr)
         return 1
-    except (VLMEnvsError, ValueError, FileNotFoundError, FileExistsError) as error:
+    except (VLMEnvsError, RunDataError, ValueError, FileNotFoundError, FileExistsError) as error:
         _let_the_main_process_tell()
         if process_rank() == 0 or not isinstance(error, PeerError):
             tell(error)

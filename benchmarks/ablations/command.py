@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from training.sweeps.waiting import wait_for
+from training.sweeps.waiting import spawned_pool, wait_for
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import require_choice
 
@@ -79,7 +78,7 @@ def run_ablations(options: AblationsOptions) -> None:
     _write_page(options)
     if options.seeds:
         os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
-        with ProcessPoolExecutor(options.num_at_once, multiprocessing.get_context("spawn")) as pool:
+        with spawned_pool(options.num_at_once) as pool:
             for name in names:
                 _run_paper(name, options, pool)
     print(f"Page: {_write_page(options)}")

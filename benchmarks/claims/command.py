@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import sys
 from collections.abc import Iterable
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from training.sweeps.waiting import spawned_pool
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import ConfigError, require
 
@@ -56,7 +56,7 @@ def run_claims(options: ClaimsOptions) -> None:
 
     claims = {name: claim_named(name) for name in options.only or CLAIMS}
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
-    with ProcessPoolExecutor(options.num_at_once, multiprocessing.get_context("spawn")) as pool:
+    with spawned_pool(options.num_at_once) as pool:
         if options.seeds:
             _wait(pool.submit(_run, name, None, options) for name in claims)
             _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in claims)

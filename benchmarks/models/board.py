@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.models.lines import EpisodeKey, RowName, last_seals, read_episodes, require_distinct, resealed, sealed
-from benchmarks.models.lock import LOCK, FolderLock
 from benchmarks.models.shapes import BOARD, misshapen
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
@@ -40,6 +39,7 @@ from vlm_envs.records.json_lines import (
     replace_file,
     to_json,
 )
+from vlm_envs.records.lock import LOCK, FolderLock
 from vlm_envs.trajectory import Trajectory
 
 FORMAT = 1
@@ -95,7 +95,7 @@ class Board:
 
         Raises:
             ConfigError: If the board measures something else under one of these names, or the folder holds other files.
-            BusyBoardError: If somebody else is writing to it.
+            BusyFolderError: If somebody else is writing to it.
             UnwritableBoardError: If nothing can be written to it.
         """
         path = directory / _BOARD
@@ -133,7 +133,7 @@ class Board:
         """Keeps everybody else from writing to it within the block.
 
         Raises:
-            BusyBoardError: If somebody else is.
+            BusyFolderError: If somebody else is.
         """
         with telling_of(self.directory):
             self._folder_lock = FolderLock(self.directory)

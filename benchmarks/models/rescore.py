@@ -79,7 +79,7 @@ def rescore(
     Raises:
         ConfigError: If an episode is not as it was written, does not go as it was recorded, or its world is not on the
             board.
-        BusyBoardError: If somebody is writing to the board.
+        BusyFolderError: If somebody is writing to the board.
     """
     with board.writing():
         lines = board.lines()

@@ -102,7 +102,7 @@ class BoardRun:
 
     Raises:
         ConfigError: If the board there is another one, or a budget cannot be held as a price is not known.
-        BusyBoardError: If another command is writing to it.
+        BusyFolderError: If another command is writing to it.
         UnwritableBoardError: If nothing can be written to it.
     """
 

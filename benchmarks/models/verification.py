@@ -172,7 +172,7 @@ def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
     """Writes down which rows are verified, in place of earlier marks.
 
     Raises:
-        BusyBoardError: If somebody is writing to the board.
+        BusyFolderError: If somebody is writing to the board.
         UnwritableBoardError: If nothing can be written to it.
     """
     marks = [

@@ -46,6 +46,7 @@ from training.loop.tracking.circumstances import circumstances
 from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
 from training.preflight.start import checked
+from vlm_envs.records.lock import FolderLock
 from vlm_envs.records.report.page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
@@ -62,6 +63,7 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
 
     Raises:
         RunExistsError: If the run exists and `resume` is False.
+        BusyFolderError: If another process is training it.
         FileNotFoundError: If `resume` is True and there is no checkpoint, or `config.model` is not one.
         ConfigError: If something it needs is not there, or, on resumption, its settings are others. Nothing is left
             behind then.
@@ -94,7 +96,9 @@ def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProce
             opened.enter_context(termination_told(directory))
             print(how_to_stop())
         goes_on = resume and not is_in_cold_start(directory)
-        trainer = _resumed(config, directory, engine) if goes_on else _started(config, directory, engine)
+        if engine.rank == 0 and holds_run(directory):
+            opened.enter_context(FolderLock(directory))
+        trainer = _resumed(config, directory, engine) if goes_on else _started(config, directory, engine, opened)
         trainer.run()
         engine.on_main(lambda: shutil.rmtree(directory / COLD_START_STATE, ignore_errors=True))
         report = engine.on_main(lambda: build_report(directory))
@@ -104,10 +108,10 @@ def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProce
     return Ended(directory, is_finished=trainer.is_finished, is_interrupted=trainer.is_interrupted)
 
 
-def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
-    """Returns the trainer of a new run; nothing is written before everything is there."""
+def _started(config: RunConfig, directory: Path, engine: Engine, opened: ExitStack) -> Trainer:
+    """Returns the trainer of a new run; nothing is written before everything is there, and nobody else writes then."""
     loaded = load_for_training(config.model, config) if config.model else None
-    writer = _first_writer(directory) if engine.rank == 0 else None
+    writer = _first_writer(directory, opened) if engine.rank == 0 else None
     if loaded is None:
         _describe(writer, config)
         loaded = _cold_started(config, directory / "cold_start", writer, engine)
@@ -129,9 +133,11 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     return trainer
 
 
-def _first_writer(directory: Path) -> RunWriter:
+def _first_writer(directory: Path, opened: ExitStack) -> RunWriter:
     """Returns what writes a run without a checkpoint: what it wrote behind one of its cold start is dropped."""
     if not holds_run(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+        opened.enter_context(FolderLock(directory))
         return RunWriter(directory)
     state = load_cold_start_state(directory)
     num_done = 0 if state is None else state["num_done"]

@@ -9,9 +9,7 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start
 from training.config.run import RunConfig
 from training.config.sweep import SweepConfig
 from training.sweeps.sweep import Arm, Sweep
-from training.sweeps.waiting import wait_for
+from training.sweeps.waiting import spawned_pool, wait_for
 from vlm_envs.records.run_data import RunReader
 
 LOGS = "logs"
@@ -47,7 +45,7 @@ def run_sweep(sweep: Sweep, config: SweepConfig) -> None:
     folder = config.output / sweep.name
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
-    with ProcessPoolExecutor(config.num_at_once, multiprocessing.get_context("spawn")) as pool:
+    with spawned_pool(config.num_at_once) as pool:
         if sweep.start is not None and not (folder / sweep.start.name / LATEST / "model").is_dir():
             wait_for([pool.submit(_run, _placed(sweep.start, folder, sweep.start.name, seed=0))])
         runs = [

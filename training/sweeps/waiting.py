@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import sys
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 
 
 def wait_for(runs: Iterable[Future[str]], on_done: Callable[[], object] = lambda: None) -> None:
@@ -23,3 +26,20 @@ def wait_for(runs: Iterable[Future[str]], on_done: Callable[[], object] = lambda
                 each.cancel()
             raise
         on_done()
+
+
+def spawned_pool(num_at_once: int) -> ProcessPoolExecutor:
+    """Returns a pool of processes that begin anew, and end as soon as this one is gone, however it went."""
+    return ProcessPoolExecutor(num_at_once, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """Ends this process with the one that started it; otherwise a run would go on beside the next call's."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a pool's processes have one"
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -38,6 +38,7 @@ from training.loop.update.out_of_memory import OF_FINE_TUNING, memory_told
 from training.preflight.sft import check_fine_tuning, require_one_process
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file, to_json
+from vlm_envs.records.lock import FolderLock
 from vlm_envs.records.report.page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
@@ -92,12 +93,14 @@ def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
             micro_batch_tokens=config.micro_batch_tokens,
         )
         tuning = FineTuning(config, learner, encoder, sets, directory)
-        if resume:
-            tuning.resume()
-        else:
-            tuning.start()
-        tuning.run()
-        report = build_report(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        with FolderLock(directory):
+            if resume:
+                tuning.resume()
+            else:
+                tuning.start()
+            tuning.run()
+            report = build_report(directory)
     print(f"Report: {report}\nModel:  {directory / LATEST / 'model'}")
     return Ended(directory, is_finished=True, is_interrupted=tuning.is_interrupted)
 

@@ -31,6 +31,7 @@ from training.preflight.upscaler import check_upscaler
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.comparisons import paired_bootstrap
 from vlm_envs.records.json_lines import replace_file
+from vlm_envs.records.lock import FolderLock
 from vlm_envs.records.run_data import RunWriter, holds_run
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
@@ -61,8 +62,10 @@ def train_upscaler(config: UpscalerConfig, *, resume: bool = False) -> Path:
     directory = Path(config.output) / config.name
     with full_disk_told(directory):
         training = _Training(config, directory)
-        training.open(resume=resume)
-        training.run()
+        directory.mkdir(parents=True, exist_ok=True)
+        with FolderLock(directory):
+            training.open(resume=resume)
+            training.run()
         table = held_out_table(config, training.network)
         replace_file(directory / TABLE, f"{table}\n".encode())
     print(table)

@@ -86,7 +86,7 @@ def small(tiny_directory):
 @pytest.fixture
 def called(small, tmp_path, monkeypatch):
     """Calls the command with the small ablation alone, in this process."""
-    monkeypatch.setattr(command, "ProcessPoolExecutor", InThisProcess)
+    monkeypatch.setattr(command, "spawned_pool", InThisProcess)
     monkeypatch.setattr(papers, "ABLATIONS", {"small": lambda: small})
     places = {name: str(tmp_path / name) for name in ("runs", "results", "page")}
     words = [word for name, place in places.items() for word in (f"--{name}", place)]

@@ -14,10 +14,10 @@ from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from benchmarks.models.board import Board, UnwritableBoardError
 from benchmarks.models.lines import EpisodeKey, broken_seal, sealed
-from benchmarks.models.lock import BusyBoardError
 from tests.unit.benchmarks.models.playing import LAKE
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import BrokenRunDataError, MissingRunDataError
+from vlm_envs.records.lock import BusyFolderError
 from vlm_envs.vector.make import world_vector
 
 DEFINITION = {
@@ -145,7 +145,7 @@ def _full_after(num_bytes, really_open):
 
 
 def test_two_writers_are_refused_in_one_line_and_the_first_is_not_disturbed(board, episode):
-    with pytest.raises(BusyBoardError) as refused:
+    with pytest.raises(BusyFolderError) as refused:
         Board.open(board.directory, DEFINITION)
     assert f"process {os.getpid()}" in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -285,7 +285,7 @@ def test_a_rewritten_board_is_sealed_anew(board, episode):
 
 def test_nobody_rewrites_a_board_that_is_played(board):
     other = Board(board.directory)
-    with pytest.raises(BusyBoardError), other.writing():
+    with pytest.raises(BusyFolderError), other.writing():
         pass
 
 

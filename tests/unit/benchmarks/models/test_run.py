@@ -11,7 +11,6 @@ import pytest
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.models.board import Board, UnwritableBoardError
 from benchmarks.models.interruption import Interruptible, RunInterruptedError
-from benchmarks.models.lock import BusyBoardError
 from benchmarks.models.run import MOST_FAILURES, BoardRun
 from benchmarks.models.spec import WorldSpec
 from tests.unit.benchmarks.models.playing import (
@@ -26,6 +25,7 @@ from tests.unit.benchmarks.models.playing import (
     played,
 )
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.lock import BusyFolderError
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 
 
@@ -194,7 +194,7 @@ def test_an_agent_leaves_a_world_when_its_interval_is_narrow_enough(tmp_path):
 
 def test_two_runs_do_not_play_the_same_board(tmp_path):
     first = BoardRun(plan(), [contestant(OracleAgent())], tmp_path)
-    with pytest.raises(BusyBoardError):
+    with pytest.raises(BusyFolderError):
         BoardRun(plan(), [contestant(OracleAgent())], tmp_path)
     first.run()
     assert len(lines_of(tmp_path)) == 4

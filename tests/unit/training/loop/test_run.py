@@ -27,6 +27,7 @@ from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
 from training.loop.update.learner import Learner
 from training.recipes.shipped import OF_A_WORLD, RECIPES
+from vlm_envs.records.lock import FolderLock
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]
@@ -193,6 +194,20 @@ def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
             assert first[name] == second[name]
     labels = [line["label"] for line in RunReader(tmp_path / "killed").evaluations()]
     assert labels == ["before", "after"]
+
+
+def test_a_run_that_another_process_is_training_is_left_alone(arguments, tmp_path, capsys):
+    command = arguments("frozenlake_tiny", "busy", "--num-iterations", "1", "--num-eval-episodes", "0")
+    assert main(command) == 0
+    directory = tmp_path / "busy"
+    longer = [*command, "--num-iterations", "2", "--resume"]
+    before = metrics_of(directory)
+    with FolderLock(directory):
+        assert main(longer) == 2
+        told = f"Another command is writing to {directory} (process {os.getpid()})."
+        assert told in capsys.readouterr().err and metrics_of(directory) == before
+    assert main(longer) == 0
+    assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
 
 
 def test_ctrl_c_finishes_the_iteration_saves_and_says_so(arguments, tmp_path, capsys, monkeypatch):

@@ -54,7 +54,7 @@ class InThisProcess:
 @pytest.fixture
 def small(tmp_path, monkeypatch):
     """Returns a sweep of two arms that take seconds, run in this process."""
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", InThisProcess)
+    monkeypatch.setattr(runner, "spawned_pool", InThisProcess)
     run = run_config(
         worlds=(LAKE,),
         algorithm=GRPO(),

@@ -5,24 +5,25 @@ from __future__ import annotations
 import fcntl
 import os
 from pathlib import Path
+from typing import Self
 
 from vlm_envs.records.json_lines import RunDataError
 
 LOCK = ".lock"
 
 
-class BusyBoardError(RunDataError, BlockingIOError):
-    """Another process is writing to a board."""
+class BusyFolderError(RunDataError, BlockingIOError):
+    """Another process is writing to a folder."""
 
 
 class FolderLock:
-    """A folder that nobody else can lock.
+    """A folder that nobody else can lock; within `with`, or until `release`.
 
     Args:
         directory: The folder; it must be there.
 
     Raises:
-        BusyBoardError: If somebody has it.
+        BusyFolderError: If somebody has it.
         OSError: If nothing can be written into it.
     """
 
@@ -34,7 +35,7 @@ class FolderLock:
             self._file.seek(0)
             whose = self._file.read().strip() or "unknown"
             self._file.close()
-            raise BusyBoardError(
+            raise BusyFolderError(
                 f"Another command is writing to {directory} (process {whose}). Wait until it is through, or name "
                 "another folder."
             ) from error
@@ -45,3 +46,9 @@ class FolderLock:
     def release(self) -> None:
         """Lets go; harmless to call twice."""
         self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
