@@ -78,8 +78,6 @@ class Ablation:
         judge: Who says more of test episodes than whether they were solved.
         shown: What else is told of each arm: a name among the results' measures, and what the page calls it.
         least_start: Share of test levels that the start has to solve, or the claim cannot be told.
-        start_lacks: What the claim is about and the start cannot do, with the number that shows it: then nothing can be
-            told, whatever the difference is. Empty where there is no such thing.
         num_test_levels: Of each test world.
     """
 
@@ -95,7 +93,6 @@ class Ablation:
     judge: JudgeConfig
     shown: Mapping[str, str] = field(default_factory=dict)
     least_start: float = 0.0
-    start_lacks: str = ""
     num_test_levels: int = 256
 
     def __post_init__(self) -> None:

@@ -92,7 +92,7 @@ def argos() -> Ablation:
 def ivgr() -> Ablation:
     """Both streams beside the textual one alone, asked in words."""
     imitation, reinforcement = ivgr_tiny().stages
-    run = _run(reinforcement)
+    run = replace(_run(reinforcement), num_iterations=20)
     _, textual, general = run.worlds
 
     def alone(**settings: float) -> JudgeConfig:
@@ -103,9 +103,11 @@ def ivgr() -> Ablation:
         title="iVGR",
         claim="Trained on a grounded stream beside the textual one, and paid for agreeing with it, a model answers "
         "better in words than trained on the textual stream alone.",
-        setting="What colour is the leftmost block? From stage `sft` of `ivgr_tiny`; 30 iterations of 100 episodes, a "
-        "tenth of them general questions. Without a grounded stream its share is the textual one's, which sees twice "
-        "as many questions.",
+        setting="What colour is the leftmost block? From stage `sft` of `ivgr_tiny`, which has imitated somebody who "
+        "knows where blocks are and often takes another one for the leftmost; 20 iterations of 100 episodes, a tenth "
+        "of them general questions: two epochs of 90 questions, in the first of which no response can be held against "
+        "an earlier one. Without a grounded stream its share is the textual one's, which sees each question twice as "
+        "often.",
         method="dual",
         arms=(
             Arm(name="dual", title="both streams, consistency rewarded", stages=_alone(run)),
@@ -122,7 +124,6 @@ def ivgr() -> Ablation:
         sampling=run.sampling,
         judge=NO_JUDGE,
         shown={"format_rate": "turns in the format"},
-        start_lacks="Its boxes overlap the true ones by 0.05, so there is hardly anything grounded to agree with.",
     )
 
 

@@ -43,7 +43,7 @@ level. Seeds vary reinforcement learning and how responses are drawn; the start 
 - **shows** if the whole interval of the difference to every rival is above 0, and p below {max_p:g};
 - **does not show** if to some rival it is below {margin}: a larger gain would have been seen;
 - **cannot be told** otherwise: three seeds on so many levels are too few for a gain of this size; nor where method and
-  rival both solve nearly all levels or hardly any, or the start cannot do what the claim is about.
+  rival both solve nearly all levels or hardly any, or the start solves too little for it.
 
 All rivals have to be beaten, so nothing is corrected for their number; nor for that of the papers, each of which is a
 question of its own.
@@ -92,7 +92,7 @@ def section(ablation: Ablation, outcomes: Outcomes, found: Mapping[str, Verdict]
         found: What `verdicts` returned.
     """
     told = [f"## {ablation.title}", "", f"{ablation.claim} **{claim_verdict(found).capitalize()}.**", ""]
-    told += [" ".join(filter(None, (f"*Here:* {ablation.setting}", ablation.start_lacks, _test_levels(ablation)))), ""]
+    told += [f"*Here:* {ablation.setting} {_test_levels(ablation)}", ""]
     if outcomes.is_empty and outcomes.start is None:
         return told[:-1]
     headings = ["", "seeds", "solved (95 %)", "each seed", *ablation.shown.values()]
@@ -139,7 +139,6 @@ def _verdict(ablation: Ablation, outcomes: Outcomes, rival: str, num_seeds: int)
     rates = (ours_SN.mean(), theirs_SN.mean())
     can_be_told = min(rates) <= 1 - MARGIN and max(rates) >= MARGIN
     sees = outcomes.start is not None and float(np.mean(outcomes.start.levels)) >= ablation.least_start
-    sees = sees and not ablation.start_lacks
     return Verdict(words=_words(gap) if can_be_told and sees else CANNOT_BE_TOLD, gap=gap)
 
 

@@ -77,14 +77,6 @@ def test_without_a_start_that_sees_nothing_can_be_told(ablation):
     )
 
 
-def test_a_start_that_lacks_what_the_claim_is_about_tells_nothing_and_the_page_says_what(ablation):
-    lacking = replace(ablation, start_lacks="It sees no boxes.")
-    known = outcomes(lacking, 0.8, 0.6)
-    found = verdicts(lacking, known, 3)
-    assert claim_verdict(found) == "cannot be told" and claim_verdict(verdicts(ablation, known, 3)) == "shows"
-    assert "It sees no boxes." in "\n".join(section(lacking, known, found))
-
-
 def test_what_was_not_run_is_told_and_claims_nothing(ablation):
     nothing = Outcomes(start=None, arms={"gated": {}, "outcome_only": {}})
     assert claim_verdict(verdicts(ablation, nothing, 3)) == "not run here yet"
