@@ -27,7 +27,8 @@ class PairsConfig:
             and what there is of `wrong` (a list of wrong ones), `answer` (what the right response comes to in short),
             `image`, or `document` with or without `pages` and `evidence_pages`; `track` and `id`.
         layout: How that file has them: `own`, as above; `mp_docvqa`, its `train.json` beside its folder `images`;
-            `deepeyes`, one of its tables. In these the true answer is the right response.
+            `deepeyes`, one of its tables, in both of which the true answer is the right response; `mm_ifengine`,
+            conversations and preferences as LLaMA-Factory reads them, in which `rejected` is a wrong one.
         num_candidates: 2 or 4 responses to choose from, or 1 to be judged alone: the right one in one row, a wrong one
             in another.
         max_similarity: A wrong response is dropped if its words are more alike to the right one's than this: 1 less the
@@ -38,7 +39,7 @@ class PairsConfig:
 
     folder: str = "."
     rows: str = "rows.jsonl"
-    layout: Literal["own", "mp_docvqa", "deepeyes"] = "own"
+    layout: Literal["own", "mp_docvqa", "deepeyes", "mm_ifengine"] = "own"
     num_candidates: Literal[1, 2, 4] = 2
     max_similarity: float = 0.9
     endpoint: EndpointConfig = NOBODY

@@ -1,8 +1,9 @@
 """Published layouts of questions with their true answers, row by row as `python -m training pairs` has its own.
 
-Neither was run on the original data here. MP-DocVQA's is that of its loader
+None was run on the original data here. MP-DocVQA's is that of its loader
 (`vlm_envs.qa.datasets.documents.mp_docvqa`); DeepEyes' is read off the public code that writes its tables
-(`create_train_dataset.py`).
+(`create_train_dataset.py`); MM-IFEngine's is how LLaMA-Factory, with which its public code trains, reads conversations
+and preferences.
 """
 
 from __future__ import annotations
@@ -74,10 +75,59 @@ def _deepeyes(root: FileRoot, fields: Fields, where: str) -> Fields:
     }
 
 
+def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
+    """Returns an instruction with the response that keeps to it, and the one that does not, where the row has one.
+
+    `conversations` (`from` and `value`) or `messages` (`role` and `content`) end in the instruction, and `chosen` and
+    `rejected` are messages or texts; without them the conversation ends in the response. One picture, or none.
+    """
+    name = "conversations" if fields.get("conversations") is not None else "messages"
+    told: Any = fields.get(name)
+    if not isinstance(told, list) or not told:
+        raise broken(where, f"a list of messages as {name!r}", told)
+    said = [_message(each, name, where) for each in told]
+    said = said[1:] if said[0][0] == "system" else said
+    chosen, rejected = (_response(fields, which, where) for which in ("chosen", "rejected"))
+    if chosen is None and len(said) == 2:
+        chosen = said.pop()[1]
+    if [role for role, _ in said] != ["user"] or chosen is None:
+        raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)
+    images = fields.get("images") or []
+    if not isinstance(images, list) or len(images) > 1:
+        raise broken(where, "a list of one picture as 'images'", images)
+    return {
+        "id": fields.get("id"),
+        "track": "instruction_following",
+        "question": without_marks(said[0][1]),
+        "response": chosen,
+        "wrong": [] if rejected is None else [rejected],
+        "image": images[0] if images else None,
+    }
+
+
+_ROLES = {"human": "user", "gpt": "assistant"}
+
+
+def _response(fields: Fields, which: str, where: str) -> str | None:
+    """Returns a response, a message or a text; None where there is none."""
+    value: Any = fields.get(which)
+    return value if value is None or isinstance(value, str) else _message(value, which, where)[1]
+
+
+def _message(message: Any, name: str, where: str) -> tuple[str, str]:
+    """Returns role and text of a message in either of the usual layouts."""
+    told = message if isinstance(message, Mapping) else {}
+    role, content = told.get("from", told.get("role")), told.get("value", told.get("content"))
+    if not isinstance(role, str) or not isinstance(content, str):
+        raise broken(where, f"messages of role and text in {name!r}", message)
+    return _ROLES.get(role, role), content
+
+
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
         "own": Layout(own=lambda root, fields, where: fields),
         "mp_docvqa": Layout(own=_mp_docvqa, under="data"),
         "deepeyes": Layout(own=_deepeyes),
+        "mm_ifengine": Layout(own=_mm_ifengine),
     }
 )

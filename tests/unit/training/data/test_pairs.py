@@ -266,6 +266,43 @@ def test_deepeyes_is_read_as_it_is_published(tmp_path, is_table):
     assert f"{name}, {'row' if is_table else 'line'} 2: expected" in str(broken)
 
 
+def test_mm_ifengine_is_read_as_llama_factory_reads_it(tmp_path):
+    written(tmp_path)
+    asked = {"from": "human", "value": "<image>Describe it in one sentence without commas."}
+    good, bad = "A grey cat sits in the sun.", "A cat, grey, sits there."
+    preference = {
+        "conversations": [asked],
+        "chosen": {"from": "gpt", "value": good},
+        "rejected": {"from": "gpt", "value": bad},
+        "images": ["cat.png"],
+    }
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": asked["value"]},
+        {"role": "assistant", "content": good},
+    ]
+    rows = [
+        preference,
+        {"messages": messages, "images": ["cat.png"]},
+        {"conversations": [asked], "chosen": good, "rejected": bad, "images": []},
+        preference | {"conversations": [asked, {"from": "gpt", "value": good}, asked]},
+        {"conversations": [asked], "images": ["cat.png"]},
+        preference | {"images": ["cat.png", "cat.png"]},
+        preference | {"rejected": {"value": bad}},
+        {"conversations": []},
+    ]
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    config = PairsConfig(folder=str(tmp_path), rows="rows.json", layout="mm_ifengine")
+    first, second, third, *broken = read_questions(config)
+    for each in (first, second, third):
+        assert (each.request, each.right) == ("Describe it in one sentence without commas.", good)
+        assert each.row(0)["track"] == "instruction_following"
+    assert [each.wrong for each in (first, second, third)] == [(bad,), (), (bad,)]
+    assert [each.row(0).get("image") for each in (first, second, third)] == ["cat.png", "cat.png", None]
+    told = ["one instruction", "one instruction", "a list of one picture", "messages of role", "a list of messages"]
+    assert len(broken) == len(told) and all(what in str(each) for each, what in zip(broken, told, strict=True))
+
+
 def test_pictures_of_a_table_are_saved_beside_it_once_each(endpoint, tmp_path):  # noqa: F811 - a fixture
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[parquet]'")
     parquet = pytest.importorskip("pyarrow.parquet")
