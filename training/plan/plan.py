@@ -102,13 +102,18 @@ def episodes_side_by_side(config: RunConfig, plan: PlanConfig) -> tuple[int, str
 
     Worlds are evaluated one after another, on levels that processes share out; groups are never torn apart.
     """
-    validates = config.eval_every > 0
-    evaluated = max(config.num_eval_episodes, config.num_val_episodes if validates else 0)
-    of_evaluation = min(MAX_PARALLEL, -(-evaluated // plan.num_gpus))
-    of_training = -(-config.num_groups // plan.num_gpus) * config.group_size if config.num_iterations else 0
+    of_training, of_evaluation = _side_by_side(config, plan)
     if of_evaluation > of_training:
         return of_evaluation, "an evaluation"
     return max(1, of_training), "training"
+
+
+def _side_by_side(config: RunConfig, plan: PlanConfig) -> tuple[int, int]:
+    """Returns how many episodes one process plays at a time in training, and in an evaluation."""
+    validates = config.eval_every > 0
+    evaluated = max(config.num_eval_episodes, config.num_val_episodes if validates else 0)
+    of_training = -(-config.num_groups // plan.num_gpus) * config.group_size if config.num_iterations else 0
+    return of_training, min(MAX_PARALLEL, -(-evaluated // plan.num_gpus))
 
 
 def spread_of(config: RunConfig, plan: PlanConfig, *, is_fused: bool = True) -> Spread:
@@ -193,20 +198,28 @@ def _with(phase: Phase, beside: dict[str, float]) -> Phase:
 def _sampling(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Phase:
     spread, row = spread_of(config, plan), passes.row
     num_rows, _ = episodes_side_by_side(config, plan)
-    cache = kv_cache(
-        passes.policy_shape,
-        spread,
-        num_rows=num_rows,
-        num_tokens=row.num_tokens,
-        num_layers=passes.model.config.get_text_config().num_hidden_layers,
-    )
+    of_training, of_evaluation = _side_by_side(config, plan)
+    longer = max(0, config.evaluated_sampling.max_new_tokens - config.sampling.max_new_tokens)
+    caches = [
+        kv_cache(
+            passes.policy_shape,
+            spread,
+            num_rows=number,
+            num_tokens=num_tokens,
+            num_layers=passes.model.config.get_text_config().num_hidden_layers,
+        )
+        for number, num_tokens in (
+            (max(1, of_training), row.num_tokens),
+            (of_evaluation, row.num_tokens + row.num_turns * longer),
+        )
+    ]
     shown = max(row.first.num_tokens, row.later.num_tokens) / row.tokens_per_turn
     return sampling(
         _held(config, plan, passes, spread),
         passes.policy_shape,
         spread,
         num_rows=num_rows,
-        cache=cache,
+        cache=max(caches),
         prefill=passes.prefill(num_rows * shown),
     )
 

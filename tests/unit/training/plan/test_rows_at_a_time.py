@@ -13,6 +13,7 @@ import torch
 from benchmarks.memory_cases import MemoryCase
 from tests.unit.training.plan.configs import save_shallow
 from training.__main__ import main
+from training.config.eval_sampling import EvalSamplingConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import MAX_PARALLEL
 from training.plan.config import PlanConfig
@@ -24,7 +25,7 @@ CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)
 
 
 def run(**changes):
-    return replace(CASE.run_config(), num_eval_episodes=0, **changes).decided()
+    return replace(CASE.run_config(), **{"num_eval_episodes": 0, **changes}).decided()
 
 
 def case_passes(directory):
@@ -54,6 +55,22 @@ def test_evaluations_take_their_keys_and_values(tmp_path):
     passes = case_passes(tmp_path)
     few, many = (plan_of(replace(run(), num_eval_episodes=n), PlanConfig(), passes).phases_by_name for n in (0, 80))
     assert many["sample"]["KV cache"] == 10 * few["sample"]["KV cache"]
+
+
+def test_evaluations_with_longer_responses_take_theirs_though_fewer_are_played(tmp_path):
+    passes, asked = case_passes(tmp_path), CASE.run_config().sampling.max_new_tokens
+    row = passes.row
+
+    def planned(num_eval_episodes, max_new_tokens):
+        longer = EvalSamplingConfig(max_new_tokens=max_new_tokens)
+        changed = run(num_eval_episodes=num_eval_episodes, eval_sampling=longer)
+        return plan_of(changed, PlanConfig(), passes).phases_by_name["sample"]["KV cache"]
+
+    in_training = planned(4, None)
+    assert in_training == planned(4, asked) == planned(4, asked // 2), "eight episodes of training need more"
+    longer = 3 * row.num_tokens // row.num_turns
+    expected = 4 * (row.num_tokens + row.num_turns * longer) / (8 * row.num_tokens)
+    assert planned(4, asked + longer) == pytest.approx(expected * in_training) and expected > 1
 
 
 def test_what_samples_beside_the_update_is_there_all_along(tmp_path):
