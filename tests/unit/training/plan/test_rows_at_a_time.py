@@ -17,6 +17,7 @@ from training.config.eval_sampling import EvalSamplingConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import MAX_PARALLEL
 from training.plan.config import PlanConfig
+from training.plan.memory import CACHE_CHUNK
 from training.plan.passes import ModelPasses
 from training.plan.plan import episodes_side_by_side, plan_of
 from training.plan.shapes import model_without_memory
@@ -69,7 +70,8 @@ def test_evaluations_with_longer_responses_take_theirs_though_fewer_are_played(t
     in_training = planned(4, None)
     assert in_training == planned(4, asked) == planned(4, asked // 2), "eight episodes of training need more"
     longer = 3 * row.num_tokens // row.num_turns
-    expected = 4 * (row.num_tokens + row.num_turns * longer) / (8 * row.num_tokens)
+    num_chunks = [-(-num // CACHE_CHUNK) for num in (row.num_tokens, row.num_tokens + row.num_turns * longer)]
+    expected = 4 * num_chunks[1] / (8 * num_chunks[0])
     assert planned(4, asked + longer) == pytest.approx(expected * in_training) and expected > 1
 
 
