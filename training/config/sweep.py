@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.errors import require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,8 @@ class SweepConfig:
         quick: Whether everything is cut to what shows that it runs. Its numbers mean nothing.
         num_at_once: Runs at the same time, each on one thread.
         output: Directory of all runs.
+        results: Folder in which what arms solved is kept as well, in a small file for each sweep, such as docs/sweeps;
+            the tables are then of what it has, too. None for none.
     """
 
     world: str = "frozenlake"
@@ -32,7 +35,9 @@ class SweepConfig:
     quick: bool = False
     num_at_once: int = 2
     output: Path = Path("runs")
+    results: Path | None = None
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "seeds")
         require_at_least(self, 1, "num_at_once")
+        require(not self.quick or self.results is None, "Numbers of --quick mean nothing: leave --results out.")

@@ -34,17 +34,24 @@ def run_sweep_command(words: Sequence[str]) -> None:
         require_choice("--only", each, [arm.name for arm in sweep.arms])
     sweep = sweep.only(config.only)
 
-    from training.sweeps.report import lines, solved_by_arms  # Only now: a mistake need not wait for torch.
+    from training.sweeps.outcomes import finished_outcomes, load_outcomes, save_outcomes
+    from training.sweeps.report import lines  # Only now: a mistake need not wait for torch.
     from training.sweeps.runner import run_sweep
 
     folder = config.output / sweep.name
     if config.seeds:
         run_sweep(sweep, config)
-    after = solved_by_arms(sweep, folder)
-    if not after:
+    kept = None if config.results is None else config.results / f"{sweep.name}.json"
+    outcomes = {} if kept is None else load_outcomes(kept)
+    finished = finished_outcomes(sweep, folder)
+    outcomes |= {arm: outcomes.get(arm, {}) | seeds for arm, seeds in finished.items()}
+    if not outcomes:
         raise ConfigError(f"No run of {sweep.name} is finished in {folder}. Train some: --seeds 3.")
-    told = "\n".join(lines(sweep, after, solved_by_arms(sweep, folder, label="before")))
+    if kept is not None and finished:
+        save_outcomes(outcomes, kept)
+    told = "\n".join(lines(sweep, outcomes))
     if config.quick:
         told += "\nMade with --quick: it shows that everything runs, and its numbers mean nothing.\n"
-    (folder / "tables.md").write_text(told, encoding="utf-8")
+    if finished:
+        (folder / "tables.md").write_text(told, encoding="utf-8")
     print(told)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -101,7 +102,8 @@ def vagen_tables(world: str = "frozenlake", *, model: str | None = None, quick: 
         Arm(name=name, run=run, rows={TABLES[table]: title for table, title in rows.items()}, paper=paper.get(name))
         for name, run, rows in _arms(base, full)
     )
-    return Sweep(name=f"vagen_tables_{world}", title=f"VAGEN in {world}", baseline=BASE, arms=arms, start=start)
+    name = "_".join(["vagen_tables", world, *([] if model is None else [Path(model).name]), *["quick"] * quick])
+    return Sweep(name=name, title=f"VAGEN in {world}", baseline=BASE, arms=arms, start=start)
 
 
 def _arms(base: RunConfig, full: RunConfig) -> Iterator[tuple[str, RunConfig, dict[str, str]]]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import Future
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from agents.hf.sampling import SamplingConfig
@@ -18,7 +18,8 @@ from training.config.sweep import SweepConfig
 from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
 from training.sweeps import runner, shipped
-from training.sweeps.report import lines, solved_by_arms
+from training.sweeps.outcomes import Outcome, finished_outcomes, load_outcomes
+from training.sweeps.report import lines
 from training.sweeps.runner import arm_directory, is_finished, run_sweep
 from training.sweeps.sweep import Arm, Sweep
 from training.sweeps.vagen import TABLES, WORLDS, vagen_tables
@@ -84,9 +85,13 @@ def test_every_arm_is_run_once_a_seed_from_one_start_and_not_again(small, tmp_pa
     assert "test success" in (folder / "logs" / "other-2.txt").read_text()
     run_sweep(small.only(("other",)), config)
     assert InThisProcess.submitted == 0
-    after = solved_by_arms(small, folder)
-    assert {name: solved.shape for name, solved in after.items()} == {"plain": (2, 4), "other": (2, 4)}
-    table = lines(small, after, solved_by_arms(small, folder, label="before"))
+    found = finished_outcomes(small, folder)
+    assert {arm: [*seeds] for arm, seeds in found.items()} == {"plain": [1, 2], "other": [1, 2]}
+    lengths = {
+        len(levels) for seeds in found.values() for each in seeds.values() for levels in (each.before, each.after)
+    }
+    assert lengths == {4}
+    table = lines(small, found)
     assert sum(line.startswith("| ") for line in table) == 4 and "Table 2" not in "\n".join(table)
 
 
@@ -108,9 +113,30 @@ def test_a_run_that_was_interrupted_goes_on(small, tmp_path, monkeypatch):
     assert InThisProcess.submitted == 1 and is_finished(tmp_path / "small" / "plain-1")
 
 
+def test_what_arms_solved_is_kept_where_it_is_asked_for_and_shown_without_runs(small, tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(shipped.SWEEPS, "small", lambda config: small)
+    words = ["sweep", "small", "--output", str(tmp_path / "runs"), "--results", str(tmp_path / "kept")]
+    assert main([*words, "--only", "other", "--seeds", "1"]) == 0
+    shown = capsys.readouterr().out
+    kept = load_outcomes(tmp_path / "kept" / "small.json")
+    assert {arm: [*seeds] for arm, seeds in kept.items()} == {"plain": [1], "other": [1]}
+    shutil.rmtree(tmp_path / "runs")
+    assert main(words) == 0 and capsys.readouterr().out == shown
+    assert main([*words, "--only", "alone", "--seeds", "1"]) == 0
+    assert sorted(load_outcomes(tmp_path / "kept" / "small.json")) == ["alone", "other", "plain"], (
+        "what was there stays"
+    )
+    (tmp_path / "kept" / "small.json").write_text('{"plain": [1]}')
+    assert main(words) == 2 and "is not what a sweep has written" in capsys.readouterr().err
+    assert main([*words, "--quick"]) == 2 and "leave --results out" in capsys.readouterr().err
+
+
 def test_a_table_says_what_arms_solve_beside_the_baseline(small):
-    solved = {"plain": np.array([[1.0, 0, 0, 0]] * 3), "other": np.array([[1.0, 1, 1, 0]] * 3)}
-    heading, _, plain, other = [line for line in lines(small, solved, solved) if line.startswith("| ")]
+    known = {
+        arm: {seed: Outcome(before="1000", after=after, commit="abc") for seed in (1, 2, 3)}
+        for arm, after in (("plain", "1000"), ("other", "1110"))
+    }
+    heading, _, plain, other = [line for line in lines(small, known) if line.startswith("| ")]
     assert "more than as it is" in heading
     assert "**0.250**" in plain and "0.50 |" in plain and "+" not in plain
     assert "**0.750**" in other and "+0.500" in other and "0.750, 0.750, 0.750" in other
