@@ -52,10 +52,10 @@ FACTS: dict[str, Facts] = {
     "mags": Facts(needs=f"{_CHECKPOINT}, data sets, weights of SMFANet"),
     "arm_thinker_tiny": Facts(minutes=20),
     "arm_thinker": Facts(needs=_CHECKPOINT),
-    "ivgr_tiny": Facts(minutes=9),
+    "ivgr_tiny": Facts(minutes=12),
     "ivgr": Facts(needs=f"{_CHECKPOINT}, TreeVGR's data, a judge's endpoint"),
     "argos_tiny": Facts(minutes=10),
-    "argos_hack_tiny": Facts(needs="a finished argos_tiny"),
+    "argos_hack_tiny": Facts(needs="a finished argos_tiny", minutes=3),
     "argos": Facts(needs=_CHECKPOINT),
 }
 """By the recipe's name."""

@@ -20,7 +20,7 @@ def circumstances() -> dict[str, Any]:
     """Returns what a run writes down beside its settings."""
     return {
         "versions": {each: _version(each) for each in _PACKAGES} | {"python": platform.python_version()},
-        "commit": _commit(),
+        "commit": commit_of(Path(__file__).parent),
         "num_threads_used": torch.get_num_threads(),
         "command": shlex.join(["python", "-m", "training", *sys.argv[1:]]),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %z"),
@@ -34,17 +34,23 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _commit() -> str:
-    """Returns the checkout's commit, marked when files differ from it; `unknown` outside a checkout."""
+def commit_of(checkout: Path) -> str:
+    """Returns a checkout's commit, `unknown` outside of one.
+
+    It is marked `-dirty` where files differ from it; those in `docs` do not count, for commands of several runs write
+    their results there.
+
+    Args:
+        checkout: Its folder, or one in it.
+    """
     try:
-        shown = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        commit = _git(checkout, "describe", "--always", "--abbrev=12")
+        changed = _git(checkout, "diff", "--name-only", "HEAD", "--", ":(top)", ":(top,exclude)docs")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
+    return f"{commit}-dirty" if changed else commit
+
+
+def _git(folder: Path, *words: str) -> str:
+    shown = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     return shown.stdout.strip()
