@@ -45,8 +45,8 @@ from training.loop.terminated import how_to_stop, lost_peer_told, termination_to
 from training.loop.tracking.circumstances import circumstances
 from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
-from training.preflight.start import checked
-from vlm_envs.records.lock import FolderLock
+from training.preflight.start import checked, require_unused
+from vlm_envs.records.lock import alone_in
 from vlm_envs.records.report.page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
@@ -95,10 +95,12 @@ def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProce
         if engine.num_processes > 1 and engine.rank == 0:
             opened.enter_context(termination_told(directory))
             print(how_to_stop())
+        if engine.rank == 0:
+            opened.enter_context(alone_in(directory))
+            if not resume:
+                require_unused(directory)  # again: another process may have been faster
         goes_on = resume and not is_in_cold_start(directory)
-        if engine.rank == 0 and holds_run(directory):
-            opened.enter_context(FolderLock(directory))
-        trainer = _resumed(config, directory, engine) if goes_on else _started(config, directory, engine, opened)
+        trainer = _resumed(config, directory, engine) if goes_on else _started(config, directory, engine)
         trainer.run()
         engine.on_main(lambda: shutil.rmtree(directory / COLD_START_STATE, ignore_errors=True))
         report = engine.on_main(lambda: build_report(directory))
@@ -108,10 +110,10 @@ def trained(config: RunConfig, *, resume: bool = False, processes: LaunchedProce
     return Ended(directory, is_finished=trainer.is_finished, is_interrupted=trainer.is_interrupted)
 
 
-def _started(config: RunConfig, directory: Path, engine: Engine, opened: ExitStack) -> Trainer:
-    """Returns the trainer of a new run; nothing is written before everything is there, and nobody else writes then."""
+def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
+    """Returns the trainer of a new run; nothing is written before everything is there."""
     loaded = load_for_training(config.model, config) if config.model else None
-    writer = _first_writer(directory, opened) if engine.rank == 0 else None
+    writer = _first_writer(directory) if engine.rank == 0 else None
     if loaded is None:
         _describe(writer, config)
         loaded = _cold_started(config, directory / "cold_start", writer, engine)
@@ -133,11 +135,9 @@ def _started(config: RunConfig, directory: Path, engine: Engine, opened: ExitSta
     return trainer
 
 
-def _first_writer(directory: Path, opened: ExitStack) -> RunWriter:
+def _first_writer(directory: Path) -> RunWriter:
     """Returns what writes a run without a checkpoint: what it wrote behind one of its cold start is dropped."""
     if not holds_run(directory):
-        directory.mkdir(parents=True, exist_ok=True)
-        opened.enter_context(FolderLock(directory))
         return RunWriter(directory)
     state = load_cold_start_state(directory)
     num_done = 0 if state is None else state["num_done"]

@@ -57,10 +57,8 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
             data set there, or if trivial questions are to be left out and nobody has asked the base model.
         FileNotFoundError: If a checkpoint is not there.
     """
-    directory = Path(config.output) / config.name
-    require_writable(directory, config.output)
-    if holds_run(directory):
-        raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
+    require_writable(Path(config.output) / config.name, config.output)
+    require_new(config)
     require_device(config.device)
     _require_levels(config)
     require_pools(config.specs)
@@ -73,6 +71,17 @@ def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = 
     is_checkpoint = config.expert.partition(":")[0] in CHECKPOINTS
     if config.drop_trivial and not (is_checkpoint if expert_is_trained is None else expert_is_trained):
         _require_counts(config)
+
+
+def require_new(config: CurateConfig) -> None:
+    """Refuses to make a data set where there is one, or a run.
+
+    Raises:
+        RunExistsError: If there is.
+    """
+    directory = Path(config.output) / config.name
+    if holds_run(directory):
+        raise RunExistsError(f"{directory} already holds a data set or a run. Choose another --name.")
 
 
 def _require_counts(config: CurateConfig) -> None:

@@ -14,10 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start
+from training.config.resume import check_same_run, saved_settings
 from training.config.run import RunConfig
 from training.config.sweep import SweepConfig
 from training.sweeps.sweep import Arm, Sweep
 from training.sweeps.waiting import spawned_pool, wait_for
+from vlm_envs.errors import require
 from vlm_envs.records.run_data import RunReader
 
 LOGS = "logs"
@@ -40,7 +42,7 @@ def run_sweep(sweep: Sweep, config: SweepConfig) -> None:
 
     Raises:
         TrainingStoppedError: As a run does; those beside it are ended, and the next call goes on with all of them.
-        ConfigError: If a run of the same name was begun with other settings.
+        ConfigError: If a run of the same name was begun with other settings, or is finished with them.
     """
     folder = config.output / sweep.name
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,9 +54,24 @@ def run_sweep(sweep: Sweep, config: SweepConfig) -> None:
             _placed(_from_start(arm.run, sweep, folder), folder, arm_directory(folder, arm, seed).name, seed=seed)
             for seed in range(1, config.seeds + 1)
             for arm in sweep.arms
-            if not is_finished(arm_directory(folder, arm, seed))
         ]
-        wait_for(pool.submit(_run, run) for run in runs)
+        for run in runs:
+            _require_same(run)
+        wait_for(pool.submit(_run, run) for run in runs if not is_finished(Path(run.output) / run.name))
+
+
+def _require_same(run: RunConfig) -> None:
+    """Refuses a run that is finished with other settings than it would have now."""
+    directory = Path(run.output) / run.name
+    if not is_finished(directory):
+        return
+    check_same_run(run, directory)
+    num_done = int(saved_settings(directory)["num_iterations"])
+    require(
+        num_done == run.num_iterations,
+        f"The run at {directory} is finished with {num_done} iterations, and {run.num_iterations} are asked for. Name "
+        "another folder: --output DIR.",
+    )
 
 
 def _from_start(run: RunConfig, sweep: Sweep, folder: Path) -> RunConfig:

@@ -14,6 +14,7 @@ formats at once leave FrozenLake's states seen right in a quarter of turns, and 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +85,7 @@ def vagen_tables(world: str = "frozenlake", *, model: str | None = None, quick: 
     Args:
         world: One of `WORLDS`.
         model: Checkpoint directory that all arms start from, with the paper's constants; None for the tiny VLM.
-        quick: Whether imitation and training are cut to what shows that everything runs, and nothing more.
+        quick: Whether imitation, training and evaluation are cut to what shows that everything runs, and nothing more.
 
     Raises:
         ConfigError: If the world is none of them.
@@ -92,6 +93,7 @@ def vagen_tables(world: str = "frozenlake", *, model: str | None = None, quick: 
     require_choice("--world", world, WORLDS)
     if model is not None:
         base, full = (replace(preset(world), model=model) for preset in (vagen_base, vagen_full))
+        base, full = (_cut(run) if quick else run for run in (base, full))
         start = None
     else:
         base, full = (_tiny(world, algorithm, quick=quick) for algorithm in (_token_gae(), _bilevel_gae()))
@@ -102,8 +104,19 @@ def vagen_tables(world: str = "frozenlake", *, model: str | None = None, quick: 
         Arm(name=name, run=run, rows={TABLES[table]: title for table, title in rows.items()}, paper=paper.get(name))
         for name, run, rows in _arms(base, full)
     )
-    name = "_".join(["vagen_tables", world, *([] if model is None else [Path(model).name]), *["quick"] * quick])
+    name = "_".join(["vagen_tables", world, *([] if model is None else [_checkpoint(model)]), *["quick"] * quick])
     return Sweep(name=name, title=f"VAGEN in {world}", baseline=BASE, arms=arms, start=start)
+
+
+def _cut(run: RunConfig) -> RunConfig:
+    """Returns a preset that shows that it runs, and nothing more."""
+    return replace(run, num_iterations=2, num_groups=8, eval_every=1, num_eval_episodes=16, num_val_episodes=4)
+
+
+def _checkpoint(model: str) -> str:
+    """Returns a part of a name by which a checkpoint is told from others of the same name."""
+    place = Path(model).resolve()
+    return f"{place.name}-{hashlib.blake2b(str(place).encode(), digest_size=3).hexdigest()}"
 
 
 def _arms(base: RunConfig, full: RunConfig) -> Iterator[tuple[str, RunConfig, dict[str, str]]]:

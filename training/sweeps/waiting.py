@@ -6,8 +6,9 @@ import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 
 
 def wait_for(runs: Iterable[Future[str]], on_done: Callable[[], object] = lambda: None) -> None:
@@ -28,9 +29,23 @@ def wait_for(runs: Iterable[Future[str]], on_done: Callable[[], object] = lambda
         on_done()
 
 
-def spawned_pool(num_at_once: int) -> ProcessPoolExecutor:
-    """Returns a pool of processes that begin anew, and end as soon as this one is gone, however it went."""
-    return ProcessPoolExecutor(num_at_once, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+@contextmanager
+def spawned_pool(num_at_once: int) -> Iterator[ProcessPoolExecutor]:
+    """Opens a pool of processes that begin anew, and end as soon as this one is gone, however it went.
+
+    An error ends what is under way beside it. Ctrl-C does not, of which these processes know: they save and stop.
+    """
+    others = {process.pid for process in multiprocessing.active_children()}
+    pool = ProcessPoolExecutor(num_at_once, multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    try:
+        yield pool
+    except Exception:
+        for process in multiprocessing.active_children():
+            if process.pid not in others:
+                process.terminate()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _end_with_parent() -> None:

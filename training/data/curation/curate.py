@@ -40,9 +40,10 @@ from training.data.curation.yields import Yield
 from training.data.worlds.episodes import play_each
 from training.data.worlds.shown_levels import level_faults
 from training.errors import CurationInterruptedError
-from training.preflight.curation import require_teachable
+from training.preflight.curation import require_new, require_teachable
 from training.rewards.curation_judge import CurationJudge, curation_judge, with_outcome
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
+from vlm_envs.records.lock import alone_in
 from vlm_envs.trajectory import Trajectory
 
 _AT_ONCE = 16
@@ -90,9 +91,16 @@ def make_data_set(config: CurateConfig) -> tuple[Path, Yield]:
     Raises:
         VLMEnvsError: What `require_teachable` and `play` raise. What was written before stays, and the same call goes
             on behind it. So does one that may ask more, where fewer questions are good enough than are to be kept.
+        BusyFolderError: If another process is making it.
         CurationInterruptedError: If Ctrl-C stopped it; the same call goes on then, too.
     """
     require_teachable(config)
+    with alone_in(Path(config.output) / config.name):
+        require_new(config)  # again: another process may have been faster
+        return _made(config)
+
+
+def _made(config: CurateConfig) -> tuple[Path, Yield]:
     asked = questions(config)
     unfinished = UnfinishedSet(config, asked)
     total, done = num_questions(asked), unfinished.num_done

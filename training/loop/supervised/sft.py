@@ -36,9 +36,10 @@ from training.loop.tracking.console import RunConsole
 from training.loop.tracking.loggers import TensorBoardLogger
 from training.loop.update.out_of_memory import OF_FINE_TUNING, memory_told
 from training.preflight.sft import check_fine_tuning, require_one_process
+from training.preflight.start import require_unused
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file, to_json
-from vlm_envs.records.lock import FolderLock
+from vlm_envs.records.lock import alone_in
 from vlm_envs.records.report.page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
@@ -77,13 +78,15 @@ def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
     """Does what `fine_tune_checked` does, and returns with the directory whether Ctrl-C was pressed at the very end."""
     prepare(config)
     directory = Path(config.output) / config.name
-    start = directory / LATEST / "model" if resume else model_directory(config.model)
-    encoder = load_encoder(start)
-    encoder.limit_pixels(config.max_image_pixels)
-    sets = _data_sets(config, encoder, start)
-    if resume:
-        _check_same_data(sets, directory)
-    with full_disk_told(directory):
+    with alone_in(directory), full_disk_told(directory):
+        if not resume:
+            require_unused(directory)  # again: another process may have been faster
+        start = directory / LATEST / "model" if resume else model_directory(config.model)
+        encoder = load_encoder(start)
+        encoder.limit_pixels(config.max_image_pixels)
+        sets = _data_sets(config, encoder, start)
+        if resume:
+            _check_same_data(sets, directory)
         learner = SupervisedLearner(
             _model(config, directory, start),
             config.steps([len(each.rows) for each in sets]),
@@ -93,14 +96,12 @@ def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
             micro_batch_tokens=config.micro_batch_tokens,
         )
         tuning = FineTuning(config, learner, encoder, sets, directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        with FolderLock(directory):
-            if resume:
-                tuning.resume()
-            else:
-                tuning.start()
-            tuning.run()
-            report = build_report(directory)
+        if resume:
+            tuning.resume()
+        else:
+            tuning.start()
+        tuning.run()
+        report = build_report(directory)
     print(f"Report: {report}\nModel:  {directory / LATEST / 'model'}")
     return Ended(directory, is_finished=True, is_interrupted=tuning.is_interrupted)
 

@@ -27,11 +27,12 @@ from training.loop.disk import full_disk_told
 from training.loop.process import stop_on_interrupt
 from training.loop.tracking.circumstances import circumstances
 from training.loop.tracking.console import RunConsole
+from training.preflight.start import require_unused
 from training.preflight.upscaler import check_upscaler
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.comparisons import paired_bootstrap
 from vlm_envs.records.json_lines import replace_file
-from vlm_envs.records.lock import FolderLock
+from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunWriter, holds_run
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
@@ -60,12 +61,12 @@ def train_upscaler(config: UpscalerConfig, *, resume: bool = False) -> Path:
     if config.num_threads:
         torch.set_num_threads(config.num_threads)
     directory = Path(config.output) / config.name
-    with full_disk_told(directory):
+    with alone_in(directory), full_disk_told(directory):
+        if not resume:
+            require_unused(directory)  # again: another process may have been faster
         training = _Training(config, directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        with FolderLock(directory):
-            training.open(resume=resume)
-            training.run()
+        training.open(resume=resume)
+        training.run()
         table = held_out_table(config, training.network)
         replace_file(directory / TABLE, f"{table}\n".encode())
     print(table)

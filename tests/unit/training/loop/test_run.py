@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,10 +26,11 @@ from training.checkpoints.files import num_iterations_done
 from training.checkpoints.state import load_checkpoint_state
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import WorldSpec
+from training.loop import run
 from training.loop.run import train
 from training.loop.update.learner import Learner
 from training.recipes.shipped import OF_A_WORLD, RECIPES
-from vlm_envs.records.lock import FolderLock
+from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]
@@ -202,12 +205,40 @@ def test_a_run_that_another_process_is_training_is_left_alone(arguments, tmp_pat
     directory = tmp_path / "busy"
     longer = [*command, "--num-iterations", "2", "--resume"]
     before = metrics_of(directory)
-    with FolderLock(directory):
+    with alone_in(directory):
         assert main(longer) == 2
         told = f"Another command is writing to {directory} (process {os.getpid()})."
         assert told in capsys.readouterr().err and metrics_of(directory) == before
     assert main(longer) == 0
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
+    assert not [*tmp_path.glob(".busy*")], "and nothing of the lock is left"
+
+
+def test_of_two_that_begin_a_run_at_once_one_is_refused(arguments, tmp_path, monkeypatch, capsys):
+    command = arguments("frozenlake_tiny", "both", "--num-iterations", "1", "--num-eval-episodes", "0")
+    loads = []
+
+    def load_slowly(*words):
+        loads.append(words)
+        if len(loads) == 1:
+            assert main(command) == 2, "the second, while the first one loads"
+        return load(*words)
+
+    load = run.load_for_training
+    monkeypatch.setattr(run, "load_for_training", load_slowly)
+    assert main(command) == 0
+    assert "Another command is writing to" in capsys.readouterr().err
+    assert len(metrics_of(tmp_path / "both")) == 1
+
+    @contextmanager
+    def late(directory):
+        shutil.copytree(tmp_path / "both", directory)
+        with alone_in(directory):
+            yield
+
+    monkeypatch.setattr(run, "alone_in", late)
+    assert main(["late" if word == "both" else word for word in command]) == 2
+    assert "already holds a run" in capsys.readouterr().err, "somebody else was faster"
 
 
 def test_ctrl_c_finishes_the_iteration_saves_and_says_so(arguments, tmp_path, capsys, monkeypatch):

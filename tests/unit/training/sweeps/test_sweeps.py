@@ -166,6 +166,30 @@ def test_vagens_arms_differ_from_base_in_what_their_row_says(world, model):
     assert len(episodes) == 1, "all arms play as many episodes"
 
 
+def test_checkpoints_of_one_name_have_a_sweep_each_and_quick_ones_are_short(tmp_path):
+    first, second = (vagen_tables(model=str(tmp_path / name / "model")) for name in ("a", "b"))
+    assert first.name != second.name and first.name.startswith("vagen_tables_frozenlake_model-")
+    quick = vagen_tables(model=str(tmp_path / "a" / "model"), quick=True)
+    assert quick.name == f"{first.name}_quick"
+    for arm in quick.arms:
+        run = arm.run
+        assert run.num_iterations == 2 and run.num_groups * run.group_size == 8 and run.num_eval_episodes == 16
+
+
+def test_what_is_finished_with_other_settings_is_no_result(small, tmp_path):
+    config = SweepConfig(seeds=1, num_at_once=1, output=tmp_path)
+    one = replace(small, arms=small.arms[:1])
+    run_sweep(one, config)
+    arm = one.arms[0]
+    for other, said in (
+        (replace(arm.run, group_size=4), "--group-size: the run has 2, asked for is 4"),
+        (replace(arm.run, num_iterations=2), "finished with 1 iterations, and 2 are asked for"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            run_sweep(replace(one, arms=(replace(arm, run=other),)), config)
+    run_sweep(one, config)
+
+
 def test_a_tiny_start_imitates_everything_that_arms_write():
     sweep = vagen_tables("sokoban")
     shown = {tuple(sorted(spec.kwargs.items())) for spec in sweep.start.worlds}

@@ -9,6 +9,10 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from training.sweeps.waiting import spawned_pool, wait_for
+
 CHECKOUT = Path(__file__).parents[4]
 
 PARENT = """
@@ -20,6 +24,17 @@ if __name__ == "__main__":
         print(pool.submit(os.getpid).result(), flush=True)
         pool.submit(time.sleep, 600).result()
 """
+
+
+def fail():
+    raise ValueError("one failed")
+
+
+def test_an_error_ends_what_is_under_way_beside_it():
+    started = time.monotonic()
+    with pytest.raises(ValueError, match="one failed"), spawned_pool(2) as pool:
+        wait_for([pool.submit(time.sleep, 600), pool.submit(fail), *(pool.submit(time.sleep, 600) for _ in range(3))])
+    assert time.monotonic() - started < 120, "ten minutes and more, if they were waited for"
 
 
 def is_running(pid: int) -> bool:
