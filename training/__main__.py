@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agents.api.config import EndpointConfig
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.cli.curation_options import curation_options
@@ -244,7 +243,8 @@ def _pairs(words: list[str]) -> None:
     config = parsed(PairsConfig, words, program)
     from training.data.pairs import build_pairs
 
-    with fields_named({EndpointConfig: {"api_key_variable": "--endpoint.api-key-variable"}}):
+    with fields_named(option_names(PairsConfig)):
+        require_answers(endpoints_of(config))
         file, built = build_pairs(config)
     print(built)
     print(f"Responses to be judged: {file}")

@@ -46,14 +46,16 @@ def load_results(folder: Path) -> list[Result]:
 def by_recipe(results: Sequence[Result]) -> list[list[Result]]:
     """Returns the results of each recipe, a run for each seed; mixes, which have a table of their own, are left out.
 
-    Seeds that played other levels, or at another temperature, are beside each other and not together.
+    Seeds that were trained otherwise, played other levels or at another temperature are beside each other and not
+    together.
     """
     found: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
         if not is_mix(result):
             (world,) = result.worlds
-            alike = (result.recipe, result.temperature, world.measure, len(world.after), json.dumps(world.kwargs))
-            found.setdefault(alike, []).append(result)
+            trained = (result.recipe, result.title, result.num_parameters, result.num_iterations, result.num_episodes)
+            played = (result.temperature, world.measure, len(world.after), json.dumps(world.kwargs, sort_keys=True))
+            found.setdefault((*trained, *played), []).append(result)
     return list(found.values())
 
 

@@ -35,6 +35,8 @@ class PairsConfig:
             edits of words over the longer one's number of words.
         endpoint: A model that writes wrong responses where a row has too few; nobody unless `model` and `base_url` are
             given. With a `cache_dir`, a call that is repeated asks for nothing twice.
+        probe_endpoints: Whether that model is asked one short question at start-up, so that one that does not answer is
+            told at once.
     """
 
     folder: str = "."
@@ -43,6 +45,7 @@ class PairsConfig:
     num_candidates: Literal[1, 2, 4] = 2
     max_similarity: float = 0.9
     endpoint: EndpointConfig = NOBODY
+    probe_endpoints: bool = True
 
     def __post_init__(self) -> None:
         require_between(self, 0, 1, "max_similarity", includes=(False, True))

@@ -79,7 +79,8 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
     """Returns an instruction with the response that keeps to it, and the one that does not, where the row has one.
 
     `conversations` (`from` and `value`) or `messages` (`role` and `content`) end in the instruction, and `chosen` and
-    `rejected` are messages or texts; without them the conversation ends in the response. One picture, or none.
+    `rejected` are messages or texts; without them the conversation ends in the response. One picture, in `images` or as
+    `image`, or none.
     """
     name = "conversations" if fields.get("conversations") is not None else "messages"
     told: Any = fields.get(name)
@@ -92,13 +93,16 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
         chosen = said.pop()[1]
     if [role for role, _ in said] != ["user"] or chosen is None:
         raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)
-    images = fields.get("images") or []
+    image, question = fields.get("image"), said[0][1]
+    images = fields.get("images") or ([] if image is None else [image])
     if not isinstance(images, list) or len(images) > 1:
         raise broken(where, "a list of one picture as 'images'", images)
+    if question.count("<image>") > len(images):
+        raise broken(where, "a picture in 'images' for each <image>", question)
     return {
         "id": fields.get("id"),
         "track": "instruction_following",
-        "question": without_marks(said[0][1]),
+        "question": without_marks(question),
         "response": chosen,
         "wrong": [] if rejected is None else [rejected],
         "image": images[0] if images else None,

@@ -11,6 +11,7 @@ from agents.api.providers.registry import PROVIDERS
 from agents.registry import entry_of, make_agent, require_agent
 from training.config.curation.curate import CurateConfig
 from training.config.judges import VerifierConfig
+from training.config.pairs import PairsConfig
 from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.stages import StageRun
@@ -65,8 +66,8 @@ def require_made(name: str, option: str) -> EndpointConfig | None:
     return endpoint
 
 
-def endpoints_of(run: StageRun) -> list[AskedEndpoint]:
-    """Returns the models behind endpoints that a run or a curation will ask; none where they are not to be probed.
+def endpoints_of(run: StageRun | PairsConfig) -> list[AskedEndpoint]:
+    """Returns the models behind endpoints that a command will ask; none where they are not to be probed.
 
     Options are called as `fields_named` says.
 
@@ -77,10 +78,14 @@ def endpoints_of(run: StageRun) -> list[AskedEndpoint]:
         return _asked(run, _of_curation(run)) if run.probe_endpoints else []
     if isinstance(run, RunConfig) and run.probe_endpoints:
         return _asked(run, _of_run(run))
+    if isinstance(run, PairsConfig) and run.probe_endpoints and run.asks_model:
+        return _asked(run, iter([(field_name(run, "endpoint"), run.endpoint)]))
     return []
 
 
-def _asked(run: CurateConfig | RunConfig, named: Iterator[tuple[str, EndpointConfig | None]]) -> list[AskedEndpoint]:
+def _asked(
+    run: CurateConfig | RunConfig | PairsConfig, named: Iterator[tuple[str, EndpointConfig | None]]
+) -> list[AskedEndpoint]:
     option = field_name(run, "probe_endpoints")
     head, _, _ = option.rpartition("probe-endpoints")
     skip = f"{head}no-probe-endpoints" if head else f"{option}=False"

@@ -75,8 +75,12 @@ REWARDS: Mapping[str, tuple[str, ...]] = {
 }
 """The whole reward and its ablations, as constants of it."""
 
-HACK_REWARDS = ("gated", "outcome_only")
-"""Rewards under the planted hack. Nobody judges reasoning in small, so the whole reward is one of grounding."""
+HACK_REWARDS: Mapping[str, str] = {"gated": "full"} | {name: name for name in REWARDS if name != "full"}
+"""Rewards under the planted hack, each a key of `REWARDS`.
+
+Nobody judges reasoning in small: the whole reward is one of grounding, `without_reasoning` is the same, and
+`without_grounding` pays for nothing but the outcome.
+"""
 
 _POINTS = {"prompt_format": "points", "answer_reward": 0.0}
 """Argos' strategy; its reward has the answer's in it."""
@@ -202,13 +206,12 @@ def argos_hack_tiny(reward: str = "gated") -> StagesConfig:
     training.
 
     Args:
-        reward: One of `HACK_REWARDS`.
+        reward: A key of `HACK_REWARDS`.
 
     Raises:
         ConfigError: If there is no such reward.
     """
-    require_choice("The reward of a planted hack", reward, HACK_REWARDS)
-    rewarded = "outcome_only" if reward == "outcome_only" else "full"
+    rewarded = HACK_REWARDS[require_choice("The reward of a planted hack", reward, HACK_REWARDS)]
     knows = replace(
         _tiny_curation("unannotated_clips", expert="oracle", num_rollouts=1),
         reward_settings=REWARDS["outcome_only"],

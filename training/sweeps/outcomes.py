@@ -68,7 +68,11 @@ def load_outcomes(path: Path) -> dict[str, dict[int, Outcome]]:
         return {}
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
-        return {arm: {int(seed): Outcome(**each) for seed, each in seeds.items()} for arm, seeds in told.items()}
+        found = {arm: {int(seed): Outcome(**each) for seed, each in seeds.items()} for arm, seeds in told.items()}
+        levels = [each for seeds in found.values() for run in seeds.values() for each in (run.before, run.after)]
+        if not all(each and len(each) == len(levels[0]) and {*each} <= {"0", "1"} for each in levels):
+            raise ValueError("levels are not all told by as many digits 0 and 1")
+        return found
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} is not what a sweep has written ({error}). Mend it, or move it away.") from error
 

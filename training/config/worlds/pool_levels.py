@@ -216,10 +216,15 @@ def _level(where: str, row: Mapping[str, Any]) -> PoolLevel:
     if not isinstance(level_id, str) or not level_id.strip():
         raise ConfigError(f"{where}: a row needs its level's text as 'id', such as {_EXAMPLE}; got {level_id!r}.")
     attempts, passes, length = (row.get(name) for name in ("attempts", "passes", "solution_length"))
-    numbers = {"attempts": attempts or 0, "passes": passes or 0, "solution_length": length or 0}
+    told = {"attempts": attempts, "passes": passes, "solution_length": length}
+    numbers = {name: 0 if value is None else value for name, value in told.items()}
     for name, value in numbers.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         require(is_count, f"{where}: {name!r} must be a whole number from 0; got {value!r}. Mend it.")
+    require(
+        passes is not None or not attempts,
+        f"{where}: of {attempts} attempts it does not say how many 'passes' there were. Mend it.",
+    )
     require(
         numbers["passes"] <= numbers["attempts"],
         f"{where}: {numbers['passes']} passes of {numbers['attempts']} attempts cannot be. Mend it.",

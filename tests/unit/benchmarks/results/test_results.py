@@ -139,6 +139,7 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
     assert float(mean) == 0.75 and float(low) < 0.6 and float(high) > 0.89, "wider than one seed's, 0.598 to 0.858"
     *_, first, second = lines([seeds[0], result(made(start, bad), seed=1, temperature=0.0)])
     assert "| 1 |" in first and "temperature 0" in second, "what was sampled otherwise stands beside it"
+    assert len(lines([seeds[0], result(made(start, bad), seed=1, num_iterations=2)])) == 4, "or was trained otherwise"
 
 
 def test_similarities_have_an_interval_of_resampled_levels():

@@ -155,7 +155,15 @@ def test_a_model_that_is_silent_costs_its_questions_only(endpoint, tmp_path):  #
 
 def asking(endpoint) -> list[str]:  # noqa: F811 - a fixture
     options = {"model": "judge", "base-url": endpoint.base_url, "api-key-variable": "JUDGE_KEY"}
-    return [word for name, value in options.items() for word in (f"--endpoint.{name}", value)]
+    return ["--no-probe-endpoints", *(word for item in options.items() for word in (f"--endpoint.{item[0]}", item[1]))]
+
+
+def test_a_model_that_does_not_answer_is_told_before_rows_are_asked(tmp_path, capsys):
+    nobody = ("--endpoint.model", "judge", "--endpoint.base-url", "http://127.0.0.1:9/v1")
+    assert main(["pairs", "--folder", str(written(tmp_path, CAT)), *nobody]) == 2
+    told = capsys.readouterr().err
+    assert "--endpoint: judge at http://127.0.0.1:9/v1" in told and "--no-probe-endpoints" in told
+    assert not (tmp_path / "judged.jsonl").exists()
 
 
 def test_half_a_surrogate_pair_in_a_row_becomes_a_question_mark(tmp_path):
@@ -284,22 +292,25 @@ def test_mm_ifengine_is_read_as_llama_factory_reads_it(tmp_path):
     rows = [
         preference,
         {"messages": messages, "images": ["cat.png"]},
-        {"conversations": [asked], "chosen": good, "rejected": bad, "images": []},
+        {"conversations": [asked | {"value": asked["value"][7:]}], "chosen": good, "rejected": bad, "images": []},
+        {"conversations": [asked], "chosen": good, "image": "cat.png"},
         preference | {"conversations": [asked, {"from": "gpt", "value": good}, asked]},
         {"conversations": [asked], "images": ["cat.png"]},
         preference | {"images": ["cat.png", "cat.png"]},
         preference | {"rejected": {"value": bad}},
         {"conversations": []},
+        preference | {"images": []},
     ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     config = PairsConfig(folder=str(tmp_path), rows="rows.json", layout="mm_ifengine")
-    first, second, third, *broken = read_questions(config)
-    for each in (first, second, third):
+    *read, _ = (first, second, third, fourth, *broken) = read_questions(config)
+    for each in read[:4]:
         assert (each.request, each.right) == ("Describe it in one sentence without commas.", good)
         assert each.row(0)["track"] == "instruction_following"
-    assert [each.wrong for each in (first, second, third)] == [(bad,), (), (bad,)]
-    assert [each.row(0).get("image") for each in (first, second, third)] == ["cat.png", "cat.png", None]
+    assert [each.wrong for each in (first, second, third, fourth)] == [(bad,), (), (bad,), ()]
+    assert [each.row(0).get("image") for each in read[:4]] == ["cat.png", "cat.png", None, "cat.png"]
     told = ["one instruction", "one instruction", "a list of one picture", "messages of role", "a list of messages"]
+    told += ["a picture in 'images' for each <image>"]
     assert len(broken) == len(told) and all(what in str(each) for each, what in zip(broken, told, strict=True))
 
 

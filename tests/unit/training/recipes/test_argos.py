@@ -109,11 +109,17 @@ def test_ablations_leave_out_terms_of_the_reward_and_nothing_else(recipe):
 
 
 def test_conditions_of_the_hack_differ_in_the_reward_of_reinforcement_learning_alone():
-    gated, outcome = (argos_hack_tiny(each).stages for each in HACK_REWARDS)
+    gated, outcome = (argos_hack_tiny(each).stages for each in ("gated", "outcome_only"))
     assert gated[:-1] == outcome[:-1]
     assert replace(outcome[-1].run, judge=gated[-1].run.judge) == gated[-1].run
     assert outcome[-1].run.judge.reward.settings.grounding_weight == 0.0
     assert gated[0].run.reward.settings.grounding_weight == 0.0, "else nothing that points nowhere were kept"
+    assert [*HACK_REWARDS] == ["gated", "without_reasoning", "without_grounding", "outcome_only"]
+    without = argos_hack_tiny("without_grounding").stages[-1].run.judge.reward.settings
+    assert (without.grounding_weight, without.reasoning_weight) == (
+        0.0,
+        gated[-1].run.judge.reward.settings.reasoning_weight,
+    )
 
 
 def test_rewards_stand_behind_the_names():
@@ -194,7 +200,7 @@ def test_the_tiny_one_curates_fine_tunes_and_is_reinforced_in_one_command(small)
     assert all("argos/grounding" in line for line in RunReader(run / "4-grpo").evaluations())
 
 
-@pytest.mark.parametrize("reward", HACK_REWARDS)
+@pytest.mark.parametrize("reward", ["gated", "outcome_only"])
 def test_the_hack_is_run_from_what_it_made_and_tells_what_grounding_scores(reward, small, tmp_path):
     words = {
         "knows.num-samples": 3, "looks.num-samples": 3, "sft.batch-size": 2, "sft.eval-share": 0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from concurrent.futures import Future
 from dataclasses import replace
@@ -126,8 +127,10 @@ def test_what_arms_solved_is_kept_where_it_is_asked_for_and_shown_without_runs(s
     assert sorted(load_outcomes(tmp_path / "kept" / "small.json")) == ["alone", "other", "plain"], (
         "what was there stays"
     )
-    (tmp_path / "kept" / "small.json").write_text('{"plain": [1]}')
-    assert main(words) == 2 and "is not what a sweep has written" in capsys.readouterr().err
+    run = {"before": "0101", "after": "0111", "commit": "abc"}
+    for broken in ([1], {"1": run | {"after": "01?1"}}, {"1": run, "2": run | {"after": "011"}}, {"1": run | {"x": 1}}):
+        (tmp_path / "kept" / "small.json").write_text(json.dumps({"plain": broken}))
+        assert main(words) == 2 and "small.json is not what a sweep has written" in capsys.readouterr().err
     assert main([*words, "--quick"]) == 2 and "leave --results out" in capsys.readouterr().err
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from training.data.curation.curated import curated_episodes
 from training.data.curation.unfinished_set import UnfinishedSet
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.lock import BusyFolderError, alone_in
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Trajectory
 
@@ -234,6 +236,24 @@ def test_batches_are_of_one_world_each_and_go_on_within_one():
     left = in_batches(asked, 2, num_done={0: 3, 1: 1})
     assert [(each.world, each.seeds, each.levels) for each in left] == [(1, (2,), ("b",))]
     assert list(in_batches(asked, 2, num_done={0: 3, 1: 2})) == []
+
+
+def test_what_another_process_is_making_is_left_alone(tmp_path, monkeypatch):
+    chosen = replace(CHOSEN, output=str(tmp_path), num_samples=1)
+    with alone_in(tmp_path / chosen.name), pytest.raises(BusyFolderError, match=rf"process {os.getpid()}\)"):
+        make_data_set(chosen)
+    assert not [*tmp_path.iterdir()]
+
+    @contextmanager
+    def late(directory):
+        (directory / "trajectories").mkdir(parents=True)
+        (directory / "config.json").write_text("{}")
+        with alone_in(directory):
+            yield
+
+    monkeypatch.setattr("training.data.curation.curate.alone_in", late)
+    with pytest.raises(RunExistsError):  # somebody else was faster
+        make_data_set(chosen)
 
 
 def test_what_is_whole_is_left_alone(tmp_path):
