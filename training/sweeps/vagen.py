@@ -164,13 +164,12 @@ def _tiny(world: str, algorithm: TokenGAE | BilevelGAE, *, quick: bool) -> RunCo
         kwargs={
             "prompt_format": "grounding_worldmodeling",
             "representation": "natural_language",
-            "prompt_example": False,
         },
     )
     return RunConfig(
         name="arm",
         worlds=(spec,),
-        num_iterations=2 if quick else 30,
+        num_iterations=2 if quick else 20,
         num_groups=4 if quick else 16,
         group_size=8,
         sampling=SamplingConfig(max_new_tokens=160),

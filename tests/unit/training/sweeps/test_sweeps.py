@@ -23,7 +23,7 @@ from training.sweeps.outcomes import Outcome, finished_outcomes, load_outcomes
 from training.sweeps.report import lines
 from training.sweeps.runner import arm_directory, is_finished, run_sweep
 from training.sweeps.sweep import Arm, Sweep
-from training.sweeps.vagen import TABLES, WORLDS, vagen_tables
+from training.sweeps.vagen import REPRESENTATIONS, STRATEGIES, TABLES, WORLDS, vagen_tables
 from vlm_envs.errors import ConfigError
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"prompt_format": "no_think", "max_turns": 2})
@@ -191,6 +191,19 @@ def test_what_is_finished_with_other_settings_is_no_result(small, tmp_path):
         with pytest.raises(ConfigError, match=said):
             run_sweep(replace(one, arms=(replace(arm, run=other),)), config)
     run_sweep(one, config)
+
+
+@pytest.mark.parametrize("model", [None, "somewhere"])
+def test_prompts_say_what_an_arm_is_to_write(model):
+    """Or the start could not know which of its formats is asked for."""
+    prompts = {}
+    for arm in vagen_tables(model=model).arms:
+        with arm.run.worlds[0].made() as world:
+            observation, _ = world.reset(seed=0)
+            prompts.setdefault(observation["text"], set()).add(arm.name)
+    alone = [names for names in prompts.values() if len(names) == 1]
+    assert sorted(name for names in alone for name in names) == sorted([*STRATEGIES, *REPRESENTATIONS])
+    assert len(prompts) == 7, "and all others write what Base does"
 
 
 def test_a_tiny_start_imitates_everything_that_arms_write():
