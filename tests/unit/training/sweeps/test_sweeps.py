@@ -200,7 +200,7 @@ def test_prompts_say_what_an_arm_is_to_write(model):
     for arm in vagen_tables(model=model).arms:
         with arm.run.worlds[0].made() as world:
             observation, _ = world.reset(seed=0)
-            prompts.setdefault(observation["text"], set()).add(arm.name)
+            prompts.setdefault((observation.get("system"), observation["text"]), set()).add(arm.name)
     alone = [names for names in prompts.values() if len(names) == 1]
     assert sorted(name for names in alone for name in names) == sorted([*STRATEGIES, *REPRESENTATIONS])
     assert len(prompts) == 7, "and all others write what Base does"
