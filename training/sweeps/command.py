@@ -39,10 +39,10 @@ def run_sweep_command(words: Sequence[str]) -> None:
     from training.sweeps.runner import run_sweep
 
     folder = config.output / sweep.name
-    if config.seeds:
-        run_sweep(sweep, config)
     kept = None if config.results is None else config.results / f"{sweep.name}.json"
     outcomes = {} if kept is None else load_outcomes(kept)
+    if config.seeds:
+        run_sweep(sweep, config, outcomes)
     finished = finished_outcomes(sweep, folder)
     outcomes |= {arm: outcomes.get(arm, {}) | seeds for arm, seeds in finished.items()}
     if not outcomes:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start
 from training.config.resume import check_same_run, saved_settings
@@ -37,8 +39,13 @@ def is_finished(directory: Path) -> bool:
     return any(each["label"] == "after" for each in RunReader(directory).evaluations())
 
 
-def run_sweep(sweep: Sweep, config: SweepConfig) -> None:
+def run_sweep(sweep: Sweep, config: SweepConfig, known: Mapping[str, Collection[int]] = MappingProxyType({})) -> None:
     """Runs what is not finished of a sweep's arms, several at a time, after the start that they share.
+
+    Args:
+        sweep: The sweep.
+        config: How it is run.
+        known: Seeds of arms whose results are kept elsewhere, so that they need no run.
 
     Raises:
         TrainingStoppedError: As a run does; those beside it are ended, and the next call goes on with all of them.
@@ -48,12 +55,17 @@ def run_sweep(sweep: Sweep, config: SweepConfig) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
     with spawned_pool(config.num_at_once) as pool:
-        if sweep.start is not None and not (folder / sweep.start.name / LATEST / "model").is_dir():
+        wanted = [
+            (arm, seed)
+            for seed in range(1, config.seeds + 1)
+            for arm in sweep.arms
+            if seed not in known.get(arm.name, ())
+        ]
+        if wanted and sweep.start is not None and not (folder / sweep.start.name / LATEST / "model").is_dir():
             wait_for([pool.submit(_run, _placed(sweep.start, folder, sweep.start.name, seed=0))])
         runs = [
             _placed(_from_start(arm.run, sweep, folder), folder, arm_directory(folder, arm, seed).name, seed=seed)
-            for seed in range(1, config.seeds + 1)
-            for arm in sweep.arms
+            for arm, seed in wanted
         ]
         for run in runs:
             _require_same(run)

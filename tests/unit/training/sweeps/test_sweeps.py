@@ -123,6 +123,8 @@ def test_what_arms_solved_is_kept_where_it_is_asked_for_and_shown_without_runs(s
     assert {arm: [*seeds] for arm, seeds in kept.items()} == {"plain": [1], "other": [1]}
     shutil.rmtree(tmp_path / "runs")
     assert main(words) == 0 and capsys.readouterr().out == shown
+    assert main([*words, "--only", "other", "--seeds", "1"]) == 0 and InThisProcess.submitted == 0
+    assert capsys.readouterr().out == shown, "what is kept is not run again"
     assert main([*words, "--only", "alone", "--seeds", "1"]) == 0
     assert sorted(load_outcomes(tmp_path / "kept" / "small.json")) == ["alone", "other", "plain"], (
         "what was there stays"
