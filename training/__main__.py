@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -82,6 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, GradientError) or process_rank() == 0:
             print(f"stopped: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (VLMEnvsError, RunDataError, ValueError, FileNotFoundError, FileExistsError) as error:
         _let_the_main_process_tell()
         if process_rank() == 0 or not isinstance(error, PeerError):
@@ -112,7 +116,8 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
         print(f"{recipe.name}: {recipe.title}", flush=True)
     from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
-    train_checked(config, resume=resume)
+    with fields_named(option_names(RunConfig)):
+        train_checked(config, resume=resume)
 
 
 def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
@@ -159,6 +164,13 @@ def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
 
 
 def _cold_start(words: list[str]) -> None:
+    if words[:1] in (["-h"], ["--help"]):
+        print(
+            "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "
+            f"options are the recipe's own.\n\nRecipes: {', '.join(RECIPES)}; a world's id, or --recipe FILE.py.\n"
+            "Options of one: python -m training cold_start RECIPE --help"
+        )
+        return
     recipe, options = find_recipe(words)
     if recipe is None:
         raise ValueError(

@@ -84,5 +84,5 @@ def test_the_main_process_curates_and_all_hear_of_it_if_nothing_is_kept(threshol
         return
     told = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
     assert [process.returncode for process in processes] == [2, 2], told
-    assert "has curated nothing" in told[0] and "has curated nothing" not in told[1], "it is told once"
+    assert "Nothing is curated" in told[0] and "Nothing is curated" not in told[1], "it is told once"
     assert "Traceback" not in "".join(told)

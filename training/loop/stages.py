@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gc
 import shutil
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -25,7 +25,7 @@ from training.loop.supervised.sft import fine_tuned
 from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
 from training.preflight.stages import StageToRun, checked_stages
 from vlm_envs.arguments.options import option_names
-from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.stages import build_stages_report, stages_table
 
@@ -69,7 +69,8 @@ def _train(
         name = config.stages[each.number].name
         print(f"\nStage {each.number + 1} of {len(config.stages)}: {name}", flush=True)
         torch.set_num_threads(num_threads)  # what the stage before was given is not this one's
-        is_interrupted = _run_stage(each, name, processes)
+        with _of_stage(name, each.run):
+            is_interrupted = _run_stage(each, name, processes)
         finished.append(name)
         processes.on_main(lambda: save_stages(config, finished))
         _let_go()
@@ -94,6 +95,16 @@ def _finished(config: StagesConfig, left: Sequence[StageToRun], *, resume: bool)
         return []
     names = {config.stages[each.number].name for each in left}
     return [name for name in saved_stages(config.directory)[1] if name not in names]
+
+
+@contextmanager
+def _of_stage(name: str, run: StageRun) -> Iterator[None]:
+    """Names the stage, and its options, in what is found to be wrong when it is under way."""
+    try:
+        with fields_named(option_names(type(run), f"--stages.{name.replace('_', '-')}.")):
+            yield
+    except ConfigError as error:
+        raise ConfigError(f"Stage {name!r}: {error} Then go on with --resume.") from error
 
 
 def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedProcesses) -> bool:
@@ -136,17 +147,15 @@ def _alone(make: Callable[[], _Made], run: StageRun, processes: OneProcess | Lau
 def _curate(run: CurateConfig, name: str) -> None:
     """Makes the data that a later stage learns from; raises `ConfigError` if nothing is good enough."""
     try:
-        with fields_named(option_names(CurateConfig, f"--stages.{name.replace('_', '-')}.")):
-            directory, result = make_data_set(run)
+        directory, result = make_data_set(run)
     except CurationInterruptedError as interrupt:
         raise KeyboardInterrupt(f"Interrupted in stage {name!r}. {interrupt}; go on with --resume.") from interrupt
     print(result)
     if not result.total.num_kept:
         shutil.rmtree(directory)
         raise ConfigError(
-            f"Stage {name!r} has curated nothing: no rollout is good enough, and no later stage could learn from it. "
-            f"Ask more questions (--stages.{name}.num-samples), lower --stages.{name}.threshold, or name another "
-            "expert; then go on with --resume."
+            "Nothing is curated: no rollout is good enough, and no later stage could learn from it. Ask more questions "
+            f"({field_name(run, 'num_samples')}), lower {field_name(run, 'threshold')}, or name another expert."
         )
     print(f"Data set: {directory}")
 

@@ -153,7 +153,8 @@ class Trainer:
     def _run(self, should_stop: Callable[[], bool]) -> None:
         if self.iteration == 0:
             self.save()  # a long cold start must not be lost to an interruption before the first checkpoint
-            self._evaluate("before", "test", self.config.num_eval_episodes)
+            if self.config.num_iterations > 0:  # else it is what is evaluated in the end
+                self._evaluate("before", "test", self.config.num_eval_episodes)
         with RunConsole("rl", self.config.num_iterations) as console:
             self._make_up_validation(console)
             is_stopped = should_stop()

@@ -149,7 +149,16 @@ def _require_verifier(config: CurateConfig) -> None:
     """Refuses rewards that nobody can tell."""
     if not config.has_judge:
         judge = JudgeConfig(episode_reward=config.episode_reward, reward_settings=config.reward_settings)
-        require_answer_judge(judge, config.specs, option="--endpoint")
+        try:
+            require_answer_judge(judge, config.specs, option="--endpoint")
+        except ConfigError as error:
+            if not config.reward.strategies or not str(error).startswith("prompt_format must be"):
+                raise
+            raise ConfigError(
+                f"{field_name(config, 'episode_reward')} {config.episode_reward} reads worlds whose prompt_format is "
+                f"{' or '.join(config.reward.strategies)}, and there is one that has no such: {error} Choose another "
+                "world, or a reward that reads any: one of your own, as MODULE:NAME."
+            ) from error
     check_verifier(config.verifier, "--verifier")
     if config.judge is not None:
         require_made(config.judge, "--judge")

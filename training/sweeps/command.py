@@ -20,10 +20,12 @@ def run_sweep_command(words: Sequence[str]) -> None:
     name, rest = (words[0], list(words[1:])) if words else ("--help", [])
     program = Program(
         prog=f"python -m training sweep {'NAME' if name.startswith('-') else name}",
-        description=description_of(SweepConfig),
+        description=f"{description_of(SweepConfig)}\n\nSweeps: {', '.join(SWEEPS)}.",
     )
     if name in ("-h", "--help"):
         parsed(SweepConfig, ["--help"], program)
+    if name.startswith("-"):
+        raise ConfigError(f"Which sweep? Its name comes first: {', '.join(SWEEPS)}.")
     if name not in SWEEPS:
         raise ConfigError(
             f"There is no sweep {name!r}; there are {', '.join(SWEEPS)}.{did_you_mean(name, list(SWEEPS))}"

@@ -19,7 +19,7 @@ from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.cli.settings import Settings, parse_settings
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError, require, require_finite
 
 CURATED = "curated"
 """Under this label a data set's episodes are recorded."""
@@ -107,6 +107,7 @@ class CurateConfig:
     probe_endpoints: bool = True
 
     def __post_init__(self) -> None:
+        require_finite(field_name(self, "threshold"), self.threshold)
         require_name(self)
         require_at_least(self, 1, "num_samples", "num_kept", "num_rollouts", "batch_size")
         require_at_least(self, 0, "seed")

@@ -20,6 +20,7 @@ from training.config.worlds.pool_levels import PoolLevel, chosen_levels, kept_le
 from training.config.worlds.pools import OWN_POOLS, DrawPoolConfig, PoolConfig
 from training.config.worlds.spec import WorldSpec
 from training.data.worlds.pool_drawing import draw_pool
+from vlm_envs.arguments.ranges import field_name
 
 
 def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
@@ -58,32 +59,35 @@ def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
                     device=config.device,
                     seed=config.seed + 1000 * number,
                 ),
-                takes=partial(_taken, sharing),
+                takes=partial(_taken, config, sharing),
             )
         print(f"Pool {path}: {drawn}", flush=True)
     for place, (world, here) in enumerate(zip(config.worlds, placed, strict=True)):
         if here.pool is not None and world.pool is not None and world.pool.draw:
-            chosen_levels(here.pool, larger=_larger(place))
+            chosen_levels(here.pool, larger=_larger(config, place))
         elif here.pool is not None:
             chosen_levels(here.pool)
 
 
-def _taken(pools: Mapping[int, PoolConfig], levels: Sequence[PoolLevel]) -> frozenset[str]:
+def _taken(config: RunConfig, pools: Mapping[int, PoolConfig], levels: Sequence[PoolLevel]) -> frozenset[str]:
     """Returns the ids that any of some pools may take, whatever their pass rates; those alone need be played.
 
     Args:
+        config: The run.
         pools: That share a file, by the place of their world in the mix.
         levels: That were drawn for it.
 
     Raises:
         ConfigError: If a pool takes none of them, or its `include` lists others.
     """
-    kept = [kept_levels(pool.without_pass_rates(), levels, larger=_larger(place)) for place, pool in pools.items()]
+    kept = [
+        kept_levels(pool.without_pass_rates(), levels, larger=_larger(config, place)) for place, pool in pools.items()
+    ]
     return frozenset(level.level_id for each in kept for level in each)
 
 
-def _larger(place: int) -> str:
-    return f"have the run draw more levels: --worlds.{place}.pool.draw N"
+def _larger(config: RunConfig, place: int) -> str:
+    return f"have the run draw more levels: {field_name(config, 'worlds')}.{place}.pool.draw N"
 
 
 def own_pools(specs: Sequence[WorldSpec]) -> list[WorldSpec]:

@@ -9,12 +9,14 @@ import pytest
 
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import run_config
+from training.config.stages import Stage, StagesConfig
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
 from training.data.worlds import pool_drawing
 from training.data.worlds.own_pools import draw_own_pools
 from training.loop import run as loop_run
 from training.loop.run import train
+from training.loop.stages import train_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 
@@ -117,7 +119,7 @@ def test_a_length_that_no_level_has_is_told_before_any_is_played(tiny_directory,
     played = played_in(monkeypatch)
     config = drawing(tiny_directory, tmp_path, lakes(), lakes(draw=6, attempts=5, min_solution_length=60))
     config = replace(config, worlds=(replace(config.worlds[0], pool=None, name="a"), config.worlds[1]))
-    with pytest.raises(ConfigError, match=r"filters drop 6 by min_solution_length\. .* --worlds\.1\.pool\.draw N\."):
+    with pytest.raises(ConfigError, match=r"filters drop 6 by min_solution_length\. .* worlds\.1\.pool\.draw N\."):
         draw_own_pools(config, tmp_path / "run", tiny_directory)
     assert played == [] and not (tmp_path / "run" / "pools" / "own.jsonl").exists()
 
@@ -154,15 +156,25 @@ def test_ids_that_are_to_be_included_are_looked_for_before_any_level_is_played(t
     played = played_in(monkeypatch)
     (tmp_path / "ids").write_text("nowhere\n")
     config = drawing(tiny_directory, tmp_path, lakes(draw=4, attempts=2, include=str(tmp_path / "ids")))
-    with pytest.raises(ConfigError, match=r"lists 1 ids that the pool .* lacks.* --worlds\.0\.pool\.draw N"):
+    with pytest.raises(ConfigError, match=r"lists 1 ids that the pool .* lacks.* worlds\.0\.pool\.draw N"):
         draw_own_pools(config, tmp_path / "run", tiny_directory)
     assert played == []
+
+
+def test_a_stage_whose_pool_is_left_empty_is_named_with_its_own_option(tiny_directory, tmp_path):
+    run = drawing(None, "runs", lakes(draw=2, attempts=1, min_pass_rate=0.9))
+    stages = (Stage(name="one_more", run=replace(run, model=str(tiny_directory))),)
+    said = (
+        r"Stage 'one_more': Nothing is left .*: --stages\.one-more\.worlds\.0\.pool\.draw N\. Then go on with --resume"
+    )
+    with pytest.raises(ConfigError, match=said):
+        train_stages(StagesConfig(name="staged", output=str(tmp_path), stages=stages))
 
 
 def test_a_band_of_pass_rates_that_is_left_empty_is_remedied_by_a_larger_draw(tiny_directory, tmp_path):
     config = drawing(tiny_directory, tmp_path, lakes(draw=2, attempts=1, min_pass_rate=0.9))
     with pytest.raises(
-        ConfigError, match=r"drop 2 by min_pass_rate\. .* have the run draw more .*--worlds\.0\.pool\.draw"
+        ConfigError, match=r"drop 2 by min_pass_rate\. .* have the run draw more .*worlds\.0\.pool\.draw"
     ):
         draw_own_pools(config, tmp_path / "run", tiny_directory)
 

@@ -145,6 +145,6 @@ def test_the_next_stage_learns_from_it_and_a_resumed_run_does_not_curate_again(t
 
 def test_a_curation_that_keeps_nothing_ends_the_run_with_the_remedy(tmp_path):
     curated = replace(CURATED, threshold=1.6)
-    with pytest.raises(ConfigError, match=r"Stage 'rollouts' has curated nothing.*--stages.rollouts.threshold"):
+    with pytest.raises(ConfigError, match=r"Stage 'rollouts': Nothing is curated.*--stages.rollouts.threshold"):
         train_stages(staged(tmp_path, curated))
     assert not (tmp_path / "staged" / "1-rollouts").exists()

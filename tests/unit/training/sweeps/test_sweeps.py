@@ -215,6 +215,8 @@ def test_a_tiny_start_imitates_everything_that_arms_write():
 
 
 def test_mistakes_are_told_with_what_there_is(capsys, tmp_path, monkeypatch, small):
+    assert main(["sweep", "--output", "runs"]) == 2
+    assert "Which sweep? Its name comes first: vagen_tables." in capsys.readouterr().err
     assert main(["sweep", "vagen_table"]) == 2
     assert "Did you mean 'vagen_tables'?" in capsys.readouterr().err
     assert main(["sweep", "vagen_tables", "--world", "frozenlak"]) == 2
