@@ -47,6 +47,7 @@ from vlm_envs.arguments.options import Program, description_of, option_names, pa
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean, require
 from vlm_envs.records.json_lines import RunDataError
+from vlm_envs.records.lock import alone_in
 
 _TOLD_WITHIN_S = 5.0
 
@@ -84,6 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"stopped: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
+        if not {"-h", "--help", "list"} & {name, *rest}:
+            raise
         # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (VLMEnvsError, RunDataError, ValueError, FileNotFoundError, FileExistsError) as error:
@@ -194,7 +197,8 @@ def _cold_start(words: list[str]) -> None:
     from training.loop.run import make_cold_start
 
     prepare(config)
-    make_cold_start(config, directory, writer=None)
+    with alone_in(directory):
+        make_cold_start(config, directory, writer=None)
     print(f"Cold start: {directory}")
 
 

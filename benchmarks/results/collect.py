@@ -48,7 +48,8 @@ def collected(directory: Path) -> Result:
     sampling = evaluated.over(rebuilt(SamplingConfig, config["sampling"]))
     lines = [line for line in reader.metrics() if line.get("phase") == "rl"]
     labels = {line["label"] for line in reader.evaluations()}
-    require({"before", "after"} <= labels, f"{directory} is not finished: it was not evaluated afterwards.")
+    require("after" in labels, f"{directory} is not finished: it was not evaluated afterwards.")
+    require("before" in labels, f"{directory} was not evaluated before its first iteration: nothing can be compared.")
     recorded = {label: _by_world(reader.trajectories(label)) for label in ("before", "after")}
     for name in world_names(specs):
         _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})

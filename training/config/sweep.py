@@ -25,7 +25,7 @@ class SweepConfig:
         num_at_once: Runs at the same time, each on one thread.
         output: Directory of all runs.
         results: Folder in which what arms solved is kept as well, in a small file for each sweep, such as docs/sweeps;
-            it has is not run again, and the tables are of it, too. None for none.
+            what it has is not run again, and the tables are of it, too. None for none.
     """
 
     world: str = "frozenlake"

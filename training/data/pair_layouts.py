@@ -89,7 +89,7 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
     said = [_message(each, name, where) for each in told]
     said = said[1:] if said[0][0] == "system" else said
     chosen, rejected = (_response(fields, which, where) for which in ("chosen", "rejected"))
-    if chosen is None and len(said) == 2:
+    if chosen is None and len(said) == 2 and said[1][0] == "assistant":
         chosen = said.pop()[1]
     if [role for role, _ in said] != ["user"] or chosen is None:
         raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)

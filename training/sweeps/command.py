@@ -46,10 +46,11 @@ def run_sweep_command(words: Sequence[str]) -> None:
     if config.seeds:
         run_sweep(sweep, config, outcomes)
     finished = finished_outcomes(sweep, folder)
-    outcomes |= {arm: outcomes.get(arm, {}) | seeds for arm, seeds in finished.items()}
+    # What is kept counts before a run, which may be of earlier settings
+    outcomes |= {arm: seeds | outcomes.get(arm, {}) for arm, seeds in finished.items()}
     if not outcomes:
         raise ConfigError(f"No run of {sweep.name} is finished in {folder}. Train some: --seeds 3.")
-    if kept is not None and finished:
+    if kept is not None and config.seeds:
         save_outcomes(outcomes, kept)
     told = "\n".join(lines(sweep, outcomes))
     if config.quick:

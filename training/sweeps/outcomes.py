@@ -9,7 +9,7 @@ from pathlib import Path
 
 from training.sweeps.runner import arm_directory, is_finished
 from training.sweeps.sweep import Sweep
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.records.run_data import RunReader
 
@@ -52,7 +52,16 @@ def finished_outcomes(sweep: Sweep, folder: Path) -> dict[str, dict[int, Outcome
 
 
 def save_outcomes(outcomes: Outcomes, path: Path) -> None:
-    """Writes outcomes as JSON."""
+    """Writes outcomes as JSON.
+
+    Raises:
+        ConfigError: If runs played different numbers of levels.
+    """
+    levels = [each for seeds in outcomes.values() for run in seeds.values() for each in (run.before, run.after)]
+    require(
+        len({len(each) for each in levels}) <= 1,
+        f"Runs of {path.stem} played different numbers of levels. Move those of other settings away.",
+    )
     told = {arm: {seed: asdict(each) for seed, each in sorted(seeds.items())} for arm, seeds in outcomes.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(path, (json.dumps(told, indent=1) + "\n").encode())

@@ -61,8 +61,12 @@ def run_sweep(sweep: Sweep, config: SweepConfig, known: Mapping[str, Collection[
             for arm in sweep.arms
             if seed not in known.get(arm.name, ())
         ]
-        if wanted and sweep.start is not None and not (folder / sweep.start.name / LATEST / "model").is_dir():
-            wait_for([pool.submit(_run, _placed(sweep.start, folder, sweep.start.name, seed=0))])
+        if wanted and sweep.start is not None:
+            start = _placed(sweep.start, folder, sweep.start.name, seed=0)
+            if (folder / start.name / LATEST / "model").is_dir():
+                check_same_run(start, folder / start.name)
+            else:
+                wait_for([pool.submit(_run, start)])
         runs = [
             _placed(_from_start(arm.run, sweep, folder), folder, arm_directory(folder, arm, seed).name, seed=seed)
             for arm, seed in wanted

@@ -300,6 +300,7 @@ def test_mm_ifengine_is_read_as_llama_factory_reads_it(tmp_path):
         preference | {"rejected": {"value": bad}},
         {"conversations": []},
         preference | {"images": []},
+        {"conversations": [asked, asked], "images": ["cat.png"]},
     ]
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     config = PairsConfig(folder=str(tmp_path), rows="rows.json", layout="mm_ifengine")
@@ -310,7 +311,7 @@ def test_mm_ifengine_is_read_as_llama_factory_reads_it(tmp_path):
     assert [each.wrong for each in (first, second, third, fourth)] == [(bad,), (), (bad,), ()]
     assert [each.row(0).get("image") for each in read[:4]] == ["cat.png", "cat.png", None, "cat.png"]
     told = ["one instruction", "one instruction", "a list of one picture", "messages of role", "a list of messages"]
-    told += ["a picture in 'images' for each <image>"]
+    told += ["a picture in 'images' for each <image>", "one instruction"]
     assert len(broken) == len(told) and all(what in str(each) for each, what in zip(broken, told, strict=True))
 
 

@@ -19,7 +19,7 @@ from training.config.sweep import SweepConfig
 from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
 from training.sweeps import runner, shipped
-from training.sweeps.outcomes import Outcome, finished_outcomes, load_outcomes
+from training.sweeps.outcomes import Outcome, finished_outcomes, load_outcomes, save_outcomes
 from training.sweeps.report import lines
 from training.sweeps.runner import arm_directory, is_finished, run_sweep
 from training.sweeps.sweep import Arm, Sweep
@@ -125,7 +125,10 @@ def test_what_arms_solved_is_kept_where_it_is_asked_for_and_shown_without_runs(s
     assert main(words) == 0 and capsys.readouterr().out == shown
     assert main([*words, "--only", "other", "--seeds", "1"]) == 0 and InThisProcess.submitted == 0
     assert capsys.readouterr().out == shown, "what is kept is not run again"
+    mended = {arm: {1: replace(each[1], commit="kept")} for arm, each in kept.items()}
+    save_outcomes(mended, tmp_path / "kept" / "small.json")
     assert main([*words, "--only", "alone", "--seeds", "1"]) == 0
+    assert load_outcomes(tmp_path / "kept" / "small.json")["plain"] == mended["plain"], "before what a folder has"
     assert sorted(load_outcomes(tmp_path / "kept" / "small.json")) == ["alone", "other", "plain"], (
         "what was there stays"
     )
@@ -192,6 +195,9 @@ def test_what_is_finished_with_other_settings_is_no_result(small, tmp_path):
     ):
         with pytest.raises(ConfigError, match=said):
             run_sweep(replace(one, arms=(replace(arm, run=other),)), config)
+    start = replace(one.start, cold_start=replace(one.start.cold_start, batch_size=3))
+    with pytest.raises(ConfigError, match=r"--cold-start\.batch-size: the run has 2, asked for is 3"):
+        run_sweep(replace(one, start=start), replace(config, seeds=2))
     run_sweep(one, config)
 
 
