@@ -24,6 +24,7 @@ from training.data.curation import curate
 from training.data.curation.curate import make_data_set
 from training.data.curation.curated import curated_episodes
 from training.loop.stages import _curate as curated
+from training.loop.stages import _of_stage as of_stage
 from training.preflight.stages import checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
@@ -165,8 +166,10 @@ def test_a_stage_names_its_own_options_and_goes_on_with_more(tmp_path, tiny_dire
     learns = Stage(name="sft", run=replace(TUNED, model=str(tiny_directory), data=("stage:a_few",)))
     config = stages(Stage(name="a_few", run=few), learns, output=str(tmp_path))
     save_stages(config, [])
-    with pytest.raises(ConfigError, match=r"--stages.a-few.num-kept 6(?s:.*)--stages.a-few.num-samples 12"):
-        curated(config.resolved()[0], "a_few")
+    run = config.resolved()[0]
+    said = r"Stage 'a_few': (?s:.*)--stages.a-few.num-kept 6(?s:.*)--stages.a-few.num-samples 12"
+    with pytest.raises(ConfigError, match=said), of_stage("a_few", run):
+        curated(run, "a_few")
     more = replace(config, stages=(Stage(name="a_few", run=replace(few, num_samples=60)), learns))
     left = checked_stages(more, resume=True)
     assert [each.number for each in left] == [0, 1]
