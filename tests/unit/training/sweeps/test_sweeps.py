@@ -6,6 +6,7 @@ import json
 import shutil
 from concurrent.futures import Future
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,7 @@ from training.sweeps.sweep import Arm, Sweep
 from training.sweeps.vagen import REPRESENTATIONS, STRATEGIES, TABLES, WORLDS, vagen_tables
 from vlm_envs.errors import ConfigError
 
+CHECKOUT = Path(__file__).parents[4]
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"prompt_format": "no_think", "max_turns": 2})
 
 
@@ -235,6 +237,15 @@ def test_mistakes_are_told_with_what_there_is(capsys, tmp_path, monkeypatch, sma
     assert main(["sweep", "small", "--seeds", "1", "--output", str(tmp_path), "--quick"]) == 0
     shown = capsys.readouterr().out
     assert "its numbers mean nothing" in shown and (tmp_path / "small" / "tables.md").read_text() in shown + "\n"
+
+
+def test_the_tables_of_vagens_page_are_of_what_is_kept():
+    sweep = vagen_tables()
+    known = load_outcomes(CHECKOUT / "docs" / "sweeps" / f"{sweep.name}.json")
+    assert {arm.name for arm in sweep.arms} == {*known} and all([*seeds] == [1, 2, 3] for seeds in known.values())
+    told = [line for line in lines(sweep, known) if line.startswith("|")]
+    page = (CHECKOUT / "docs" / "vagen.md").read_text(encoding="utf-8")
+    assert len(told) > 20 and all(line in page for line in told)
 
 
 def test_arms_of_one_name_and_a_baseline_that_is_none_are_refused(small):
