@@ -57,9 +57,8 @@ def save_outcomes(outcomes: Outcomes, path: Path) -> None:
     Raises:
         ConfigError: If runs played different numbers of levels.
     """
-    levels = [each for seeds in outcomes.values() for run in seeds.values() for each in (run.before, run.after)]
     require(
-        len({len(each) for each in levels}) <= 1,
+        len({len(each) for each in _levels(outcomes)}) <= 1,
         f"Runs of {path.stem} played different numbers of levels. Move those of other settings away.",
     )
     told = {arm: {seed: asdict(each) for seed, each in sorted(seeds.items())} for arm, seeds in outcomes.items()}
@@ -78,12 +77,16 @@ def load_outcomes(path: Path) -> dict[str, dict[int, Outcome]]:
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
         found = {arm: {int(seed): Outcome(**each) for seed, each in seeds.items()} for arm, seeds in told.items()}
-        levels = [each for seeds in found.values() for run in seeds.values() for each in (run.before, run.after)]
+        levels = _levels(found)
         if not all(each and len(each) == len(levels[0]) and {*each} <= {"0", "1"} for each in levels):
             raise ValueError("levels are not all told by as many digits 0 and 1")
         return found
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path} is not what a sweep has written ({error}). Mend it, or move it away.") from error
+
+
+def _levels(outcomes: Outcomes) -> list[str]:
+    return [each for seeds in outcomes.values() for run in seeds.values() for each in (run.before, run.after)]
 
 
 def _seeds(folder: Path, arm: str) -> list[int]:

@@ -8,8 +8,7 @@
 Base is a row of all of them. With a checkpoint, every arm has the constants of the presets (`training.recipes.vagen`).
 *Not run here.* Without one it is the tiny VLM: its start imitates an expert that overlooks what makes the world hard in
 some of its turns, in all strategies and representations at once, so that arms differ in nothing but what they are asked
-to write and how they learn. It goes on from the start of the world's tiny recipe: of random weights, 4,000 steps of all
-formats at once leave FrozenLake's states seen right in a quarter of turns, and there is nothing to compare.
+to write and how they learn. It goes on from the start of the world's tiny recipe, which sees.
 """
 
 from __future__ import annotations
