@@ -44,6 +44,11 @@ def arms(claim, tmp_path):
     )
 
 
+def test_a_claim_may_be_shorter_than_its_recipe(claim):
+    assert claim.config(seed=1).num_iterations == 2
+    assert replace(claim, num_iterations=1).config(seed=1).num_iterations == 1
+
+
 def results(arms, seed, *kinds):
     return [Arm.load(arms.results / f"short-{seed}-{kind}.json") for kind in kinds]
 
