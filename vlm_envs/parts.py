@@ -235,6 +235,13 @@ class Task(ABC, Generic[StateT, ActionT]):
         """Returns what an expert writes into sections of its response in place of the usual, by section."""
         return {}
 
+    def seen_sections(self, state: StateT) -> Mapping[str, str]:
+        """Returns thoughts that tell what is seen and nothing else, by section; by default there are none.
+
+        For strategies without a section of its own for it; the last of them may hold nothing else.
+        """
+        return {}
+
     def reasoning(self, state: StateT, actions: Sequence[ActionT], foresee: Callable[[int], StateT]) -> str:
         """Returns an expert's reasons for a turn; by default each action with what `explain` says of it.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +16,14 @@ from vlm_envs.vector.env import VectorWorld
 from vlm_envs.world import World
 
 SEEN = "observation"
-"""The section in which formats have a model write what it sees."""
+"""The section in which formats have a model write what it sees, where they have one for that."""
 
 
 class ToldHFAgent(HFAgent):
     """Samples as `HFAgent` does, but the description of what is seen is written for it, true, in each response.
 
     The world is read for it, so it is no contestant: it shows what a policy would solve if it saw perfectly. Pictures
-    are shown all the same. Formats without a section for what is seen are refused.
+    are shown all the same. Formats that have no place for what is seen are refused.
     """
 
     _worlds: VectorWorld | None = None
@@ -37,7 +37,7 @@ class ToldHFAgent(HFAgent):
         """Returns a response per row: what was written for it, and what it went on with.
 
         Raises:
-            ConfigError: If a format has no section for what is seen, or a first observation leaves no room.
+            ConfigError: If a format has no place for what is seen, or a first observation leaves no room.
         """
         assert self._worlds is not None, "start() comes before respond()"
         openings = self._worlds.apply(dict.fromkeys(rows, opening))
@@ -55,13 +55,27 @@ def opening(world: World[Any, Any]) -> str:
     """Returns the beginning of a response in a world's format, through the end of its true description of the state.
 
     Raises:
-        ConfigError: If the format has no section for it.
+        ConfigError: If the format has no place for it.
     """
-    if SEEN not in world.turn_format.sections:
+    seen = _seen(world)
+    if not seen:
         raise ConfigError(
             f"The format of this world has no section {SEEN!r} in which to tell what is seen; it has "
             f"{', '.join(world.turn_format.sections)}. Use --worlds.0.kwargs.prompt-format grounding_worldmodeling."
         )
-    truth = world.view.describe(world.state, world.representation)
-    text = world.write_response([], {SEEN: truth})
-    return text[: text.index(">", text.index(truth) + len(truth)) + 1]
+    text = world.write_response([], seen)
+    *_, last = seen.values()
+    return text[: text.index(">", text.index(last) + len(last)) + 1]
+
+
+def can_be_told(world: World[Any, Any]) -> bool:
+    """Returns whether a world's format has a place where a model tells what it sees, and nothing else."""
+    return bool(_seen(world))
+
+
+def _seen(world: World[Any, Any]) -> Mapping[str, str]:
+    """Returns the true description of a world's state by section; empty where the format has no place for it."""
+    sections = world.turn_format.sections
+    if SEEN in sections:
+        return {SEEN: world.view.describe(world.state, world.representation)}
+    return {name: text for name, text in world.task.seen_sections(world.state).items() if name in sections}

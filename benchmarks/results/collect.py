@@ -10,7 +10,7 @@ import numpy as np
 from agents.agent import Agent
 from agents.hf.agent import load_checkpoint
 from agents.hf.sampling import SamplingConfig
-from agents.hf.told import SEEN, ToldHFAgent
+from agents.hf.told import ToldHFAgent, can_be_told
 from agents.lazy import LazyAgent
 from benchmarks.results.result import Result, WorldResult
 from training.checkpoints.best import BEST
@@ -147,7 +147,8 @@ def _measured(episode: Record, measure: str) -> float:
 
 def _can_be_told(spec: WorldSpec) -> bool:
     with spec.made() as world:
-        return SEEN in world.turn_format.sections
+        world.reset(seed=0)
+        return can_be_told(world)
 
 
 def _told(directory: Path, sampling: SamplingConfig) -> Agent:

@@ -20,8 +20,9 @@ def play(
     agent: Agent, seeds: Sequence[int] = range(4), *, env_id: str = LAKE, max_turns: Sequence[int] = (2,), **kwargs: Any
 ) -> list[Trajectory]:
     """Returns one episode per seed; world i may take `max_turns[i % len(max_turns)]` turns."""
+    easy = {"max_solution_length": 9} if env_id == LAKE else {}
     makers = [
-        partial(make, env_id, **{**SHORT, "max_solution_length": 9, **kwargs}, max_turns=max_turns[i % len(max_turns)])
+        partial(make, env_id, **{**SHORT, **easy, **kwargs}, max_turns=max_turns[i % len(max_turns)])
         for i in range(len(seeds))
     ]
     with VectorWorld(makers) as worlds:

@@ -90,6 +90,10 @@ class NavigationTask(Task[SearchStateT, Action]):
         return f"{words_of(state.target_type)} {along}, {across}"
 
     def expert_sections(self, state: SearchStateT, actions: Sequence[Action]) -> Mapping[str, str]:
+        """Returns free thoughts: where the target is."""
+        return self.seen_sections(state)
+
+    def seen_sections(self, state: SearchStateT) -> Mapping[str, str]:
         """Returns free thoughts: how many moves away the target is, e.g. `"5 ahead, 2 left"`.
 
         That is what the moves follow from; states in full would be five times as long to learn.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -37,7 +39,19 @@ def test_what_it_goes_on_with_is_what_the_model_says_behind_such_a_beginning(tin
     assert np.array_equal(whole[: len(written)], written)
 
 
-def test_a_format_without_a_section_for_what_is_seen_is_refused(tiny):
+def test_thoughts_that_tell_only_what_is_seen_are_written_where_there_is_no_section_for_that(tiny):
+    pytest.importorskip("panda3d", reason="needs panda3d: pip install '.[navigation]'")
+    agent = ToldHFAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, seed=1)
+    home = {"env_id": "VLM/Navigation-v0", "step_length": 0.5, "resolution": 56}
+    (episode,) = play(agent, [3], prompt_format="free_think", **home)
+    for turn in episode.turns:
+        thought = re.match(r"<think>(\d+) (ahead|behind), (\d+) (left|right)</think>", turn.response_text)
+        assert thought, turn.response_text
+        metres = np.hypot(int(thought[1]), int(thought[3])) * 0.5
+        assert metres == pytest.approx(turn.state["target_distance_to_player"], abs=0.4), "two roundings of 0.25 m"
+
+
+def test_a_format_without_a_place_for_what_is_seen_is_refused(tiny):
     agent = ToldHFAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING)
     with pytest.raises(ConfigError, match=r"no section 'observation'.*grounding_worldmodeling"):
         play(agent, [3], max_turns=(1,), prompt_format="free_think")
