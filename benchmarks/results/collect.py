@@ -46,7 +46,7 @@ def collected(directory: Path) -> Result:
     # As its own evaluations drew, beside which these stand; older runs drew as in training
     evaluated = rebuilt(EvalSamplingConfig, config.get("eval_sampling", {}))
     sampling = evaluated.over(rebuilt(SamplingConfig, config["sampling"]))
-    lines = [line for line in reader.metrics() if line.get("phase") == "rl"]
+    lines = _iterations(reader)
     labels = {line["label"] for line in reader.evaluations()}
     require("after" in labels, f"{directory} is not finished: it was not evaluated afterwards.")
     require("before" in labels, f"{directory} was not evaluated before its first iteration: nothing can be compared.")
@@ -87,6 +87,22 @@ def collected(directory: Path) -> Result:
         made_by={name: config.get(name) for name in ("command", "commit", "versions")},
         temperature=sampling.temperature,
     )
+
+
+def file_name(directory: Path) -> str:
+    """Returns what the result of a run is called: its recipe, and its seed where that is not 0."""
+    config = RunReader(directory).config
+    seed = int(config["seed"])
+    return f"{config['recipe']}-{seed}.json" if seed else f"{config['recipe']}.json"
+
+
+def length_of(directory: Path) -> int:
+    """Returns how many iterations a run has done."""
+    return len(_iterations(RunReader(directory)))
+
+
+def _iterations(reader: RunReader) -> list[Record]:
+    return [line for line in reader.metrics() if line.get("phase") == "rl"]
 
 
 def start_of(directory: Path, config: Record) -> Path:

@@ -14,8 +14,8 @@ class ResultsOptions:
     """Show what runs came to: on test levels, beside their starts and their lazy rivals; mixes, beside specialists.
 
     Attributes:
-        add: Finished runs, such as runs/frozenlake_tiny, whose results are added or replaced. Their lazy rivals, and
-            their policies told the truth, play the same levels now.
+        add: Finished runs, such as runs/frozenlake_tiny, whose results are added, or replace those of runs as long.
+            Their lazy rivals, and their policies told the truth, play the same levels now.
         results: Where results are, a file for each recipe and seed.
         picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.
     """
@@ -29,16 +29,22 @@ def run_results(options: ResultsOptions) -> None:
     """Adds what is asked for, and prints the table.
 
     Raises:
-        ConfigError: If there is nothing to show, or a run is not finished.
+        ConfigError: If there is nothing to show, a run is not finished, or one of another length would be replaced.
     """
     # Imported here, because other benchmarks must not need torch
-    from benchmarks.results.collect import collected
+    from benchmarks.results.collect import collected, file_name, length_of
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.report import draw, lines, load_results
+    from benchmarks.results.result import Result
 
-    for directory in options.add:
+    paths = {directory: options.results / file_name(directory) for directory in options.add}
+    for directory, path in paths.items():
+        if path.is_file() and (there := Result.load(path).num_iterations) != (length := length_of(directory)):
+            raise ConfigError(
+                f"{path} is of {there} iterations, {directory} of {length}. If it is to be replaced, delete it first."
+            )
+    for directory, path in paths.items():
         result = collected(directory)
-        path = options.results / f"{result.recipe}{f'-{result.seed}' if result.seed else ''}.json"
         result.save(path)
         print(f"{path}: {len(result.worlds)} worlds", file=sys.stderr)
     results = load_results(options.results)

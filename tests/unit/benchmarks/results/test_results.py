@@ -102,6 +102,15 @@ def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
     assert "--add runs/frozenlake_tiny" in capsys.readouterr().err
 
 
+def test_a_result_of_a_run_of_another_length_is_not_replaced(run, tmp_path, capsys):
+    of_a_longer_run = tmp_path / "lake.json"
+    result(made([0.0] * 40, [1.0] * 40), recipe="lake", num_iterations=80).save(of_a_longer_run)
+    before = of_a_longer_run.read_bytes()
+    assert main(["results", "--add", str(run), "--results", str(tmp_path)]) == 2
+    assert "is of 80 iterations" in (told := capsys.readouterr().err) and "of 2. If it" in told
+    assert of_a_longer_run.read_bytes() == before
+
+
 def test_an_unfinished_run_is_refused(run, tmp_path, capsys):
     other = tmp_path / "unfinished"
     other.mkdir()
