@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.claims.arms import Arm
 from benchmarks.claims.claim import Claim
-from vlm_envs.records.comparisons import PairedDifference, paired_bootstrap, seeds_interval
+from vlm_envs.records.comparisons import PairedDifference, paired_seeds_bootstrap, seeds_interval
 from vlm_envs.records.statistics import Interval
 
 KINDS = {
@@ -42,9 +42,8 @@ def rate_interval(arms: Sequence[Arm]) -> tuple[float, Interval]:
 
 
 def difference(first: Sequence[Arm], second: Sequence[Arm]) -> PairedDifference:
-    """Returns how much more the second arms solve than the first, level by level over the same seeds."""
-    means = [np.array([arm.solved for arm in arms], float).mean(axis=0) for arms in (first, second)]
-    return paired_bootstrap(*means)
+    """Returns how much more the second arms solve than the first, over the same seeds and levels, both drawn again."""
+    return paired_seeds_bootstrap(*([arm.solved for arm in arms] for arms in (first, second)))
 
 
 def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:

@@ -72,6 +72,14 @@ def test_rates_and_differences_are_of_all_levels_and_seeds(results):
     assert difference(arms["rl"], arms["rl"]).p_value == 1.0
 
 
+def test_the_difference_is_of_other_seeds_too():
+    """Two seeds that gain as much as each other tell more than two of which one gains nothing."""
+    none, half, all_ = ([arm("rl", seed, each * 16) for seed in (1, 2)] for each in ("00", "01", "11"))
+    of_both, of_one = difference(none, half), difference(none, [none[0], all_[1]])
+    assert of_both.mean == of_one.mean == 0.5
+    assert of_both.interval.low > 0.3 and of_one.interval.low == 0.0
+
+
 def test_the_table_and_the_picture_show_claims_that_were_run(results, tmp_path):
     arms = {name: load_arms(results, name) for name in CLAIMS}
     heading, rule, row = lines(CLAIMS, arms)
