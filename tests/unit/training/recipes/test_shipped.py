@@ -69,6 +69,11 @@ def test_a_shipped_cold_start_is_small_and_loads(name):
     assert len(encoder.tokenizer) == model.config.text_config.vocab_size
 
 
+def test_all_that_ship_together_are_under_40_mb():
+    files = [path for path in (ROOT / "training" / "recipes" / "checkpoints").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < 40_000_000
+
+
 def test_each_recipe_is_listed_with_what_it_takes(capsys):
     assert main(["list"]) == 0
     lines = capsys.readouterr().out.splitlines()
