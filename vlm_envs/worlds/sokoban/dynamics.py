@@ -113,14 +113,10 @@ class SokobanDynamics(GridDynamics[SokobanState]):
 
     def suboptimal_plan(self, state: SokobanState) -> tuple[int, ...] | None:
         """Returns a solution of the room without its inner walls; None if that has none either."""
-        layout = state.layout
-        inner = [
-            0 < row < layout.num_rows - 1 and 0 < column < layout.num_cols - 1
-            for row in range(layout.num_rows)
-            for column in range(layout.num_cols)
-        ]
-        walls = bytes(0 if is_inner else wall for wall, is_inner in zip(layout.walls, inner, strict=True))
-        return solver.plan(replace(state, layout=replace(layout, walls=walls)))
+        layout, walls = state.layout, bytearray(state.layout.walls)
+        for row, column in layout.inner_walls:
+            walls[row * layout.num_cols + column] = 0
+        return solver.plan(replace(state, layout=replace(layout, walls=bytes(walls))))
 
     def cost_to_go(self, state: SokobanState) -> int | None:
         """Returns the fewest moves left, or None if the room can no longer be solved.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 from vlm_envs.errors import LevelError
@@ -39,6 +40,12 @@ class SokobanLayout:
     def is_wall(self, cell: Cell) -> bool:
         """Returns whether a cell of the room is a wall."""
         return bool(self.walls[cell[0] * self.num_cols + cell[1]])
+
+    @property
+    def inner_walls(self) -> tuple[Cell, ...]:
+        """(row, column) of each wall that is not part of the border, in reading order."""
+        inner = itertools.product(range(1, self.num_rows - 1), range(1, self.num_cols - 1))
+        return tuple(cell for cell in inner if self.is_wall(cell))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

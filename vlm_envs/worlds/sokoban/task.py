@@ -9,18 +9,31 @@ BOX_REWARD = 1.0
 SUCCESS_REWARD = 10.0
 
 
+_HELP = {
+    "natural_language": "box0 is above and to the left of the player. "
+    "target0 is at the same row and to the right of box0.",
+    "symbols": "# wall, _ floor, O target, X box, P you, * box on target, S you on target",
+    "structured": "{player_position: (4, 2), box_positions: [(3, 2)], target_positions: [(3, 1)], grid_size: (6, 6)}",
+}
+
+
 class SokobanTask(GridTask[SokobanState]):
-    """Push every box onto a target. Rewards: VAGEN Table 16."""
+    """Push every box onto a target. Rewards: VAGEN Table 16.
+
+    Args:
+        tell_walls: Whether structured states list the inner walls.
+    """
 
     name = "Sokoban"
     goal = "Push every box onto a target."
     rules = ("You can push a box by walking into it, but not pull it. Walls and other boxes stop it.",)
-    representation_help = representation_help(
-        natural_language="box0 is above and to the left of the player. "
-        "target0 is at the same row and to the right of box0.",
-        symbols="# wall, _ floor, O target, X box, P you, * box on target, S you on target",
-        structured="{player_position: (4, 2), box_positions: [(3, 2)], target_positions: [(3, 1)], grid_size: (6, 6)}",
-    )
+    representation_help = representation_help(**_HELP)
+
+    def __init__(self, *, tell_walls: bool = False) -> None:
+        if tell_walls:
+            structured = f"{_HELP['structured'][:-1]}, wall_positions: [(1, 4), (2, 2)]}}"
+            told = representation_help(**{**_HELP, "structured": structured})
+            self.representation_help = {**told, "structured": f"{told['structured']} Walls of the border are left out."}
 
     def reward_terms(self, state: SokobanState, next_state: SokobanState, *, success: bool) -> dict[str, float]:
         """Returns step, box and success rewards; the step penalty is paid on the last move too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 from vlm_envs.worlds.grids.directions import Cell
 from vlm_envs.worlds.grids.relations import Relation, named_cells, relations_of
@@ -11,27 +11,41 @@ from vlm_envs.worlds.sokoban.state import SokobanState
 
 
 class SokobanStateDict(TypedDict):
-    """A room as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
+    """A room as plain data; positions are (row, column). Source: VAGEN, Appendix C.2, which tells no walls."""
 
     player_position: Cell
     box_positions: list[Cell]
     target_positions: list[Cell]
     grid_size: tuple[int, int]
+    wall_positions: NotRequired[list[Cell]]
 
 
 class SokobanView(GridView[SokobanState]):
-    """Pictures and texts of rooms."""
+    """Pictures and texts of rooms.
+
+    Args:
+        cell_px: Side of one cell in pixels; 8 to 256.
+        tell_walls: Whether structured states list the inner walls.
+    """
 
     tiles_of = "sokoban"
 
+    def __init__(self, cell_px: int = 28, *, tell_walls: bool = False) -> None:
+        super().__init__(cell_px)
+        self.tell_walls = tell_walls
+
     def structured(self, state: SokobanState) -> SokobanStateDict:
         """Returns the room as plain data."""
-        return {
+        layout = state.layout
+        told: SokobanStateDict = {
             "player_position": state.player,
             "box_positions": list(state.boxes),
-            "target_positions": list(state.layout.targets),
-            "grid_size": (state.layout.num_rows, state.layout.num_cols),
+            "target_positions": list(layout.targets),
+            "grid_size": (layout.num_rows, layout.num_cols),
         }
+        if self.tell_walls:
+            told["wall_positions"] = list(layout.inner_walls)
+        return told
 
     def relations(self, state: SokobanState) -> tuple[Relation, ...]:
         """Returns where boxes and targets are: each to the player, then each target to each box."""

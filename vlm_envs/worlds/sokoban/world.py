@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vlm_envs.errors import require, require_flag
 from vlm_envs.worlds.grids.dynamics import budgeted_length
 from vlm_envs.worlds.grids.world import GridWorld
 from vlm_envs.worlds.sokoban.batch import SokobanBatch
@@ -42,7 +43,8 @@ class SokobanWorld(GridWorld[SokobanState]):
     ## Arguments
     `dim_room=(6, 6)` rows and columns, outer wall included; `num_boxes=1`; `min_solution_length=5`;
     `max_solution_length=None`, by default what the budget allows, `max_turns * max_actions_per_turn`; `max_steps=100`;
-    `cell_px=28`; and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=3`,
+    `cell_px=28`; `tell_walls=False` whether structured states list the walls inside the outer one, which the paper's do
+    not; and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=3`,
     `max_actions_per_turn=3`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
     `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 7. `reset(options={"level": text})` takes rows of the
     symbols `#_OXP*S`.
@@ -64,8 +66,10 @@ class SokobanWorld(GridWorld[SokobanState]):
         max_turns: int = 3,
         max_actions_per_turn: int = 3,
         cell_px: int = 28,
+        tell_walls: bool = False,
         **world_kwargs: Any,
     ) -> None:
+        require_flag("tell_walls", tell_walls)
         longest = max_solution_length
         if longest is None:
             longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
@@ -77,10 +81,15 @@ class SokobanWorld(GridWorld[SokobanState]):
         )
         super().__init__(
             dynamics,
-            SokobanView(cell_px=cell_px),
-            SokobanTask(),
+            SokobanView(cell_px, tell_walls=tell_walls),
+            SokobanTask(tell_walls=tell_walls),
             max_steps=max_steps,
             max_turns=max_turns,
             max_actions_per_turn=max_actions_per_turn,
             **world_kwargs,
+        )
+        require(
+            not tell_walls or self.representation != "natural_language",
+            "tell_walls lists walls in structured states, and symbolic ones draw them; sentences are of boxes and "
+            "targets alone. Use representation='structured'.",
         )

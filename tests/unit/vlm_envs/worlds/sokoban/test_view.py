@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from judges.state_text.exact import ExactJudge
+from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.sokoban.state import parse_level
 from vlm_envs.worlds.sokoban.view import SokobanView
@@ -24,6 +26,23 @@ def test_structured_data_and_text_are_the_papers() -> None:
     assert view.describe(state, "structured") == (
         "{player_position: (4, 2), box_positions: [(3, 2)], target_positions: [(3, 1)], grid_size: (6, 6)}"
     )
+
+
+def test_structured_states_may_tell_the_inner_walls() -> None:
+    env = make("VLM/Sokoban-v0", tell_walls=True, representation="structured")
+    room = "######\n#__###\n#_#__#\n#OX__#\n#_P__#\n######"
+    observation, info = env.reset(options={"level": room})
+    walls = [(1, 3), (1, 4), (2, 2)]
+    assert info["state"]["wall_positions"] == walls
+    assert info["state_text"].endswith("grid_size: (6, 6), wall_positions: [(1, 3), (1, 4), (2, 2)]}")
+    assert "wall_positions: [(1, 4), (2, 2)]} with (row, column)" in observation["text"]
+    judge = ExactJudge("VLM/Sokoban-v0", "structured")
+    assert judge.score(info["state_text"], info["state"]).value == 1.0
+    paper = make("VLM/Sokoban-v0", representation="structured")
+    plain, _ = paper.reset(options={"level": room})
+    assert "wall_positions" not in plain["text"] and np.array_equal(plain["image"], observation["image"])
+    with pytest.raises(ConfigError, match="Use representation='structured'"):
+        make("VLM/Sokoban-v0", tell_walls=True)
 
 
 def test_symbols_and_sentences() -> None:
