@@ -26,7 +26,7 @@ MOST_SEQUENCES = 100
 NUM_FIRST_LEVELS = 8
 """Validation levels on which every candidate is tried."""
 
-NUM_FINALISTS = 3
+NUM_FINALISTS = 5
 """Candidates that are tried on all of them."""
 
 Script = tuple[str, ...]

@@ -6,7 +6,7 @@ import copy
 import json
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,17 @@ import torch
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
 from benchmarks.claims.claim import Claim
+from training.checkpoints.reference import weights_hash
 from training.checkpoints.state import save_model
 from training.config.run import RunConfig
 from training.config.supervised.cold_start import ColdStartConfig
-from training.loop.evaluation import evaluate
+from training.loop.evaluation import EvaluationResult, evaluate
 from training.loop.process import prepare
 from training.loop.run import describe, load_for_training, untaught
 from training.loop.supervised.cold_start import cold_start
 from training.loop.trainer import Trainer
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.comparisons import numbered
 from vlm_envs.records.json_lines import replace_file
 
 NUM_TIMED_STEPS = 12
@@ -31,6 +34,9 @@ NUM_TIMED_STEPS = 12
 MORE_STEPS = 1.15
 """How many times as many steps imitation gets as those tell, which took up to an eighth longer than the average one: it
 is to have no fewer CPU seconds than reinforcement learning."""
+IMITATION_RATES = (1e-3, 3e-4)
+"""Peak learning rates of more imitation, each for all of the time; the one that is better on validation levels counts.
+The first is the start's own, at which much is unlearnt before more is learnt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,10 +77,12 @@ class Arm:
         kind: `"expert"`, `"start"`, `"imitation"` or `"rl"`.
         claim: Name of the claim.
         seed: Of the run.
+        start: Hash of the weights that all arms go on from; empty of an expert.
         curve: Validations in order.
         cpu_s: CPU seconds of training in all, without validations.
         best: The point whose weights played the test levels, the first of equals; None of the expert.
         solved: Of each test level in the order of its split, whether it was solved.
+        levels: Of each test level, the place of the first that equals it.
         format_rate: Share of turns on test levels whose format was right.
         made_by: Configuration, versions and commit.
     """
@@ -82,26 +90,33 @@ class Arm:
     kind: str
     claim: str
     seed: int
+    start: str = ""
     curve: list[Point] = field(default_factory=list)
     cpu_s: float = 0.0
     best: Point | None = None
     solved: list[bool] = field(default_factory=list)
+    levels: list[int] = field(default_factory=list)
     format_rate: float = 0.0
     made_by: dict[str, Any] = field(default_factory=dict)
 
     def save(self, path: Path) -> None:
-        """Writes it as JSON, a test level a digit."""
-        told = asdict(self) | {"solved": "".join("01"[each] for each in self.solved)}
+        """Writes it as JSON, test levels in a line."""
+        solved, levels = "".join("01"[each] for each in self.solved), " ".join(map(str, self.levels))
+        told = asdict(self) | {"solved": solved, "levels": levels}
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, (json.dumps(told, indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, path: Path) -> Arm:
-        """Returns what `save` wrote."""
-        told = json.loads(path.read_text(encoding="utf-8"))
-        best = Point(**told["best"]) if told["best"] is not None else None
-        points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
-        return cls(**told | points | {"solved": [each == "1" for each in told["solved"]]})
+        """Returns what `save` wrote; raises `ConfigError` where that cannot be read."""
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            best = Point(**told["best"]) if told["best"] is not None else None
+            points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
+            levels = {"solved": [each == "1" for each in told["solved"]], "levels": [*map(int, told["levels"].split())]}
+            return cls(**told | points | levels)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ConfigError(f"{path} is no arm of a claim ({error}). Delete it, and run its seed again.") from error
 
 
 class Stage:
@@ -118,11 +133,18 @@ class Stage:
         self.arm, self._config, self._measuring, self._say = arm, config, measuring, say
         self._best_weights: dict[str, torch.Tensor] = {}
 
+    @property
+    def best_success(self) -> float:
+        """The best of its validations."""
+        assert self.arm.best is not None, "nothing was validated"
+        return self.arm.best.success
+
     def validate(self, model: Any, encoder: ChatEncoder, *, step: int) -> None:
         """Validates a model as it stands, with a generator of its own."""
         with torch.random.fork_rng():
-            success = self._played(model, encoder, "val", self._measuring.num_val_episodes)[0]
-        point = Point(cpu_s=self.arm.cpu_s, step=step, success=sum(success) / len(success))
+            played = self._played(model, encoder, "val", self._measuring.num_val_episodes)
+        success = sum(each.success for each in played.trajectories) / len(played.trajectories)
+        point = Point(cpu_s=self.arm.cpu_s, step=step, success=success)
         self.arm.curve.append(point)
         if self.arm.best is None or point.success > self.arm.best.success:
             self.arm.best = point
@@ -134,16 +156,23 @@ class Stage:
         """Has the best weights play the test levels; the model has them from then on."""
         model.load_state_dict(self._best_weights)
         played = self._played(model, encoder, "test", self._measuring.num_test_episodes)
-        self.arm.solved, self.arm.format_rate = played
+        tell_tests(self.arm, played)
 
-    def _played(self, model: Any, encoder: ChatEncoder, split: str, num_episodes: int) -> tuple[list[bool], float]:
+    def _played(self, model: Any, encoder: ChatEncoder, split: str, num_episodes: int) -> EvaluationResult:
         is_training = model.training
         agent = make_agent(
             "hf", model=model.eval(), encoder=encoder, sampling=self._config.sampling, seed=self._config.seed
         )
         played = evaluate(agent, self._config.worlds[0], split=split, num_episodes=num_episodes)
         model.train(is_training)
-        return [each.success for each in played.trajectories], played.record()["format_rate"]
+        return played
+
+
+def tell_tests(arm: Arm, played: EvaluationResult) -> None:
+    """Writes into an arm what it came to on test levels."""
+    arm.solved = [each.success for each in played.trajectories]
+    arm.levels = numbered([each.start_state_hash for each in played.trajectories])
+    arm.format_rate = played.record()["format_rate"]
 
 
 def imitate(
@@ -171,7 +200,7 @@ def seconds_per_step(model: Any, encoder: ChatEncoder, config: RunConfig, imitat
         seconds.append(time.process_time() - since)
         since = time.process_time()
 
-    tried = replace(imitation, num_steps=NUM_TIMED_STEPS, num_demonstrations=None)
+    tried = replace(imitation, num_steps=NUM_TIMED_STEPS)
     cold_start(copy.deepcopy(model), encoder, config.worlds, tried, on_step=on_step)
     return statistics.median(seconds)
 
@@ -201,17 +230,40 @@ class Arms:
         """Where the model is that both arms go on from."""
         return self.runs / self.name / "start"
 
+    def lacks(self, seeds: Sequence[int]) -> bool:
+        """Returns whether an arm of one of these seeds is not there yet, the start's and the expert's included."""
+        kinds = {0: ("expert", "start")} | dict.fromkeys(seeds, ("rl", "imitation"))
+        return not all(self._path(kind, seed).is_file() for seed, of in kinds.items() for kind in of)
+
     def prepare(self) -> None:
-        """Has the expert play, and makes the start or takes the one that is shipped."""
+        """Has the expert play, and makes the start or takes the one that is shipped.
+
+        Raises:
+            ConfigError: If arms are there that went on from another start.
+        """
         self._made("expert", 0, self._play_expert)
         if not (self.start / "config.json").is_file():
-            self._path("start", 0).unlink(missing_ok=True)  # of a start that is not here
-        self._made("start", 0, self._make_start)
+            made = self._make_start()
+            self._require_alike(made.start)
+            made.save(self._path("start", 0))
+        else:
+            self._require_alike(weights_hash(self.start))
+            self._made("start", 0, self._make_start)
 
     def run(self, seed: int) -> None:
         """Runs both arms of one seed, which is not 0: that is the start's. `prepare` comes first."""
         learnt = self._made("rl", seed, lambda: self._reinforce(seed))
         self._made("imitation", seed, lambda: self._imitate(seed, learnt.cpu_s))
+
+    def _require_alike(self, start: str) -> None:
+        """Raises `ConfigError` where results are of another start, with which arms have nothing in common."""
+        for path in sorted(self.results.glob(f"{self.name}-*.json")):
+            arm = Arm.load(path)
+            if arm.kind != "expert" and arm.start != start:
+                raise ConfigError(
+                    f"{path} went on from another start than the one in {self.start}. Put other results elsewhere, "
+                    f"with --results, or delete those of {self.name}."
+                )
 
     def _path(self, kind: str, seed: int) -> Path:
         return self.results / f"{self.name}-{seed}-{kind}.json"
@@ -224,16 +276,17 @@ class Arms:
 
     def _stage(self, kind: str, config: RunConfig) -> Stage:
         prepare(config)
-        arm = Arm(kind=kind, claim=self.name, seed=config.seed, made_by=describe(config))
+        start = weights_hash(self.start) if kind != "start" else ""
+        arm = Arm(kind=kind, claim=self.name, seed=config.seed, start=start, made_by=describe(config))
         return Stage(arm, config, self.measuring, self.say)
 
     def _play_expert(self) -> Arm:
         config = self.claim.config(seed=0)
         expert = make_agent("oracle", suboptimal_rate=config.cold_start.suboptimal_rate)
         num_episodes = self.measuring.num_test_episodes
-        played = evaluate(expert, config.worlds[0], split="test", num_episodes=num_episodes)
-        solved = [each.success for each in played.trajectories]
-        return Arm(kind="expert", claim=self.name, seed=0, solved=solved, format_rate=played.record()["format_rate"])
+        arm = Arm(kind="expert", claim=self.name, seed=0)
+        tell_tests(arm, evaluate(expert, config.worlds[0], split="test", num_episodes=num_episodes))
+        return arm
 
     def _make_start(self) -> Arm:
         config = self.claim.config(seed=0)
@@ -246,17 +299,25 @@ class Arms:
             imitate(stage, model, encoder, config, config.cold_start, self.measuring.num_points)
         stage.test(model, encoder)
         save_model(self.start, model, encoder, provenance=stage.arm.made_by)
+        stage.arm.start = weights_hash(self.start)
         return stage.arm
 
     def _imitate(self, seed: int, budget_s: float) -> Arm:
+        """Imitates at each rate for as long, and has the best of all play the test levels."""
         config = self.claim.config(seed=seed)
-        model, encoder = load_for_training(self.start, config)
-        imitation = replace(config.cold_start, num_first_turn_steps=0, start_from=str(self.start))
-        num_steps = round(MORE_STEPS * budget_s / seconds_per_step(model, encoder, config, imitation))
-        imitation = replace(imitation, num_steps=num_steps)
-        stage = self._stage("imitation", replace(config, model=None, cold_start=imitation))
-        stage.validate(model, encoder, step=0)
-        imitate(stage, model, encoder, config, imitation, self.measuring.num_points)
+        tried = list[tuple[Stage, Any, ChatEncoder]]()
+        for rate in IMITATION_RATES:
+            model, encoder = load_for_training(self.start, config)
+            imitation = replace(
+                config.cold_start, num_first_turn_steps=0, start_from=str(self.start), learning_rate=rate
+            )
+            num_steps = round(MORE_STEPS * budget_s / seconds_per_step(model, encoder, config, imitation))
+            imitation = replace(imitation, num_steps=num_steps)
+            stage = self._stage("imitation", replace(config, model=None, cold_start=imitation))
+            stage.validate(model, encoder, step=0)
+            imitate(stage, model, encoder, config, imitation, self.measuring.num_points)
+            tried.append((stage, model, encoder))
+        stage, model, encoder = max(tried, key=lambda each: each[0].best_success)
         stage.test(model, encoder)
         return stage.arm
 

@@ -8,10 +8,14 @@ from collections.abc import Iterable
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from training.sweeps.waiting import spawned_pool
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import ConfigError, require
+
+if TYPE_CHECKING:
+    from benchmarks.claims.arms import Arms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,7 @@ class ClaimsOptions:
         seeds: Seeds to run of each, from 1 on; 0 is the start's.
         num_at_once: Runs at the same time, each on one thread.
         runs: Where models and logs go.
-        results: Where results are, a file for each arm.
+        results: Where results are, a file for each arm; by default under `runs` where seeds are run, else docs/claims.
         picture: Where the picture goes; None for none.
     """
 
@@ -35,8 +39,13 @@ class ClaimsOptions:
     seeds: tuple[int, ...] = ()
     num_at_once: int = 2
     runs: Path = Path("runs/claims")
-    results: Path = Path("docs/claims")
+    results: Path | None = None
     picture: Path | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where results are."""
+        return self.results or (self.runs / "results" if self.seeds else Path("docs/claims"))
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "num_at_once")
@@ -58,12 +67,13 @@ def run_claims(options: ClaimsOptions) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
     with spawned_pool(options.num_at_once) as pool:
         if options.seeds:
-            _wait(pool.submit(_run, name, None, options) for name in claims)
-            _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in claims)
-    arms = {name: load_arms(options.results, name) for name in claims}
+            lacking = [name for name in claims if _arms(name, options).lacks(options.seeds)]
+            _wait(pool.submit(_run, name, None, options) for name in lacking)
+            _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in lacking)
+    arms = {name: load_arms(options.folder, name) for name in claims}
     if not any(each["rl"] for each in arms.values()):
         raise ConfigError(
-            f"No seed of {', '.join(claims)} is whole in {options.results}. Run some: python -m benchmarks claims "
+            f"No seed of {', '.join(claims)} is whole in {options.folder}. Run some: python -m benchmarks claims "
             f"--only {next(iter(claims))} --seeds 1 2 3."
         )
     print(*lines(claims, arms), sep="\n")
@@ -79,18 +89,22 @@ def _wait(runs: Iterable[Future[None]]) -> None:
 
 def _run(name: str, seed: int | None, options: ClaimsOptions) -> None:
     """Runs both arms of a seed, or, without one, prepares for them."""
-    from benchmarks.claims.arms import Arms, Measuring
-    from benchmarks.claims.claim import claim_named
-
-    arms = Arms(
-        name=name,
-        claim=claim_named(name),
-        runs=options.runs,
-        results=options.results,
-        measuring=Measuring(),
-        say=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    arms = _arms(name, options)
     if seed is None:
         arms.prepare()
     else:
         arms.run(seed)
+
+
+def _arms(name: str, options: ClaimsOptions) -> Arms:
+    from benchmarks.claims.arms import Arms, Measuring
+    from benchmarks.claims.claim import claim_named
+
+    return Arms(
+        name=name,
+        claim=claim_named(name),
+        runs=options.runs,
+        results=options.folder,
+        measuring=Measuring(),
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.claims.arms import Arm
 from benchmarks.claims.claim import Claim
+from vlm_envs.errors import require
 from vlm_envs.records.comparisons import PairedDifference, paired_seeds_bootstrap, seeds_interval
 from vlm_envs.records.statistics import Interval
 
@@ -23,12 +25,25 @@ COLOURS = {"imitation": "#c0702a", "rl": "#2f6db5"}
 
 
 def load_arms(results: Path, name: str) -> dict[str, list[Arm]]:
-    """Returns a claim's arms by kind: the expert, the start, and both others of each seed whose two are there."""
+    """Returns a claim's arms by kind: the expert, the start, and both others of each seed whose two are there.
+
+    Raises:
+        ConfigError: If one cannot be read, or they went on from different starts or played different levels.
+    """
     found = {
         kind: {arm.seed: arm for arm in map(Arm.load, sorted(results.glob(f"{name}-*-{kind}.json")))} for kind in KINDS
     }
     seeds = sorted(found["imitation"].keys() & found["rl"].keys())
     both = {kind: [found[kind][seed] for seed in seeds] for kind in ("imitation", "rl")}
+    arms = [arm for of in (*found.values(),) for arm in of.values()]
+    differences: dict[str, set[Any]] = {
+        "played different levels": {(len(arm.solved), *arm.levels) for arm in arms},
+        "went on from different starts": {arm.start for arm in arms if arm.kind != "expert"},
+    }
+    for what, differing in differences.items():
+        require(len(differing) <= 1, f"Arms of {name} in {results} {what}. Delete those that are of no use any more.")
+    if not (found["expert"] and found["start"]):
+        both = {"imitation": [], "rl": []}
     return {"expert": list(found["expert"].values()), "start": list(found["start"].values()), **both}
 
 
@@ -38,12 +53,12 @@ def rate_interval(arms: Sequence[Arm]) -> tuple[float, Interval]:
     Levels are drawn again, and so are seeds: both are of what there could have been.
     """
     solved_SN = np.array([arm.solved for arm in arms], float)
-    return float(solved_SN.mean()), seeds_interval(solved_SN)
+    return float(solved_SN.mean()), seeds_interval(solved_SN, levels=arms[0].levels)
 
 
 def difference(first: Sequence[Arm], second: Sequence[Arm]) -> PairedDifference:
     """Returns how much more the second arms solve than the first, over the same seeds and levels, both drawn again."""
-    return paired_seeds_bootstrap(*([arm.solved for arm in arms] for arms in (first, second)))
+    return paired_seeds_bootstrap(*([arm.solved for arm in arms] for arms in (first, second)), levels=first[0].levels)
 
 
 def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
@@ -61,18 +76,28 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
         if not by_kind["rl"]:
             continue
         rates = [rate_interval(by_kind[kind]) for kind in KINDS]
+        unlearnt = [_told_unlearnt(by_kind[kind]) for kind in KINDS]
         gap = difference(by_kind["imitation"], by_kind["rl"])
         pairs = zip(by_kind["imitation"], by_kind["rl"], strict=True)
         each = [np.mean(second.solved) - np.mean(first.solved) for first, second in pairs]
         rows.append([
             claim.title,
             str(len(by_kind["rl"])),
-            *(f"{rate:.3f} ({low:.3f} to {high:.3f})" for rate, (low, high) in rates),
+            *(
+                f"{rate:.3f} ({low:.3f} to {high:.3f}){more}"
+                for (rate, (low, high)), more in zip(rates, unlearnt, strict=True)
+            ),
             f"**{gap.mean:+.3f}** ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}",
             ", ".join(f"{value:+.3f}" for value in each),
             " and ".join(f"{np.mean([arm.cpu_s for arm in by_kind[kind]]):.0f}" for kind in ("imitation", "rl")),
         ])  # fmt: skip
     return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _told_unlearnt(arms: Sequence[Arm]) -> str:
+    """Returns in how many arms nothing was better than the start, which then played the test levels itself."""
+    number = sum(arm.best is not None and arm.best.step == 0 for arm in arms if arm.kind in COLOURS)
+    return f"; the start itself in {number} of {len(arms)}" if number else ""
 
 
 def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]], path: Path) -> None:

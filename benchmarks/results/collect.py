@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -15,17 +17,27 @@ from agents.lazy import LazyAgent
 from benchmarks.results.result import Result, WorldResult
 from training.checkpoints.best import BEST
 from training.checkpoints.files import LATEST, has_model, model_directory
+from training.checkpoints.reference import weights_hash
 from training.config.eval_sampling import EvalSamplingConfig
 from training.config.saved import rebuilt
 from training.config.worlds.spec import WorldSpec, world_names
 from training.loop.evaluation import evaluate
 from vlm_envs.errors import ConfigError, require
+from vlm_envs.records.comparisons import numbered
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Trajectory
 
 MEASURES = {"VLM/SVG-v0": "similarity"}
 """Of worlds whose success says little: which of their metrics counts in its place."""
+NUM_LAZY_LEVELS = 128
+"""Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
+_ASIDE = {
+    *("name", "output", "seed", "model", "device", "num_threads", "num_threads_used"),
+    *("checkpoint_every", "record_every", "process_timeout_min", "probe_endpoints", "wandb_project"),
+    *("versions", "commit", "command", "started"),
+}
+"""Settings that differ between seeds of one training; where it started from is told by weights."""
 MAX_POINTS = 100
 """Of a curve: of longer ones, so many means."""
 
@@ -66,9 +78,10 @@ def collected(directory: Path) -> Result:
                 env_id=spec.env_id,
                 kwargs=spec.kwargs,
                 measure=measure,
+                levels=numbered([each["start_state_hash"] for each in after[name]]),
                 before=[_measured(each, measure) for each in before[name]],
                 after=[_measured(each, measure) for each in after[name]],
-                lazy=_played(LazyAgent(), spec, num_levels, measure),
+                lazy=_played(LazyAgent(num_val_levels=NUM_LAZY_LEVELS), spec, num_levels, measure),
                 num_episodes=_num_played(lines, name, int(config["group_size"])),
                 **{told: _played(agent, spec, num_levels, measure) for told, agent in played.items()},
             )
@@ -78,6 +91,7 @@ def collected(directory: Path) -> Result:
         recipe=str(config["recipe"]),
         title=str(config["trained_with"]),
         seed=int(config["seed"]),
+        setup=setup_of(config, models[0]),
         num_parameters=sum(weight.numel() for weight in model.parameters()),
         num_iterations=len(lines),
         num_episodes=len(lines) * int(config["num_groups"]) * int(config["group_size"]),
@@ -108,6 +122,18 @@ def _iterations(reader: RunReader) -> list[Record]:
 def start_of(directory: Path, config: Record) -> Path:
     """Returns the checkpoint that a run started from."""
     return directory / "cold_start" if config["model"] is None else model_directory(config["model"])
+
+
+def setup_of(config: Record, start: Path) -> str:
+    """Returns a digest of the settings that a run's training depends on and of the weights it started from.
+
+    Args:
+        config: Of the run.
+        start: The checkpoint it started from.
+    """
+    settings = {name: value for name, value in config.items() if name not in _ASIDE}
+    told = json.dumps([settings, weights_hash(start)], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 def policy_of(directory: Path) -> Path:

@@ -8,14 +8,14 @@ import numpy as np
 
 from benchmarks.results.report import interval_of, is_mix, p_value, told_p
 from benchmarks.results.result import Result, WorldResult
-from vlm_envs.records.comparisons import PairedDifference, paired_bootstrap
+from vlm_envs.records.comparisons import PairedDifference, holm, paired_bootstrap
 
 HEADINGS = (
     "mix",
     "world",
     "lazy rival",
     "start → trained (95 %)",
-    "p",
+    "p (Holm's)",
     "episodes",
     "specialist: start → trained",
     "episodes",
@@ -43,24 +43,32 @@ def specialist_of(world: WorldResult, results: Sequence[Result]) -> tuple[Result
 
 def difference(world: WorldResult, specialist: WorldResult) -> PairedDifference:
     """Returns what the mix came to less what the specialist did, on the same levels."""
-    return paired_bootstrap(specialist.after, world.after)
+    return paired_bootstrap(specialist.after, world.after, levels=world.levels)
 
 
 def mix_lines(results: Sequence[Result]) -> list[str]:
-    """Returns a table in Markdown, a line for each world of each mix; nothing where there is none."""
-    rows = [_row(result, world, results) for result in results if is_mix(result) for world in result.worlds]
+    """Returns a table in Markdown, a line for each world of each mix; nothing where there is none.
+
+    A mix is as many tests as it has worlds, and the p-values of training are corrected for that.
+    """
+    rows = [
+        _row(result, world, p, results)
+        for result in results
+        if is_mix(result)
+        for world, p in zip(result.worlds, holm([p_value(each) for each in result.worlds]), strict=True)
+    ]
     return [f"| {' | '.join(row)} |" for row in [HEADINGS, ["---"] * len(HEADINGS), *rows]] if rows else []
 
 
-def _row(result: Result, world: WorldResult, results: Sequence[Result]) -> list[str]:
-    low, high = interval_of(world.after, world.measure)
+def _row(result: Result, world: WorldResult, p: float, results: Sequence[Result]) -> list[str]:
+    low, high = interval_of(world.after, world)
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
         f"`{result.recipe}`",
         f"{world.world}{measure}",
         f"{np.mean(world.lazy):.3f}",
         f"{np.mean(world.before):.3f} → **{np.mean(world.after):.3f}** ({low:.3f} to {high:.3f})",
-        told_p(p_value(world)),
+        told_p(p),
         _told_count(world.num_episodes),
         *_beside(world, results),
     ]
@@ -84,7 +92,7 @@ def _beside(world: WorldResult, results: Sequence[Result]) -> list[str]:
 def _plays_the_same(one: WorldResult, other: WorldResult) -> bool:
     """Returns whether both played the same levels; what is paid changes none."""
     ours, theirs = ({**each.kwargs, **dict.fromkeys(PAY)} for each in (one, other))
-    return ours == theirs and one.measure == other.measure and len(one.after) == len(other.after)
+    return ours == theirs and one.measure == other.measure and one.levels == other.levels
 
 
 def _told_count(number: int | None) -> str:

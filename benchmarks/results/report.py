@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.results.result import Result, WorldResult
-from vlm_envs.records.comparisons import paired_bootstrap, paired_seeds_bootstrap, seeds_interval
-from vlm_envs.records.statistics import Interval, pair_outcomes, wilson_interval
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.comparisons import (
+    paired_bootstrap,
+    paired_seeds_bootstrap,
+    repeated_interval,
+    seeds_interval,
+    sign_flip_test,
+)
+from vlm_envs.records.statistics import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +46,11 @@ LABELS = {
 
 
 def load_results(folder: Path) -> list[Result]:
-    """Returns the results in a folder, by recipe and seed."""
+    """Returns the results in a folder, by recipe and seed.
+
+    Raises:
+        ConfigError: If one cannot be read.
+    """
     return sorted(map(Result.load, folder.glob("*.json")), key=lambda result: (result.recipe, result.seed))
 
 
@@ -48,30 +59,38 @@ def by_recipe(results: Sequence[Result]) -> list[list[Result]]:
 
     Seeds that were trained otherwise, played other levels or at another temperature are beside each other and not
     together.
+
+    Raises:
+        ConfigError: If two are of one seed.
     """
     found: dict[tuple[object, ...], list[Result]] = {}
     for result in results:
         if not is_mix(result):
             (world,) = result.worlds
-            trained = (result.recipe, result.title, result.num_parameters, result.num_iterations, result.num_episodes)
-            played = (result.temperature, world.measure, len(world.after), json.dumps(world.kwargs, sort_keys=True))
-            found.setdefault((*trained, *played), []).append(result)
+            trained = (result.recipe, result.setup, result.num_iterations, result.num_episodes)
+            played = (result.temperature, world.measure, tuple(world.levels), json.dumps(world.kwargs, sort_keys=True))
+            alike = found.setdefault((*trained, *played), [])
+            if any(each.seed == result.seed for each in alike):
+                raise ConfigError(f"Two results of {result.recipe} are of seed {result.seed}. Delete one of them.")
+            alike.append(result)
     return list(found.values())
 
 
-def interval_of(values: Sequence[float], measure: str) -> Interval:
-    """Returns the 95 % interval of a mean over levels: Wilson's of successes, else of resampled levels."""
-    if measure == "success":
-        return wilson_interval(round(sum(values)), len(values))
-    return paired_bootstrap(np.zeros(len(values)), values).interval
+def interval_of(values: Sequence[float], world: WorldResult) -> Interval:
+    """Returns the 95 % interval of a mean over a world's levels: Wilson's of successes, else of resampled levels."""
+    if world.measure == "success":
+        trials = np.bincount(world.levels)
+        solved = np.bincount(world.levels, values)
+        return repeated_interval(solved[trials > 0].astype(int).tolist(), trials[trials > 0].tolist())
+    return paired_bootstrap(np.zeros(len(values)), values, levels=world.levels).interval
 
 
 def p_value(world: WorldResult) -> float:
     """Returns the two-sided p-value that training changed nothing, level by level."""
     if world.measure != "success":
-        return paired_bootstrap(world.before, world.after).p_value
-    before, after = ([each == 1.0 for each in of] for of in (world.before, world.after))
-    return pair_outcomes(dict(enumerate(before)), dict(enumerate(after))).p_value
+        return paired_bootstrap(world.before, world.after, levels=world.levels).p_value
+    changes = np.bincount(world.levels, np.array(world.after) - world.before)
+    return sign_flip_test([round(change) for change in changes])
 
 
 def is_mix(result: Result) -> bool:
@@ -107,7 +126,9 @@ def _row(seeds: Sequence[Result]) -> list[str]:
         f"{np.mean(lazy):.3f}",
         f"{np.mean(before):.3f}",
         f"**{np.mean(after):.3f}** ({low:.3f} to {high:.3f})",
-        told_p(p_value(world) if len(seeds) == 1 else paired_seeds_bootstrap(before, after).p_value),
+        told_p(
+            p_value(world) if len(seeds) == 1 else paired_seeds_bootstrap(before, after, levels=world.levels).p_value
+        ),
         " → ".join(f"{np.mean(each):.3f}" for each in told if None not in each),
         f"{np.mean([each.minutes for each in seeds]):.0f}",
     ]
@@ -116,7 +137,7 @@ def _row(seeds: Sequence[Result]) -> list[str]:
 def _interval_of_seeds(worlds: Sequence[WorldResult], which: str = "after") -> Interval:
     """Returns the 95 % interval of what the runs of some seeds came to."""
     levels = [getattr(world, which) for world in worlds]
-    return interval_of(levels[0], worlds[0].measure) if len(levels) == 1 else seeds_interval(levels)
+    return interval_of(levels[0], worlds[0]) if len(levels) == 1 else seeds_interval(levels, levels=worlds[0].levels)
 
 
 def draw(results: Sequence[Result], path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 
 
@@ -19,7 +20,9 @@ class WorldResult:
         env_id: Its id.
         kwargs: Its arguments.
         measure: What each level is measured by: `success`, or one of the world's metrics.
-        before: Of the start on each test level, in the order of the split.
+        levels: Of each test level, in the order of the split, the place of the first that equals it: small worlds have
+            some more than once.
+        before: Of the start on each test level.
         after: Of the policy that was trained.
         lazy: Of the same responses in every episode, whatever is shown.
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
@@ -31,6 +34,7 @@ class WorldResult:
     env_id: str
     kwargs: dict[str, Any]
     measure: str
+    levels: list[int]
     before: list[float]
     after: list[float]
     lazy: list[float]
@@ -47,6 +51,8 @@ class Result:
         recipe: Its name.
         title: How it was trained.
         seed: Its seed.
+        setup: Digest of all settings that training depends on and of the weights it started from, the seed aside: runs
+            with the same are seeds of each other.
         num_parameters: Of the policy.
         num_iterations: Iterations trained for.
         num_episodes: Episodes it played for training.
@@ -61,6 +67,7 @@ class Result:
     recipe: str
     title: str
     seed: int
+    setup: str
     num_parameters: int
     num_iterations: int
     num_episodes: int
@@ -77,6 +84,9 @@ class Result:
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Returns what `save` wrote."""
-        told = json.loads(path.read_text(encoding="utf-8"))
-        return cls(**told | {"worlds": [WorldResult(**each) for each in told["worlds"]]})
+        """Returns what `save` wrote; raises `ConfigError` where that cannot be read."""
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**told | {"worlds": [WorldResult(**each) for each in told["worlds"]]})
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"{path} is no result ({error}). Delete it, and add its run again.") from error

@@ -22,7 +22,7 @@ def reference_of(model: Path, run: Path) -> dict[str, str]:
     """
     path, home = model.resolve(), run.resolve()
     place = path.relative_to(home) if path.is_relative_to(home) else path
-    return {"path": str(place), "sha256": _hash(path)}
+    return {"path": str(place), "sha256": weights_hash(path)}
 
 
 def require_reference(run: Path, *, what: str = "The policy that --ppo.kl-coef holds this run to") -> Path | None:
@@ -40,7 +40,7 @@ def require_reference(run: Path, *, what: str = "The policy that --ppo.kl-coef h
         return None
     model = run.resolve() / kept["path"]
     is_gone = not (model / "config.json").is_file()
-    if is_gone or _hash(model) != kept["sha256"]:
+    if is_gone or weights_hash(model) != kept["sha256"]:
         raise ConfigError(
             f"{what} is the checkpoint {model}, which "
             f"{'is gone' if is_gone else 'has other weights now'}. Put it back as it was, or start another run from "
@@ -55,7 +55,7 @@ def kept_reference(run: Path) -> dict[str, str] | None:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
-def _hash(model: Path) -> str:
+def weights_hash(model: Path) -> str:
     """Returns a hash of a checkpoint's weights."""
     digest = hashlib.sha256()
     for path in sorted(each for each in model.iterdir() if each.suffix in _WEIGHTS):

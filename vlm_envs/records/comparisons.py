@@ -6,7 +6,7 @@ Episodes on one level are no independent trials: where a level is played several
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,13 +33,19 @@ class PairedDifference(NamedTuple):
 
 
 def paired_bootstrap(
-    first: npt.ArrayLike, second: npt.ArrayLike, *, confidence: float = 0.95, num_resamples: int = 10_000
+    first: npt.ArrayLike,
+    second: npt.ArrayLike,
+    *,
+    levels: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    num_resamples: int = 10_000,
 ) -> PairedDifference:
     """Returns the difference of two agents' means on the same levels, which are resampled with replacement.
 
     Args:
-        first: float[N], one number a level.
+        first: float[N], one number an episode.
         second: float[N], those of the other agent in the same order.
+        levels: What tells levels apart, one an episode; None where no level was played twice.
         confidence: Two-sided confidence, strictly between 0 and 1.
         num_resamples: How often.
 
@@ -56,38 +62,51 @@ def paired_bootstrap(
     differences = np.asarray(second, float) - np.asarray(first, float)
     if differences.ndim != 1 or not len(differences):
         raise ValueError(f"Expected two arrays of as many levels, at least one; got shape {differences.shape}.")
+    sums, counts = _by_level(differences, levels)
     rng = np.random.default_rng(_SEED)
     means = np.concatenate([
-        differences[rng.integers(len(differences), size=(rows, len(differences)))].mean(axis=1)
-        for rows in _chunks(num_resamples, len(differences))
+        sums[drawn := rng.integers(len(sums), size=(rows, len(sums)))].sum(axis=1) / counts[drawn].sum(axis=1)
+        for rows in _chunks(num_resamples, len(sums))
     ])  # fmt: skip
-    interval = _percentile_interval(means, confidence)
-    return PairedDifference(float(differences.mean()), interval, _p_value(means, differences))
+    return PairedDifference(float(differences.mean()), _percentile_interval(means, confidence), _p_value(means, sums))
 
 
-def seeds_interval(solved_SN: npt.ArrayLike, *, confidence: float = 0.95, num_resamples: int = 10_000) -> Interval:
+def seeds_interval(
+    solved_SN: npt.ArrayLike,
+    *,
+    levels: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    num_resamples: int = 10_000,
+) -> Interval:
     """Returns the interval of a mean over seeds and levels, both drawn again: both are of what there could have been.
 
     Args:
-        solved_SN: float[S, N], one number of each seed's policy on each level.
+        solved_SN: float[S, N], one number of each seed's policy in each episode.
+        levels: As `paired_bootstrap` has them.
         confidence: Two-sided confidence, strictly between 0 and 1.
         num_resamples: How often.
 
     Source: Agarwal et al., Deep Reinforcement Learning at the Edge of the Statistical Precipice (2021), section 4.
     """
-    return _percentile_interval(_means_over_seeds(solved_SN, num_resamples), confidence)
+    return _percentile_interval(_means_over_seeds(solved_SN, levels, num_resamples), confidence)
 
 
 def paired_seeds_bootstrap(
-    first_SN: npt.ArrayLike, second_SN: npt.ArrayLike, *, confidence: float = 0.95, num_resamples: int = 10_000
+    first_SN: npt.ArrayLike,
+    second_SN: npt.ArrayLike,
+    *,
+    levels: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    num_resamples: int = 10_000,
 ) -> PairedDifference:
     """Returns the difference of two ways of training on the same levels; levels and seeds are drawn again.
 
     Unlike `paired_bootstrap` of each level's mean, it asks what other seeds would have come to, too.
 
     Args:
-        first_SN: float[S, N], one number of each seed's policy on each level.
+        first_SN: float[S, N], one number of each seed's policy in each episode.
         second_SN: float[S, N], those of the other way of training.
+        levels: As `paired_bootstrap` has them.
         confidence: Two-sided confidence, strictly between 0 and 1.
         num_resamples: How often.
 
@@ -103,20 +122,48 @@ def paired_seeds_bootstrap(
     if first.shape != second.shape or first.ndim != 2 or not first.size:
         raise ValueError(f"Expected two arrays of as many seeds and levels; got {first.shape} and {second.shape}.")
     differences_SN = second - first
-    means = _means_over_seeds(differences_SN, num_resamples)
-    interval, p_value = _percentile_interval(means, confidence), _p_value(means, differences_SN.mean(axis=0))
+    means = _means_over_seeds(differences_SN, levels, num_resamples)
+    interval, p_value = _percentile_interval(means, confidence), _p_value(means, _by_level(differences_SN, levels)[0])
     return PairedDifference(float(differences_SN.mean()), interval, p_value)
 
 
-def _means_over_seeds(values_SN: npt.ArrayLike, num_resamples: int) -> npt.NDArray[np.float64]:
+def numbered(levels: Sequence[Hashable]) -> list[int]:
+    """Returns for each level the place of the first that equals it: what tells levels apart, as short as can be."""
+    first: dict[Hashable, int] = {}
+    return [first.setdefault(level, place) for place, level in enumerate(levels)]
+
+
+def _means_over_seeds(
+    values_SN: npt.ArrayLike, levels: Sequence[Hashable] | None, num_resamples: int
+) -> npt.NDArray[np.float64]:
     """Returns float[num_resamples]: means of seeds and levels drawn with replacement."""
-    values = np.asarray(values_SN, float)
-    num_seeds, num_levels = values.shape
+    sums_SL, counts_L = _by_level(np.asarray(values_SN, float), levels)
+    num_seeds, num_levels = sums_SL.shape
     rng = np.random.default_rng(_SEED)
-    return np.array([
-        values[rng.integers(num_seeds, size=num_seeds)][:, rng.integers(num_levels, size=num_levels)].mean()
-        for _ in range(num_resamples)
-    ])  # fmt: skip
+    means = []
+    for _ in range(num_resamples):
+        seeds, drawn = rng.integers(num_seeds, size=num_seeds), rng.integers(num_levels, size=num_levels)
+        means.append(sums_SL[seeds][:, drawn].sum() / (num_seeds * counts_L[drawn].sum()))
+    return np.array(means)
+
+
+def _by_level(
+    values: npt.NDArray[np.float64], levels: Sequence[Hashable] | None
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Returns the sums of each level's episodes, float[..., L] of float[..., N], and how many those are, float[L].
+
+    Raises:
+        ValueError: If there are not as many levels as episodes.
+    """
+    if levels is None:
+        return values, np.ones(values.shape[-1])
+    if len(levels) != values.shape[-1]:
+        raise ValueError(f"Expected the level of each of {values.shape[-1]} episodes; got {len(levels)}.")
+    numbers = {level: number for number, level in enumerate(dict.fromkeys(levels))}
+    places = np.array([numbers[level] for level in levels])
+    sums, counts = np.zeros((*values.shape[:-1], len(numbers))), np.bincount(places).astype(float)
+    np.add.at(sums.T, places, values.T)
+    return sums, counts
 
 
 def _percentile_interval(means: npt.NDArray[np.float64], confidence: float) -> Interval:
@@ -126,9 +173,15 @@ def _percentile_interval(means: npt.NDArray[np.float64], confidence: float) -> I
 
 
 def _p_value(means: npt.NDArray[np.float64], differences: npt.NDArray[np.float64]) -> float:
-    """Returns the two-sided p-value of resampled means, not below what as many levels can show that differ at all."""
+    """Returns the two-sided p-value of resampled means, not below what as many levels can show that differ at all.
+
+    Args:
+        means: Of the resamples.
+        differences: float[L] or float[S, L], the sums of each level's differences, of each seed.
+    """
     smaller = min((means <= 0).sum(), (means >= 0).sum())
-    least = 2.0 ** (1 - int(np.count_nonzero(differences)))
+    of_levels = differences.sum(axis=0) if differences.ndim > 1 else differences
+    least = 2.0 ** (1 - int(np.count_nonzero(of_levels)))
     return min(1.0, max(least, float(2 * (smaller + 1) / (len(means) + 1))))
 
 

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
-from benchmarks.claims.arms import Arm, Arms, Measuring
+from benchmarks.claims.arms import IMITATION_RATES, Arm, Arms, Measuring, Point
 from benchmarks.claims.claim import Claim
 from training.algorithms.grpo import GRPO
+from training.checkpoints.reference import weights_hash
 from training.recipes.shipped import RECIPES
+from vlm_envs.errors import ConfigError
 
 MEASURING = Measuring(num_points=2, num_val_episodes=2, num_test_episodes=3)
 
@@ -64,10 +66,46 @@ def test_both_arms_go_on_from_one_start_with_the_same_compute(arms, monkeypatch)
     assert imitation.curve[0] == learnt.curve[0], "one start"
     told = imitation.made_by["cold_start"]
     assert imitation.curve[-1].step == told["num_steps"] and told["num_demonstrations"] == 3
+    assert told["learning_rate"] in IMITATION_RATES
     assert 0.3 < imitation.cpu_s / learnt.cpu_s < 3
+    assert start.start == imitation.start == learnt.start == weights_hash(arms.start)
+    assert start.levels == imitation.levels == learnt.levels == expert.levels and len(expert.levels) == 3
     for each in (start, imitation, learnt):
         assert len(each.solved) == 3
         assert each.best.success == max(point.success for point in each.curve)
+
+
+def test_the_better_rate_of_imitation_counts(arms, monkeypatch):
+    arms.prepare()
+    tried = []
+
+    def imitate(stage, model, encoder, config, imitation, num_points):
+        tried.append(imitation.learning_rate)
+        stage.arm.best = Point(cpu_s=1.0, step=1, success=imitation.learning_rate)
+
+    monkeypatch.setattr("benchmarks.claims.arms.imitate", imitate)
+    assert arms._imitate(1, 0.1).made_by["cold_start"]["learning_rate"] == max(IMITATION_RATES)
+    assert tried == [*IMITATION_RATES]
+
+
+def test_arms_of_another_start_are_not_put_beside_those_of_this_one(arms):
+    arms.prepare()
+    (start,) = results(arms, 0, "start")
+    replace(start, kind="rl", seed=1, start="other").save(arms.results / "short-1-rl.json")
+    for start_is_gone in (False, True):
+        if start_is_gone:
+            shutil.rmtree(arms.start)
+        with pytest.raises(ConfigError, match=r"short-1-rl\.json went on from another start.*--results"):
+            arms.prepare()
+        assert results(arms, 0, "start") == [start], "it is as it was"
+
+
+def test_nothing_is_prepared_where_all_is_there(arms):
+    assert arms.lacks([1])
+    for seed, kinds in {0: ("expert", "start"), 1: ("rl", "imitation")}.items():
+        for kind in kinds:
+            Arm(kind=kind, claim="short", seed=seed).save(arms.results / f"short-{seed}-{kind}.json")
+    assert not arms.lacks([1]) and arms.lacks([1, 2])
 
 
 @pytest.mark.soak

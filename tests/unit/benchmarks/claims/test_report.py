@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.claims.arms import Arm, Point
 from benchmarks.claims.claim import CLAIMS
+from benchmarks.claims.command import ClaimsOptions
 from benchmarks.claims.report import difference, draw, lines, load_arms, rate_interval
 from training.recipes.shipped import RECIPES
+from vlm_envs.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[4]
 NAME = "frozenlake_suboptimal"
@@ -26,6 +29,8 @@ def arm(kind, seed, solved):
         cpu_s=60.0,
         best=points[1],
         solved=[each == "1" for each in solved],
+        levels=list(range(len(solved))),
+        start="" if kind == "expert" else "a",
     )
 
 
@@ -36,7 +41,7 @@ def results(tmp_path):
     for seed in (1, 2):
         for kind, solved in (("imitation", "1100" * 8), ("rl", "1110" * 8)):
             arm(kind, seed, solved).save(tmp_path / f"{NAME}-{seed}-{kind}.json")
-    arm("rl", 3, "1111").save(tmp_path / f"{NAME}-3-rl.json")
+    arm("rl", 3, "1110" * 8).save(tmp_path / f"{NAME}-3-rl.json")
     return tmp_path
 
 
@@ -54,6 +59,37 @@ def test_only_seeds_whose_two_arms_are_there_count(results):
         "imitation": [1, 2],
         "rl": [1, 2],
     }
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [({"solved": [True]}, "played different levels"), ({"start": "b"}, "went on from different starts")],
+)
+def test_arms_that_cannot_be_compared_are_refused(results, changes, told):
+    replace(arm("rl", 1, "1110" * 8), **changes).save(results / f"{NAME}-1-rl.json")
+    with pytest.raises(ConfigError, match=told):
+        load_arms(results, NAME)
+
+
+def test_a_file_that_is_no_arm_is_named_and_seeds_without_their_start_do_not_count(results):
+    (results / f"{NAME}-0-start.json").unlink()
+    assert load_arms(results, NAME)["rl"] == []
+    (results / f"{NAME}-1-rl.json").write_text("{")
+    with pytest.raises(ConfigError, match=rf"{NAME}-1-rl\.json is no arm"):
+        load_arms(results, NAME)
+
+
+def test_it_is_told_where_imitation_learnt_nothing(results):
+    loaded = load_arms(results, NAME)
+    idle = replace(loaded["imitation"][0], best=Point(cpu_s=0.0, step=0, success=0.5))
+    *_, row = lines({NAME: CLAIMS[NAME]}, {NAME: loaded | {"imitation": [idle, loaded["imitation"][1]]}})
+    assert row.count("; the start itself in 1 of 2") == 1
+
+
+def test_seeds_that_are_run_leave_the_results_of_the_repository_alone():
+    assert ClaimsOptions().folder == Path("docs/claims")
+    assert ClaimsOptions(seeds=(1,), runs=Path("here")).folder == Path("here/results")
+    assert ClaimsOptions(seeds=(1,), results=Path("there")).folder == Path("there")
 
 
 def test_the_page_has_the_table_that_the_files_make():

@@ -22,6 +22,7 @@ LAKE = WorldResult(
     measure="success",
     before=[0.0] * 40,
     after=WORSE,
+    levels=list(range(40)),
     lazy=[0.0] * 40,
     num_episodes=96,
 )
@@ -29,7 +30,7 @@ BOXES = replace(LAKE, world="VLM/Sokoban-v0", env_id="VLM/Sokoban-v0", num_episo
 
 
 def result(recipe, *worlds):
-    sizes = {"seed": 0, "num_parameters": 7, "num_iterations": 3, "num_episodes": 200, "minutes": 1.2}
+    sizes = {"seed": 0, "setup": "a", "num_parameters": 7, "num_iterations": 3, "num_episodes": 200, "minutes": 1.2}
     return Result(recipe=recipe, title="GiGPO", worlds=list(worlds), **sizes)
 
 
@@ -41,7 +42,7 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
     header, _, of_lake, of_boxes = mix_lines(results)
     assert header.count("|") == of_lake.count("|") == of_boxes.count("|")
     assert (
-        "| 0.000 → **0.250** (0.142 to 0.402) | 0.0020 | 96 | 0.000 → 0.750 | 200 | -0.500 (-0.650 to -0.350)"
+        "| 0.000 → **0.250** (0.142 to 0.402) | 0.0039 | 96 | 0.000 → 0.750 | 200 | -0.500 (-0.650 to -0.350)"
         in of_lake
     )
     assert of_boxes.endswith("| 104 | no result |  |  |")

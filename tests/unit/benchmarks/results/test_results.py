@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from agents.lazy import LazyAgent
 from benchmarks.__main__ import main
-from benchmarks.results.collect import collected, curve
+from benchmarks.results.collect import collected, curve, setup_of
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
+from vlm_envs.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[4]
 LAKE = WorldSpec(
@@ -33,6 +35,7 @@ def made(before, after, measure="success"):
         env_id="VLM/FrozenLake-v0",
         kwargs={},
         measure=measure,
+        levels=list(range(len(before))),
         before=before,
         after=after,
         lazy=[0.0] * 40,
@@ -40,7 +43,7 @@ def made(before, after, measure="success"):
 
 
 def result(*worlds, **changes):
-    fields = {"recipe": "lake_tiny", "title": "GRPO", "seed": 0, "num_parameters": 7, "num_iterations": 3}
+    fields = {"recipe": "lake_tiny", "title": "GRPO", "seed": 0, "setup": "a", "num_parameters": 7, "num_iterations": 3}
     return Result(**fields | {"num_episodes": 24, "minutes": 1.2, "worlds": list(worlds)} | changes)
 
 
@@ -148,11 +151,43 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
     assert float(mean) == 0.75 and float(low) < 0.6 and float(high) > 0.89, "wider than one seed's, 0.598 to 0.858"
     *_, first, second = lines([seeds[0], result(made(start, bad), seed=1, temperature=0.0)])
     assert "| 1 |" in first and "temperature 0" in second, "what was sampled otherwise stands beside it"
-    assert len(lines([seeds[0], result(made(start, bad), seed=1, num_iterations=2)])) == 4, "or was trained otherwise"
+    for other in ({"num_iterations": 2}, {"setup": "of other settings, or another start"}):
+        assert len(lines([seeds[0], result(made(start, bad), seed=1, **other)])) == 4, "or was trained otherwise"
+    with pytest.raises(ConfigError, match="Two results of lake_tiny are of seed 0"):
+        lines([seeds[0], seeds[0]])
+
+
+def test_a_level_that_is_played_several_times_counts_as_one():
+    start, after = [0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30
+    once = made(start, after)
+    twice = replace(made(start * 2, after * 2), levels=[*range(40), *range(40)])
+    assert p_value(twice) == pytest.approx(p_value(once))
+    assert interval_of(after * 2, twice) == pytest.approx(interval_of(after, once), abs=0.02)
+    alike = replace(made([0.4] * 40, [0.4] * 39 + [0.8], "similarity"), levels=[0] * 40)
+    assert tuple(interval_of([0.4] * 40, alike)) == pytest.approx((0.4, 0.4)) and p_value(alike) == 1.0
+
+
+def test_runs_are_seeds_of_each_other_where_settings_and_starts_are_the_same(run, tmp_path):
+    start = tmp_path / "start"
+    start.mkdir()
+    (start / "model.safetensors").write_bytes(b"weights")
+    config = json.loads((run / "config.json").read_text())
+    setup = setup_of(config, start)
+    assert setup_of(config | {"seed": 5, "name": "other", "commit": "abc", "num_threads": 2}, start) == setup
+    assert setup_of(config | {"num_groups": 7}, start) != setup
+    (start / "model.safetensors").write_bytes(b"others")
+    assert setup_of(config, start) != setup
+
+
+def test_a_file_that_is_no_result_is_named(tmp_path):
+    (tmp_path / "broken.json").write_text('{"recipe": "lake_ti')
+    with pytest.raises(ConfigError, match=r"broken\.json is no result"):
+        load_results(tmp_path)
 
 
 def test_similarities_have_an_interval_of_resampled_levels():
-    low, high = interval_of([0.4] * 20 + [0.6] * 20, "similarity")
+    values = [0.4] * 20 + [0.6] * 20
+    low, high = interval_of(values, made(values, values, "similarity"))
     assert 0.45 < low < 0.5 < high < 0.55
     assert p_value(made([0.4] * 40, [0.5] * 40, "similarity")) < 0.01
     assert p_value(made([0.4] * 40, [0.4] * 40, "similarity")) == 1.0

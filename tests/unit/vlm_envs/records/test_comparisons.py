@@ -19,6 +19,7 @@ from vlm_envs.records.comparisons import (
     pass_at_k,
     pass_hat_k,
     repeated_interval,
+    seeds_interval,
     sign_flip_test,
 )
 from vlm_envs.records.statistics import PairedOutcomes, mcnemar_exact, wilson_interval
@@ -85,6 +86,36 @@ class TestPairedSeedsBootstrap:
     def test_what_is_no_pair(self, pair):
         with pytest.raises(ValueError, match="as many seeds and levels"):
             paired_seeds_bootstrap(*pair)
+
+
+class TestLevelsPlayedSeveralTimes:
+    LEVELS = "aabbccddeeffgghh"
+
+    def test_they_are_drawn_whole(self):
+        """Eight levels played twice, with the same outcome, tell what eight levels tell, and no more."""
+        once = np.array([1.0, 1, 1, 1, 1, 0, 0, -1])
+        twice = np.repeat(once, 2)
+        for of in (lambda x, levels: paired_bootstrap(0 * x, x, levels=levels), self.over_two_seeds):
+            few, many, clusters = of(once, None), of(twice, None), of(twice, self.LEVELS)
+            assert few.mean == many.mean == clusters.mean
+            assert clusters.interval == pytest.approx(few.interval, abs=0.01)
+            assert many.interval.low > clusters.interval.low + 0.05
+            assert many.p_value < clusters.p_value == pytest.approx(few.p_value, abs=0.01)
+        assert seeds_interval([twice], levels=self.LEVELS) == pytest.approx(seeds_interval([once]), abs=0.01)
+
+    @staticmethod
+    def over_two_seeds(difference, levels):
+        both = np.array([difference, difference])
+        return paired_seeds_bootstrap(0 * both, both, levels=levels)
+
+    def test_those_played_more_often_weigh_more(self):
+        found = paired_bootstrap([0.0] * 4, [1.0, 1.0, 1.0, 0.0], levels=["a", "a", "a", "b"])
+        assert found.mean == 0.75 and tuple(found.interval) == (0.0, 1.0)
+        assert found.p_value == 1.0, "one level that differs proves nothing"
+
+    def test_there_are_as_many_as_episodes(self):
+        with pytest.raises(ValueError, match="the level of each of 2 episodes; got 1"):
+            paired_bootstrap([0.0, 1.0], [1.0, 1.0], levels=["a"])
 
 
 class TestSignFlips:

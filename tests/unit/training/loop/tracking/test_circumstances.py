@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 
-from training.loop.tracking.circumstances import commit_of
+import pytest
+
+from training.loop.tracking.circumstances import circumstances, commit_of
 
 
 def git(folder, *words):
@@ -28,3 +30,16 @@ def test_a_commit_is_marked_where_code_differs_from_it_and_not_where_results_do(
     assert commit_of(tmp_path / "training") == commit
     (tmp_path / "training" / "code.py").write_text("2\n")
     assert commit_of(tmp_path / "training") == f"{commit}-dirty"
+
+
+@pytest.mark.parametrize(
+    ("started", "told"),
+    [
+        ("/home/me/vlm/benchmarks/__main__.py", "python -m benchmarks claims --seeds 1"),
+        ("/home/me/vlm/training/__main__.py", "python -m training claims --seeds 1"),
+        ("examples/loop.py", "python -m training claims --seeds 1"),
+    ],
+)
+def test_the_command_is_the_one_that_was_given(started, told, monkeypatch):
+    monkeypatch.setattr("sys.argv", [started, "claims", "--seeds", "1"])
+    assert circumstances()["command"] == told
