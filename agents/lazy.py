@@ -23,8 +23,11 @@ from vlm_envs.vector.make import world_vector
 MOST_SEQUENCES = 100
 """Sequences of named actions that are tried; where a turn has room for more, repetitions and alternations of two."""
 
-NUM_FIRST_LEVELS = 8
-"""Validation levels on which every candidate is tried."""
+NUM_FIRST_LEVELS = 32
+"""Validation levels on which every candidate is tried: on fewer, one is the best by luck."""
+
+NUM_ENVS = 8
+"""Worlds that are played at a time."""
 
 NUM_FINALISTS = 5
 """Candidates that are tried on all of them."""
@@ -105,14 +108,14 @@ class LazyAgent:
             kwargs: Arguments of the world besides its split.
         """
         candidates = list(dict.fromkeys([*_named(env_id, kwargs), *self._watched(env_id, kwargs)]))
-        with closing(world_vector(env_id, NUM_FIRST_LEVELS, **kwargs, split="val")) as worlds:
-            for num_levels in (NUM_FIRST_LEVELS, self.num_val_levels):
+        with closing(world_vector(env_id, NUM_ENVS, **kwargs, split="val")) as worlds:
+            for num_levels in (min(NUM_FIRST_LEVELS, self.num_val_levels), self.num_val_levels):
                 worth = {script: _worth(script, worlds, env_id, num_levels) for script in candidates}
                 candidates = sorted(candidates, key=lambda script: worth[script], reverse=True)[:NUM_FINALISTS]
         return candidates[0]
 
     def _watched(self, env_id: str, kwargs: dict[str, Any]) -> list[Script]:
-        with closing(world_vector(env_id, NUM_FIRST_LEVELS, **kwargs, split="train")) as worlds:
+        with closing(world_vector(env_id, NUM_ENVS, **kwargs, split="train")) as worlds:
             episodes = _played(OracleAgent(), worlds, env_id, "train", self.num_train_levels)
         scripts = [tuple(turn.response_text for turn in episode.turns) for episode in episodes]
         return [variant for script in scripts for variant in (script, script[:1], script[-1:])]

@@ -64,7 +64,7 @@ class Claim:
 
 _FROZEN_LAKE_START = {"num_steps": 6000, "num_first_turn_steps": 1200}
 _SOKOBAN_START = {"num_steps": 4500, "num_first_turn_steps": 1500}
-"""Steps until few episodes teach little more: half an hour of one core in FrozenLake, an hour in Sokoban."""
+"""Steps until few episodes teach little more: 40 to 50 minutes of one core in FrozenLake, an hour in Sokoban."""
 
 _SOKOBAN_ITERATIONS = 120
 """Ten minutes of one core: success in training rises for as many, and little in the 180 more that the recipe has."""

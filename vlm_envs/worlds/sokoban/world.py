@@ -44,8 +44,8 @@ class SokobanWorld(GridWorld[SokobanState]):
     `dim_room=(6, 6)` rows and columns, outer wall included; `num_boxes=1`; `min_solution_length=5`;
     `max_solution_length=None`, by default what the budget allows, `max_turns * max_actions_per_turn`; `max_steps=100`;
     `cell_px=28`; `tell_walls=False` whether structured states list the walls inside the outer one, which the paper's do
-    not; and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=3`,
-    `max_actions_per_turn=3`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
+    not and no judge scores; and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`,
+    `max_turns=3`, `max_actions_per_turn=3`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
     `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 7. `reset(options={"level": text})` takes rows of the
     symbols `#_OXP*S`.
 
