@@ -14,9 +14,6 @@ from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 ROOT = Path(__file__).parents[4]
 SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if name.endswith("_tiny") and recipe().model}
 
-TAUGHT_OTHERWISE = {"VLM/PrimitiveSkillPlace-v0"}
-"""Ids of worlds whose settings, which mix_tiny takes from their own recipes, have changed since its start was made."""
-
 
 def test_these_recipes_ship_one():
     assert set(SHIPPED) == {
@@ -51,9 +48,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     taught, played = ({w["env_id"]: of_worlds | w for w in each["worlds"]} for each in (first, recipe))
     assert {*taught} == {*played}
     changed = {env_id for env_id, world in played.items() if taught[env_id] != world}
-    assert changed == (TAUGHT_OTHERWISE if name == "mix_tiny" else set()), (
-        f"{name} starts from what was taught with other settings: python -m training cold_start {name}"
-    )
+    assert not changed, f"{name} starts from what was taught with other settings: python -m training cold_start {name}"
     if start := recipe["cold_start"]["start_from"]:
         assert json.loads((ROOT / start / PROVENANCE).read_text()) == first["started_from"]
     # A drawing is solved if it is exact, and rewarded for being alike
