@@ -16,6 +16,7 @@ import torch
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
 from benchmarks.claims.claim import Claim
+from benchmarks.levels import short_hash
 from training.checkpoints.reference import weights_hash
 from training.checkpoints.state import save_model
 from training.config.run import RunConfig
@@ -25,8 +26,7 @@ from training.loop.process import prepare
 from training.loop.run import describe, load_for_training, untaught
 from training.loop.supervised.cold_start import cold_start
 from training.loop.trainer import Trainer
-from vlm_envs.errors import ConfigError
-from vlm_envs.records.comparisons import numbered
+from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import replace_file
 
 NUM_TIMED_STEPS = 12
@@ -77,14 +77,15 @@ class Arm:
         kind: `"expert"`, `"start"`, `"imitation"` or `"rl"`.
         claim: Name of the claim.
         seed: Of the run.
-        start: Hash of the weights that all arms go on from; empty of an expert.
+        start: Hash of the weights that all arms go on from; empty of an expert, and where nobody kept it.
         curve: Validations in order.
         cpu_s: CPU seconds of training in all, without validations.
         best: The point whose weights played the test levels, the first of equals; None of the expert.
         solved: Of each test level in the order of its split, whether it was solved.
-        levels: Of each test level, the place of the first that equals it.
+        levels: What tells test levels apart: small worlds have some more than once.
         format_rate: Share of turns on test levels whose format was right.
         made_by: Configuration, versions and commit.
+        rejected: Of imitation, `learning_rate`, `cpu_s` and `curve` of rates that came to less on validation levels.
     """
 
     kind: str
@@ -95,28 +96,37 @@ class Arm:
     cpu_s: float = 0.0
     best: Point | None = None
     solved: list[bool] = field(default_factory=list)
-    levels: list[int] = field(default_factory=list)
+    levels: list[str] = field(default_factory=list)
     format_rate: float = 0.0
     made_by: dict[str, Any] = field(default_factory=dict)
+    rejected: list[dict[str, Any]] = field(default_factory=list)
 
     def save(self, path: Path) -> None:
         """Writes it as JSON, test levels in a line."""
-        solved, levels = "".join("01"[each] for each in self.solved), " ".join(map(str, self.levels))
+        solved, levels = "".join("01"[each] for each in self.solved), " ".join(self.levels)
         told = asdict(self) | {"solved": solved, "levels": levels}
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, (json.dumps(told, indent=1) + "\n").encode())
 
     @classmethod
     def load(cls, path: Path) -> Arm:
-        """Returns what `save` wrote; raises `ConfigError` where that cannot be read."""
+        """Returns what `save` wrote.
+
+        Raises:
+            ConfigError: If it cannot be read, or was written by a version that kept less.
+        """
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
             best = Point(**told["best"]) if told["best"] is not None else None
             points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
-            levels = {"solved": [each == "1" for each in told["solved"]], "levels": [*map(int, told["levels"].split())]}
-            return cls(**told | points | levels)
+            arm = cls(
+                **told | points | {"solved": [*map("1".__eq__, told["solved"])], "levels": told["levels"].split()}
+            )
+            if len(arm.levels) != len(arm.solved):
+                raise ValueError(f"{len(arm.solved)} outcomes of {len(arm.levels)} levels")
+            return arm
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ConfigError(f"{path} is no arm of a claim ({error}). Delete it, and run its seed again.") from error
+            raise ConfigError(f"{path} is no arm of a claim that this version reads: {error!r}.") from error
 
 
 class Stage:
@@ -156,7 +166,7 @@ class Stage:
         """Has the best weights play the test levels; the model has them from then on."""
         model.load_state_dict(self._best_weights)
         played = self._played(model, encoder, "test", self._measuring.num_test_episodes)
-        tell_tests(self.arm, played)
+        record_test(self.arm, played)
 
     def _played(self, model: Any, encoder: ChatEncoder, split: str, num_episodes: int) -> EvaluationResult:
         is_training = model.training
@@ -168,10 +178,10 @@ class Stage:
         return played
 
 
-def tell_tests(arm: Arm, played: EvaluationResult) -> None:
+def record_test(arm: Arm, played: EvaluationResult) -> None:
     """Writes into an arm what it came to on test levels."""
     arm.solved = [each.success for each in played.trajectories]
-    arm.levels = numbered([each.start_state_hash for each in played.trajectories])
+    arm.levels = [short_hash(each.start_state_hash) for each in played.trajectories]
     arm.format_rate = played.record()["format_rate"]
 
 
@@ -230,7 +240,7 @@ class Arms:
         """Where the model is that both arms go on from."""
         return self.runs / self.name / "start"
 
-    def lacks(self, seeds: Sequence[int]) -> bool:
+    def is_incomplete(self, seeds: Sequence[int]) -> bool:
         """Returns whether an arm of one of these seeds is not there yet, the start's and the expert's included."""
         kinds = {0: ("expert", "start")} | dict.fromkeys(seeds, ("rl", "imitation"))
         return not all(self._path(kind, seed).is_file() for seed, of in kinds.items() for kind in of)
@@ -239,16 +249,25 @@ class Arms:
         """Has the expert play, and makes the start or takes the one that is shipped.
 
         Raises:
-            ConfigError: If arms are there that went on from another start.
+            ConfigError: If arms are there that went on from another start, or from one that is gone.
         """
         self._made("expert", 0, self._play_expert)
-        if not (self.start / "config.json").is_file():
-            made = self._make_start()
-            self._require_alike(made.start)
-            made.save(self._path("start", 0))
-        else:
+        if (self.start / "config.json").is_file():
             self._require_alike(weights_hash(self.start))
-            self._made("start", 0, self._make_start)
+            self._made("start", 0, self._test_start)
+            return
+        gone_on = sorted(
+            path for kind in ("rl", "imitation") for path in self.results.glob(f"{self.name}-*-{kind}.json")
+        )
+        require(
+            self.claim.num_steps is None or not gone_on,
+            f"{self.start} is gone, from which {', '.join(map(str, gone_on))} went on, and another one would not be "
+            "the same. Put it back, or put other results elsewhere, with --results.",
+        )
+        made = self._make_start()
+        if gone_on:
+            self._require_alike(made.start)
+        made.save(self._path("start", 0))
 
     def run(self, seed: int) -> None:
         """Runs both arms of one seed, which is not 0: that is the start's. `prepare` comes first."""
@@ -260,9 +279,9 @@ class Arms:
         for path in sorted(self.results.glob(f"{self.name}-*.json")):
             arm = Arm.load(path)
             if arm.kind != "expert" and arm.start != start:
+                went = "went on from another start than" if arm.start else "does not say whether it went on from"
                 raise ConfigError(
-                    f"{path} went on from another start than the one in {self.start}. Put other results elsewhere, "
-                    f"with --results, or delete those of {self.name}."
+                    f"{path} {went} the one in {self.start}. Put other results elsewhere, with --results."
                 )
 
     def _path(self, kind: str, seed: int) -> Path:
@@ -285,7 +304,7 @@ class Arms:
         expert = make_agent("oracle", suboptimal_rate=config.cold_start.suboptimal_rate)
         num_episodes = self.measuring.num_test_episodes
         arm = Arm(kind="expert", claim=self.name, seed=0)
-        tell_tests(arm, evaluate(expert, config.worlds[0], split="test", num_episodes=num_episodes))
+        record_test(arm, evaluate(expert, config.worlds[0], split="test", num_episodes=num_episodes))
         return arm
 
     def _make_start(self) -> Arm:
@@ -299,6 +318,16 @@ class Arms:
             imitate(stage, model, encoder, config, config.cold_start, self.measuring.num_points)
         stage.test(model, encoder)
         save_model(self.start, model, encoder, provenance=stage.arm.made_by)
+        stage.arm.start = weights_hash(self.start)
+        return stage.arm
+
+    def _test_start(self) -> Arm:
+        """Has the start that is there play; how it was validated on the way is not known any more."""
+        config = self.claim.config(seed=0)
+        stage = self._stage("start", config)
+        model, encoder = load_for_training(self.start, config)
+        stage.validate(model, encoder, step=0)
+        stage.test(model, encoder)
         stage.arm.start = weights_hash(self.start)
         return stage.arm
 
@@ -317,8 +346,17 @@ class Arms:
             stage.validate(model, encoder, step=0)
             imitate(stage, model, encoder, config, imitation, self.measuring.num_points)
             tried.append((stage, model, encoder))
-        stage, model, encoder = max(tried, key=lambda each: each[0].best_success)
+        best = max(tried, key=lambda each: each[0].best_success)
+        stage, model, encoder = best
         stage.test(model, encoder)
+        stage.arm.rejected = [
+            {
+                "learning_rate": arm.made_by["cold_start"]["learning_rate"],
+                "cpu_s": arm.cpu_s,
+                "curve": [asdict(point) for point in arm.curve],
+            }
+            for arm in (each[0].arm for each in tried if each is not best)
+        ]
         return stage.arm
 
     def _reinforce(self, seed: int) -> Arm:

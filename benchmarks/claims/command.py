@@ -67,9 +67,9 @@ def run_claims(options: ClaimsOptions) -> None:
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
     with spawned_pool(options.num_at_once) as pool:
         if options.seeds:
-            lacking = [name for name in claims if _arms(name, options).lacks(options.seeds)]
-            _wait(pool.submit(_run, name, None, options) for name in lacking)
-            _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in lacking)
+            incomplete = [name for name in claims if _arms(name, options).is_incomplete(options.seeds)]
+            _wait(pool.submit(_run, name, None, options) for name in incomplete)
+            _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in incomplete)
     arms = {name: load_arms(options.folder, name) for name in claims}
     if not any(each["rl"] for each in arms.values()):
         raise ConfigError(

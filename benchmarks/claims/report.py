@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,12 @@ import numpy as np
 from benchmarks.claims.arms import Arm
 from benchmarks.claims.claim import Claim
 from vlm_envs.errors import require
-from vlm_envs.records.comparisons import PairedDifference, paired_seeds_bootstrap, seeds_interval
+from vlm_envs.records.comparisons import (
+    PairedDifference,
+    paired_seeds_bootstrap,
+    repeated_interval,
+    seeds_interval,
+)
 from vlm_envs.records.statistics import Interval
 
 KINDS = {
@@ -37,7 +44,7 @@ def load_arms(results: Path, name: str) -> dict[str, list[Arm]]:
     both = {kind: [found[kind][seed] for seed in seeds] for kind in ("imitation", "rl")}
     arms = [arm for of in (*found.values(),) for arm in of.values()]
     differences: dict[str, set[Any]] = {
-        "played different levels": {(len(arm.solved), *arm.levels) for arm in arms},
+        "played different levels": {tuple(arm.levels) for arm in arms},
         "went on from different starts": {arm.start for arm in arms if arm.kind != "expert"},
     }
     for what, differing in differences.items():
@@ -50,8 +57,14 @@ def load_arms(results: Path, name: str) -> dict[str, list[Arm]]:
 def rate_interval(arms: Sequence[Arm]) -> tuple[float, Interval]:
     """Returns the mean success on test levels, and its 95 % interval.
 
-    Levels are drawn again, and so are seeds: both are of what there could have been.
+    Of several arms levels are drawn again, and so are seeds: both are of what there could have been. Of one arm the
+    interval is Wilson's.
     """
+    if len(arms) == 1:
+        (arm,) = arms
+        trials, solved = Counter(arm.levels), Counter(itertools.compress(arm.levels, arm.solved))
+        interval = repeated_interval([solved[level] for level in trials], [*trials.values()])
+        return sum(arm.solved) / len(arm.solved), interval
     solved_SN = np.array([arm.solved for arm in arms], float)
     return float(solved_SN.mean()), seeds_interval(solved_SN, levels=arms[0].levels)
 
@@ -76,7 +89,7 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
         if not by_kind["rl"]:
             continue
         rates = [rate_interval(by_kind[kind]) for kind in KINDS]
-        unlearnt = [_told_unlearnt(by_kind[kind]) for kind in KINDS]
+        unimproved = [_told_unimproved(by_kind[kind]) for kind in KINDS]
         gap = difference(by_kind["imitation"], by_kind["rl"])
         pairs = zip(by_kind["imitation"], by_kind["rl"], strict=True)
         each = [np.mean(second.solved) - np.mean(first.solved) for first, second in pairs]
@@ -85,7 +98,7 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
             str(len(by_kind["rl"])),
             *(
                 f"{rate:.3f} ({low:.3f} to {high:.3f}){more}"
-                for (rate, (low, high)), more in zip(rates, unlearnt, strict=True)
+                for (rate, (low, high)), more in zip(rates, unimproved, strict=True)
             ),
             f"**{gap.mean:+.3f}** ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}",
             ", ".join(f"{value:+.3f}" for value in each),
@@ -94,7 +107,7 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def _told_unlearnt(arms: Sequence[Arm]) -> str:
+def _told_unimproved(arms: Sequence[Arm]) -> str:
     """Returns in how many arms nothing was better than the start, which then played the test levels itself."""
     number = sum(arm.best is not None and arm.best.step == 0 for arm in arms if arm.kind in COLOURS)
     return f"; the start itself in {number} of {len(arms)}" if number else ""

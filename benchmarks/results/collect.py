@@ -14,6 +14,7 @@ from agents.hf.agent import load_checkpoint
 from agents.hf.sampling import SamplingConfig
 from agents.hf.told import ToldHFAgent, can_be_told
 from agents.lazy import LazyAgent
+from benchmarks.levels import short_hash
 from benchmarks.results.result import Result, WorldResult
 from training.checkpoints.best import BEST
 from training.checkpoints.files import LATEST, has_model, model_directory
@@ -23,7 +24,6 @@ from training.config.saved import rebuilt
 from training.config.worlds.spec import WorldSpec, world_names
 from training.loop.evaluation import evaluate
 from vlm_envs.errors import ConfigError, require
-from vlm_envs.records.comparisons import numbered
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Trajectory
@@ -32,12 +32,12 @@ MEASURES = {"VLM/SVG-v0": "similarity"}
 """Of worlds whose success says little: which of their metrics counts in its place."""
 NUM_LAZY_LEVELS = 128
 """Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
-_ASIDE = {
-    *("name", "output", "seed", "model", "device", "num_threads", "num_threads_used"),
-    *("checkpoint_every", "record_every", "process_timeout_min", "probe_endpoints", "wandb_project"),
-    *("versions", "commit", "command", "started"),
-}
-"""Settings that differ between seeds of one training; where it started from is told by weights."""
+TRAINING_SETTINGS = (
+    *("recipe", "trained_with", "worlds", "mix", "tokenizer_worlds", "num_iterations", "num_groups", "group_size"),
+    *("sampling", "rollout", "staleness", "sampler", "judge", "algorithm", "ppo", "lora", "dtype", "reference"),
+)
+"""Settings of a run that training depends on, besides its seed, the start and what that imitated."""
+_OF_WORKERS = ("workers", "num_workers", "step_timeout_s")
 MAX_POINTS = 100
 """Of a curve: of longer ones, so many means."""
 
@@ -59,9 +59,7 @@ def collected(directory: Path) -> Result:
     evaluated = rebuilt(EvalSamplingConfig, config.get("eval_sampling", {}))
     sampling = evaluated.over(rebuilt(SamplingConfig, config["sampling"]))
     lines = _iterations(reader)
-    labels = {line["label"] for line in reader.evaluations()}
-    require("after" in labels, f"{directory} is not finished: it was not evaluated afterwards.")
-    require("before" in labels, f"{directory} was not evaluated before its first iteration: nothing can be compared.")
+    require_finished(directory)
     recorded = {label: _by_world(reader.trajectories(label)) for label in ("before", "after")}
     for name in world_names(specs):
         _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})
@@ -78,7 +76,7 @@ def collected(directory: Path) -> Result:
                 env_id=spec.env_id,
                 kwargs=spec.kwargs,
                 measure=measure,
-                levels=numbered([each["start_state_hash"] for each in after[name]]),
+                levels=[short_hash(each["start_state_hash"]) for each in after[name]],
                 before=[_measured(each, measure) for each in before[name]],
                 after=[_measured(each, measure) for each in after[name]],
                 lazy=_played(LazyAgent(num_val_levels=NUM_LAZY_LEVELS), spec, num_levels, measure),
@@ -91,7 +89,7 @@ def collected(directory: Path) -> Result:
         recipe=str(config["recipe"]),
         title=str(config["trained_with"]),
         seed=int(config["seed"]),
-        setup=setup_of(config, models[0]),
+        setup=setup_of(config),
         num_parameters=sum(weight.numel() for weight in model.parameters()),
         num_iterations=len(lines),
         num_episodes=len(lines) * int(config["num_groups"]) * int(config["group_size"]),
@@ -110,9 +108,18 @@ def file_name(directory: Path) -> str:
     return f"{config['recipe']}-{seed}.json" if seed else f"{config['recipe']}.json"
 
 
-def length_of(directory: Path) -> int:
-    """Returns how many iterations a run has done."""
-    return len(_iterations(RunReader(directory)))
+def require_finished(directory: Path) -> None:
+    """Raises `ConfigError` where a run was not evaluated both before its first iteration and after its last one."""
+    labels = {line["label"] for line in RunReader(directory).evaluations()}
+    require("after" in labels, f"{directory} is not finished: it was not evaluated afterwards.")
+    require("before" in labels, f"{directory} was not evaluated before its first iteration: nothing can be compared.")
+
+
+def trained_as(directory: Path, result: Result) -> bool:
+    """Returns whether a run was trained as a result was, as far as that is known, and for as long."""
+    reader = RunReader(directory)
+    is_alike = not result.setup or result.setup == setup_of(reader.config)
+    return is_alike and result.num_iterations == len(_iterations(reader))
 
 
 def _iterations(reader: RunReader) -> list[Record]:
@@ -124,16 +131,17 @@ def start_of(directory: Path, config: Record) -> Path:
     return directory / "cold_start" if config["model"] is None else model_directory(config["model"])
 
 
-def setup_of(config: Record, start: Path) -> str:
+def setup_of(config: Record) -> str:
     """Returns a digest of the settings that a run's training depends on and of the weights it started from.
 
     Args:
         config: Of the run.
-        start: The checkpoint it started from.
     """
-    settings = {name: value for name, value in config.items() if name not in _ASIDE}
-    told = json.dumps([settings, weights_hash(start)], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    settings = {name: config.get(name) for name in TRAINING_SETTINGS}
+    settings["worlds"] = [{k: v for k, v in each.items() if k not in _OF_WORKERS} for each in config["worlds"]]
+    # A start of one's own depends on the seed, as what is learnt from it does
+    start = config["cold_start"] if config["model"] is None else weights_hash(model_directory(config["model"]))
+    return hashlib.sha256(json.dumps([settings, start], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def policy_of(directory: Path) -> Path:

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, require
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,8 +14,8 @@ class ResultsOptions:
     """Show what runs came to: on test levels, beside their starts and their lazy rivals; mixes, beside specialists.
 
     Attributes:
-        add: Finished runs, such as runs/frozenlake_tiny, whose results are added, or replace those of runs as long.
-            Their lazy rivals, and their policies told the truth, play the same levels now.
+        add: Finished runs, such as runs/frozenlake_tiny, whose results are added, or replace those of the same
+            settings. Their lazy rivals, and their policies told the truth, play the same levels now.
         results: Where results are, a file for each recipe and seed.
         picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.
     """
@@ -29,19 +29,23 @@ def run_results(options: ResultsOptions) -> None:
     """Adds what is asked for, and prints the table.
 
     Raises:
-        ConfigError: If there is nothing to show, a run is not finished, or one of another length would be replaced.
+        ConfigError: If there is nothing to show, a run is not finished, or another one would be replaced.
     """
     # Imported here, because other benchmarks must not need torch
-    from benchmarks.results.collect import collected, file_name, length_of
+    from benchmarks.results.collect import collected, file_name, require_finished, trained_as
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.report import draw, lines, load_results
     from benchmarks.results.result import Result
 
     paths = {directory: options.results / file_name(directory) for directory in options.add}
     for directory, path in paths.items():
-        if path.is_file() and (there := Result.load(path).num_iterations) != (length := length_of(directory)):
+        require_finished(directory)
+        same = [str(other) for other, its in paths.items() if its == path]
+        require(len(same) == 1, f"{' and '.join(same)} are of one recipe and seed. Add one of them.")
+        if path.is_file() and not trained_as(directory, Result.load(path)):
             raise ConfigError(
-                f"{path} is of {there} iterations, {directory} of {length}. If it is to be replaced, delete it first."
+                f"{path} is of a run with other settings or another length than {directory}. Add that to other "
+                "results, with --results, or move the file away."
             )
     for directory, path in paths.items():
         result = collected(directory)

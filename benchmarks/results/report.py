@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,7 +68,7 @@ def by_recipe(results: Sequence[Result]) -> list[list[Result]]:
     for result in results:
         if not is_mix(result):
             (world,) = result.worlds
-            trained = (result.recipe, result.setup, result.num_iterations, result.num_episodes)
+            trained = (result.recipe, result.setup or id(result), result.num_iterations, result.num_episodes)
             played = (result.temperature, world.measure, tuple(world.levels), json.dumps(world.kwargs, sort_keys=True))
             alike = found.setdefault((*trained, *played), [])
             if any(each.seed == result.seed for each in alike):
@@ -79,9 +80,9 @@ def by_recipe(results: Sequence[Result]) -> list[list[Result]]:
 def interval_of(values: Sequence[float], world: WorldResult) -> Interval:
     """Returns the 95 % interval of a mean over a world's levels: Wilson's of successes, else of resampled levels."""
     if world.measure == "success":
-        trials = np.bincount(world.levels)
-        solved = np.bincount(world.levels, values)
-        return repeated_interval(solved[trials > 0].astype(int).tolist(), trials[trials > 0].tolist())
+        trials = Counter(world.levels)
+        solved = _summed(values, world)
+        return repeated_interval([round(solved[level]) for level in trials], [*trials.values()])
     return paired_bootstrap(np.zeros(len(values)), values, levels=world.levels).interval
 
 
@@ -89,8 +90,16 @@ def p_value(world: WorldResult) -> float:
     """Returns the two-sided p-value that training changed nothing, level by level."""
     if world.measure != "success":
         return paired_bootstrap(world.before, world.after, levels=world.levels).p_value
-    changes = np.bincount(world.levels, np.array(world.after) - world.before)
-    return sign_flip_test([round(change) for change in changes])
+    before, after = (_summed(values, world) for values in (world.before, world.after))
+    return sign_flip_test([round(after[level] - before[level]) for level in after])
+
+
+def _summed(values: Sequence[float], world: WorldResult) -> dict[str, float]:
+    """Returns the sum of what each level's episodes came to."""
+    sums = dict.fromkeys(world.levels, 0.0)
+    for level, value in zip(world.levels, values, strict=True):
+        sums[level] += value
+    return sums
 
 
 def is_mix(result: Result) -> bool:

@@ -20,8 +20,7 @@ class WorldResult:
         env_id: Its id.
         kwargs: Its arguments.
         measure: What each level is measured by: `success`, or one of the world's metrics.
-        levels: Of each test level, in the order of the split, the place of the first that equals it: small worlds have
-            some more than once.
+        levels: What tells test levels apart, in the order of the split: small worlds have some more than once.
         before: Of the start on each test level.
         after: Of the policy that was trained.
         lazy: Of the same responses in every episode, whatever is shown.
@@ -34,7 +33,7 @@ class WorldResult:
     env_id: str
     kwargs: dict[str, Any]
     measure: str
-    levels: list[int]
+    levels: list[str]
     before: list[float]
     after: list[float]
     lazy: list[float]
@@ -51,8 +50,8 @@ class Result:
         recipe: Its name.
         title: How it was trained.
         seed: Its seed.
-        setup: Digest of all settings that training depends on and of the weights it started from, the seed aside: runs
-            with the same are seeds of each other.
+        setup: Digest of the settings that training depends on and of the weights it started from, the seed aside: runs
+            with the same are seeds of each other. Empty where nobody kept it; such a run has none.
         num_parameters: Of the policy.
         num_iterations: Iterations trained for.
         num_episodes: Episodes it played for training.
@@ -84,9 +83,17 @@ class Result:
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Returns what `save` wrote; raises `ConfigError` where that cannot be read."""
+        """Returns what `save` wrote.
+
+        Raises:
+            ConfigError: If it cannot be read, or was written by a version that kept less.
+        """
         try:
             told = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**told | {"worlds": [WorldResult(**each) for each in told["worlds"]]})
+            result = cls(**told | {"worlds": [WorldResult(**each) for each in told["worlds"]]})
+            for world in result.worlds:
+                if not len(world.levels) == len(world.before) == len(world.after) == len(world.lazy):
+                    raise ValueError(f"not as many outcomes as levels in {world.world}")
+            return result
         except (ValueError, TypeError, KeyError) as error:
-            raise ConfigError(f"{path} is no result ({error}). Delete it, and add its run again.") from error
+            raise ConfigError(f"{path} is no result that this version reads: {error!r}.") from error

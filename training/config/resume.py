@@ -206,12 +206,13 @@ def _shown(value: Any) -> str:
 
 
 def started_by(directory: Path) -> list[str]:
-    """Returns the words after `python -m training` that a run was started with; none where it does not say.
+    """Returns the words after `python -m training`, or a script's name, that a run was started with; none if unknown.
 
     Raises:
         FileNotFoundError: If there is no run.
     """
-    return shlex.split(str(saved_settings(directory).get("command", "")))[3:]
+    words = shlex.split(str(saved_settings(directory).get("command", "")))
+    return words[3:] if words[1:2] == ["-m"] else words[2:]
 
 
 def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfig) -> None:

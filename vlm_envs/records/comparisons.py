@@ -101,7 +101,9 @@ def paired_seeds_bootstrap(
 ) -> PairedDifference:
     """Returns the difference of two ways of training on the same levels; levels and seeds are drawn again.
 
-    Unlike `paired_bootstrap` of each level's mean, it asks what other seeds would have come to, too.
+    Unlike `paired_bootstrap` of each level's mean, it asks what other seeds would have come to, too. Of two or three
+    seeds it knows little: where nothing differs but seeds, a p-value below 0.05 comes up once in eight times rather
+    than once in twenty. Tell what each seed came to beside it.
 
     Args:
         first_SN: float[S, N], one number of each seed's policy in each episode.
@@ -125,12 +127,6 @@ def paired_seeds_bootstrap(
     means = _means_over_seeds(differences_SN, levels, num_resamples)
     interval, p_value = _percentile_interval(means, confidence), _p_value(means, _by_level(differences_SN, levels)[0])
     return PairedDifference(float(differences_SN.mean()), interval, p_value)
-
-
-def numbered(levels: Sequence[Hashable]) -> list[int]:
-    """Returns for each level the place of the first that equals it: what tells levels apart, as short as can be."""
-    first: dict[Hashable, int] = {}
-    return [first.setdefault(level, place) for place, level in enumerate(levels)]
 
 
 def _means_over_seeds(

@@ -22,15 +22,15 @@ def circumstances() -> dict[str, Any]:
         "versions": {each: _version(each) for each in _PACKAGES} | {"python": platform.python_version()},
         "commit": commit_of(Path(__file__).parent),
         "num_threads_used": torch.get_num_threads(),
-        "command": shlex.join(["python", "-m", _program(), *sys.argv[1:]]),
+        "command": shlex.join(["python", *_program(), *sys.argv[1:]]),
         "started": time.strftime("%Y-%m-%d %H:%M:%S %z"),
     }
 
 
-def _program() -> str:
-    """Returns the package that was started with `python -m`, here or by who spawned this process; else `training`."""
+def _program() -> list[str]:
+    """Returns what was started, here or by who spawned this process: a package with `-m`, or a script."""
     started = Path(sys.argv[0])
-    return started.parent.name if started.name == "__main__.py" else "training"
+    return ["-m", started.parent.name] if started.name == "__main__.py" else [sys.argv[0]]
 
 
 def _version(package: str) -> str:

@@ -9,10 +9,21 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
-from benchmarks.claims.arms import IMITATION_RATES, Arm, Arms, Measuring, Point
+from agents.registry import make_agent
+from benchmarks.claims.arms import (
+    IMITATION_RATES,
+    Arm,
+    Arms,
+    Measuring,
+    Point,
+    record_test,
+    seconds_per_step,
+)
 from benchmarks.claims.claim import Claim
 from training.algorithms.grpo import GRPO
 from training.checkpoints.reference import weights_hash
+from training.loop.evaluation import evaluate
+from training.loop.run import untaught
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
 
@@ -81,42 +92,90 @@ def test_the_better_rate_of_imitation_counts(arms, monkeypatch):
 
     def imitate(stage, model, encoder, config, imitation, num_points):
         tried.append(imitation.learning_rate)
-        stage.arm.best = Point(cpu_s=1.0, step=1, success=imitation.learning_rate)
+        stage.arm.best = Point(cpu_s=1.0, step=1, success=worth[imitation.learning_rate])
 
     monkeypatch.setattr("benchmarks.claims.arms.imitate", imitate)
-    assert arms._imitate(1, 0.1).made_by["cold_start"]["learning_rate"] == max(IMITATION_RATES)
-    assert tried == [*IMITATION_RATES]
+    for better, other in (IMITATION_RATES, IMITATION_RATES[::-1]):
+        tried.clear()
+        worth = {better: 0.75, other: 0.5}
+        arm = arms._imitate(1, 0.1)
+        assert arm.made_by["cold_start"]["learning_rate"] == better and tried == [*IMITATION_RATES]
+        (rejected,) = arm.rejected
+        assert rejected["learning_rate"] == other and len(rejected["curve"]) == 1, "its first validation"
+
+
+def test_imitation_is_timed_on_its_own_episodes(arms, monkeypatch):
+    timed = []
+    monkeypatch.setattr("benchmarks.claims.arms.imitate", lambda *_: None)
+    monkeypatch.setattr(
+        "benchmarks.claims.arms.cold_start",
+        lambda model, encoder, worlds, config, *, on_step: (timed.append(config), on_step(0, {})),
+    )
+    model, encoder = untaught(arms.claim.config(seed=1))
+    config = arms.claim.config(seed=1)
+    seconds_per_step(model, encoder, config, config.cold_start)
+    assert [each.num_demonstrations for each in timed] == [3]
+
+
+def test_a_level_is_told_by_its_start():
+    config = RECIPES["frozenlake_tiny"]()
+    played = evaluate(make_agent("oracle"), config.worlds[0], split="test", num_episodes=12)
+    arm = Arm(kind="expert", claim="short", seed=0)
+    record_test(arm, played)
+    assert arm.levels == [each.start_state_hash[:8] for each in played.trajectories]
 
 
 def test_arms_of_another_start_are_not_put_beside_those_of_this_one(arms):
     arms.prepare()
     (start,) = results(arms, 0, "start")
-    replace(start, kind="rl", seed=1, start="other").save(arms.results / "short-1-rl.json")
-    for start_is_gone in (False, True):
-        if start_is_gone:
-            shutil.rmtree(arms.start)
-        with pytest.raises(ConfigError, match=r"short-1-rl\.json went on from another start.*--results"):
+    other = arms.results / "short-1-rl.json"
+    for hash_, told in (("other", "went on from another start than"), ("", "does not say whether")):
+        replace(start, kind="rl", seed=1, start=hash_).save(other)
+        with pytest.raises(ConfigError, match=rf"short-1-rl\.json {told}.*--results"):
             arms.prepare()
         assert results(arms, 0, "start") == [start], "it is as it was"
 
 
+def test_a_start_that_is_gone_is_not_made_anew_for_arms_that_went_on_from_it(arms, monkeypatch):
+    arms.prepare()
+    (start,) = results(arms, 0, "start")
+    replace(start, kind="rl", seed=1).save(arms.results / "short-1-rl.json")
+    shutil.rmtree(arms.start)
+    monkeypatch.setattr(Arms, "_make_start", lambda *_: pytest.fail("it takes an hour"))
+    with pytest.raises(ConfigError, match=r"start is gone, from which .*short-1-rl\.json went on"):
+        arms.prepare()
+
+
+def test_a_start_that_was_not_tested_is_tested_as_it_is(arms, monkeypatch):
+    arms.prepare()
+    (start,) = results(arms, 0, "start")
+    (arms.results / "short-0-start.json").unlink()
+    monkeypatch.setattr(Arms, "_make_start", lambda *_: pytest.fail("it is there"))
+    arms.prepare()
+    (again,) = results(arms, 0, "start")
+    assert again.start == start.start == weights_hash(arms.start) and again.levels == start.levels
+
+
 def test_nothing_is_prepared_where_all_is_there(arms):
-    assert arms.lacks([1])
+    assert arms.is_incomplete([1])
     for seed, kinds in {0: ("expert", "start"), 1: ("rl", "imitation")}.items():
         for kind in kinds:
             Arm(kind=kind, claim="short", seed=seed).save(arms.results / f"short-{seed}-{kind}.json")
-    assert not arms.lacks([1]) and arms.lacks([1, 2])
+    assert not arms.is_incomplete([1]) and arms.is_incomplete([1, 2])
 
 
 @pytest.mark.soak
 def test_what_is_there_is_not_made_again_and_a_lost_start_is(arms, monkeypatch):
     arms.prepare()
     arms.run(1)
-    monkeypatch.setattr(Arms, "_reinforce", lambda *_: pytest.fail("it is there"))
-    arms.run(1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Arms, "_reinforce", lambda *_: pytest.fail("it is there"))
+        arms.run(1)
     (made,) = results(arms, 0, "start")
+    for kind in ("rl", "imitation"):
+        (arms.results / f"short-1-{kind}.json").unlink()
     shutil.rmtree(arms.start)
     arms.prepare()
     (again,) = results(arms, 0, "start")
     assert [point.success for point in again.curve] == [point.success for point in made.curve]
-    assert (arms.start / "config.json").is_file()
+    assert again.start == made.start, "it comes to the same on one machine"

@@ -29,7 +29,7 @@ def arm(kind, seed, solved):
         cpu_s=60.0,
         best=points[1],
         solved=[each == "1" for each in solved],
-        levels=list(range(len(solved))),
+        levels=[str(level) for level in range(len(solved))],
         start="" if kind == "expert" else "a",
     )
 
@@ -63,7 +63,11 @@ def test_only_seeds_whose_two_arms_are_there_count(results):
 
 @pytest.mark.parametrize(
     ("changes", "told"),
-    [({"solved": [True]}, "played different levels"), ({"start": "b"}, "went on from different starts")],
+    [
+        ({"levels": [f"other {level}".replace(" ", "") for level in range(32)]}, "played different levels"),
+        ({"start": "b"}, "went on from different starts"),
+        ({"levels": ["1"]}, "32 outcomes of 1 levels"),
+    ],
 )
 def test_arms_that_cannot_be_compared_are_refused(results, changes, told):
     replace(arm("rl", 1, "1110" * 8), **changes).save(results / f"{NAME}-1-rl.json")

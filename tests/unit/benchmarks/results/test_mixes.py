@@ -22,7 +22,7 @@ LAKE = WorldResult(
     measure="success",
     before=[0.0] * 40,
     after=WORSE,
-    levels=list(range(40)),
+    levels=[str(level) for level in range(40)],
     lazy=[0.0] * 40,
     num_episodes=96,
 )
@@ -62,6 +62,14 @@ def test_levels_of_other_arguments_are_not_compared():
     same = result("lake_of_four", replace(LAKE, kwargs={"size": 4}))
     assert specialist_of(LAKE, [other, same]) == (same, True), "one with the same arguments comes first"
     assert specialist_of(BOXES, [MIX, other]) is None, "a mix is nobody's specialist"
+
+
+def test_levels_that_differ_are_not_compared_and_those_that_repeat_count_once():
+    others = result("lake_tiny", replace(LAKE, levels=[f"other {level}" for level in range(40)]))
+    assert mix_lines([MIX, others])[2].endswith("| other arguments |")
+    pairs = replace(LAKE, levels=["a", "b"] * 20)
+    wide, narrow = (difference(each, replace(each, after=BETTER)).interval for each in (pairs, LAKE))
+    assert wide.high - wide.low < narrow.high - narrow.low, "of two levels that are alike nothing is by chance"
 
 
 def test_groups_that_a_mix_logged_are_counted():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from training.algorithms.grpo import GRPO
 from training.config.worlds.spec import WorldSpec
 from training.loop.run import train
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]
 LAKE = WorldSpec(
@@ -35,7 +37,7 @@ def made(before, after, measure="success"):
         env_id="VLM/FrozenLake-v0",
         kwargs={},
         measure=measure,
-        levels=list(range(len(before))),
+        levels=[str(level) for level in range(len(before))],
         before=before,
         after=after,
         lazy=[0.0] * 40,
@@ -105,13 +107,21 @@ def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
     assert "--add runs/frozenlake_tiny" in capsys.readouterr().err
 
 
-def test_a_result_of_a_run_of_another_length_is_not_replaced(run, tmp_path, capsys):
-    of_a_longer_run = tmp_path / "lake.json"
-    result(made([0.0] * 40, [1.0] * 40), recipe="lake", num_iterations=80).save(of_a_longer_run)
-    before = of_a_longer_run.read_bytes()
+@pytest.mark.parametrize("changes", [{"num_iterations": 80, "setup": ""}, {"num_iterations": 2, "setup": "others"}])
+def test_a_result_of_other_settings_or_another_length_is_not_replaced(run, tmp_path, capsys, changes):
+    kept = tmp_path / "lake.json"
+    result(made([0.0] * 40, [1.0] * 40), recipe="lake", **changes).save(kept)
+    before = kept.read_bytes()
     assert main(["results", "--add", str(run), "--results", str(tmp_path)]) == 2
-    assert "is of 80 iterations" in (told := capsys.readouterr().err) and "of 2. If it" in told
-    assert of_a_longer_run.read_bytes() == before
+    assert "is of a run with other settings or another length" in capsys.readouterr().err
+    assert kept.read_bytes() == before
+
+
+def test_two_runs_of_one_recipe_and_seed_are_refused_before_either_is_added(run, tmp_path, capsys):
+    other = shutil.copytree(run, tmp_path / "other")
+    assert main(["results", "--add", str(run), str(other), "--results", str(tmp_path / "results")]) == 2
+    assert "are of one recipe and seed" in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()
 
 
 def test_an_unfinished_run_is_refused(run, tmp_path, capsys):
@@ -153,6 +163,7 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
     assert "| 1 |" in first and "temperature 0" in second, "what was sampled otherwise stands beside it"
     for other in ({"num_iterations": 2}, {"setup": "of other settings, or another start"}):
         assert len(lines([seeds[0], result(made(start, bad), seed=1, **other)])) == 4, "or was trained otherwise"
+    assert len(lines([replace(each, setup="") for each in seeds])) == 4, "nobody knows how those were trained"
     with pytest.raises(ConfigError, match="Two results of lake_tiny are of seed 0"):
         lines([seeds[0], seeds[0]])
 
@@ -160,28 +171,46 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
 def test_a_level_that_is_played_several_times_counts_as_one():
     start, after = [0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30
     once = made(start, after)
-    twice = replace(made(start * 2, after * 2), levels=[*range(40), *range(40)])
+    twice = replace(made(start * 2, after * 2), levels=once.levels * 2, lazy=once.lazy * 2)
     assert p_value(twice) == pytest.approx(p_value(once))
     assert interval_of(after * 2, twice) == pytest.approx(interval_of(after, once), abs=0.02)
-    alike = replace(made([0.4] * 40, [0.4] * 39 + [0.8], "similarity"), levels=[0] * 40)
-    assert tuple(interval_of([0.4] * 40, alike)) == pytest.approx((0.4, 0.4)) and p_value(alike) == 1.0
+    for seeds in (1, 2):
+        rows = [lines([result(world, seed=seed) for seed in range(seeds)])[-1] for world in (once, twice)]
+        low, high = (re.search(r"\((0\.\d+) to (0\.\d+)\)", row).groups() for row in rows)
+        assert [float(each) for each in high] == pytest.approx([float(each) for each in low], abs=0.02)
+    similar = made([0.4] * 40, [0.4] * 20 + [0.7] * 20, "similarity")
+    alike = replace(similar, levels=["a"] * 20 + ["b"] * 20)
+    assert p_value(similar) < 0.001 and p_value(alike) == 1.0, "one level that differs proves nothing"
+    assert tuple(interval_of(alike.after, alike)) == pytest.approx((0.4, 0.7))
+
+
+def test_levels_are_told_apart_by_their_start(run):
+    (world,) = collected(run).worlds
+    hashes = [each["start_state_hash"] for each in RunReader(run).trajectories("after")]
+    assert world.levels == [each[:8] for each in hashes] and len(hashes) == 3
 
 
 def test_runs_are_seeds_of_each_other_where_settings_and_starts_are_the_same(run, tmp_path):
     start = tmp_path / "start"
     start.mkdir()
+    (start / "config.json").write_text("{}")
     (start / "model.safetensors").write_bytes(b"weights")
-    config = json.loads((run / "config.json").read_text())
-    setup = setup_of(config, start)
-    assert setup_of(config | {"seed": 5, "name": "other", "commit": "abc", "num_threads": 2}, start) == setup
-    assert setup_of(config | {"num_groups": 7}, start) != setup
+    config = json.loads((run / "config.json").read_text()) | {"model": str(start)}
+    setup = setup_of(config)
+    faster = [{**each, "workers": "process", "num_workers": 2} for each in config["worlds"]]
+    aside = {"seed": 5, "name": "other", "commit": "abc", "num_threads": 2, "num_eval_episodes": 9, "worlds": faster}
+    assert setup_of(config | aside) == setup
+    assert setup_of(config | {"cold_start": {}}) == setup, "nothing is imitated"
+    assert setup_of(config | {"num_groups": 7}) != setup
     (start / "model.safetensors").write_bytes(b"others")
-    assert setup_of(config, start) != setup
+    assert setup_of(config) != setup
+    own = [config | {"model": None, "cold_start": {"num_steps": number}} for number in (3, 3, 4)]
+    assert setup_of(own[0]) == setup_of(own[1]) != setup_of(own[2])
 
 
 def test_a_file_that_is_no_result_is_named(tmp_path):
     (tmp_path / "broken.json").write_text('{"recipe": "lake_ti')
-    with pytest.raises(ConfigError, match=r"broken\.json is no result"):
+    with pytest.raises(ConfigError, match=r"broken\.json is no result that this version reads"):
         load_results(tmp_path)
 
 
