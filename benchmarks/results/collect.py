@@ -33,7 +33,7 @@ MEASURES = {"VLM/SVG-v0": "similarity"}
 NUM_LAZY_LEVELS = 128
 """Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
 TRAINING_SETTINGS = (
-    *("recipe", "trained_with", "worlds", "mix", "tokenizer_worlds", "num_iterations", "num_groups", "group_size"),
+    *("trained_with", "worlds", "mix", "tokenizer_worlds", "num_iterations", "num_groups", "group_size"),
     *("sampling", "rollout", "staleness", "sampler", "judge", "algorithm", "ppo", "lora", "dtype", "reference"),
 )
 """Settings of a run that training depends on, besides its seed, the start and what that imitated."""
@@ -86,7 +86,7 @@ def collected(directory: Path) -> Result:
         )
     model, _ = load_checkpoint(models[1])
     return Result(
-        recipe=str(config["recipe"]),
+        recipe=recipe_of(config),
         title=str(config["trained_with"]),
         seed=int(config["seed"]),
         setup=setup_of(config),
@@ -101,11 +101,16 @@ def collected(directory: Path) -> Result:
     )
 
 
+def recipe_of(config: Record) -> str:
+    """Returns the name of a run, without its seed where it ends in that, as `lake-1` does."""
+    return str(config["recipe"]).removesuffix(f"-{config['seed']}")
+
+
 def file_name(directory: Path) -> str:
     """Returns what the result of a run is called: its recipe, and its seed where that is not 0."""
     config = RunReader(directory).config
     seed = int(config["seed"])
-    return f"{config['recipe']}-{seed}.json" if seed else f"{config['recipe']}.json"
+    return f"{recipe_of(config)}-{seed}.json" if seed else f"{recipe_of(config)}.json"
 
 
 def require_finished(directory: Path) -> None:

@@ -14,7 +14,7 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from agents.lazy import LazyAgent
 from benchmarks.__main__ import main
-from benchmarks.results.collect import collected, curve, setup_of
+from benchmarks.results.collect import collected, curve, file_name, setup_of
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
 from tests.unit.training.batches import run_config
@@ -206,6 +206,15 @@ def test_runs_are_seeds_of_each_other_where_settings_and_starts_are_the_same(run
     assert setup_of(config) != setup
     own = [config | {"model": None, "cold_start": {"num_steps": number}} for number in (3, 3, 4)]
     assert setup_of(own[0]) == setup_of(own[1]) != setup_of(own[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "seed", "told"),
+    [("lake", 0, "lake.json"), ("lake", 2, "lake-2.json"), ("lake-2", 2, "lake-2.json"), ("lake-2", 0, "lake-2.json")],
+)
+def test_a_seed_at_the_end_of_a_name_is_not_the_recipes(tmp_path, name, seed, told):
+    (tmp_path / "config.json").write_text(json.dumps({"recipe": name, "seed": seed}))
+    assert file_name(tmp_path) == told
 
 
 def test_a_file_that_is_no_result_is_named(tmp_path):
