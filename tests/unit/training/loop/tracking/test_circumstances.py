@@ -35,8 +35,8 @@ def test_a_commit_is_marked_where_code_differs_from_it_and_not_where_results_do(
 @pytest.mark.parametrize(
     ("started", "told"),
     [
-        ("/home/me/vlm/benchmarks/__main__.py", "python -m benchmarks claims --seeds 1"),
-        ("/home/me/vlm/training/__main__.py", "python -m training claims --seeds 1"),
+        ("checkout/benchmarks/__main__.py", "python -m benchmarks claims --seeds 1"),
+        ("checkout/training/__main__.py", "python -m training claims --seeds 1"),
         ("examples/loop.py", "python examples/loop.py claims --seeds 1"),
     ],
 )
