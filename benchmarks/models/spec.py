@@ -33,6 +33,7 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "num_requirements": (1, 4),
         "file_name": None,
         "grid_mm": 1,
+        "tell_walls": False,
         "camera": "front",
         "num_cubes": None,
         "boxes": True,

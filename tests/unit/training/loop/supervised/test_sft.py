@@ -180,7 +180,8 @@ def test_ctrl_c_saves_and_a_longer_run_goes_on(tiny_directory, data, tmp_path, c
     assert [each["at"] for each in RunReader(tmp_path / "tuned").config["resumed"]] == [3, 4, 7]
 
 
-def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data, tmp_path, capsys):
+def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["training/__main__.py", "sft"])
     own = tmp_path / "own.jsonl"
     own.write_text(data.read_text().replace('["', f'["{data.parent}/'))
     config = settings(tiny_directory, own, tmp_path, num_epochs=1.0)
@@ -194,7 +195,7 @@ def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data,
     assert main(resumed(config)) == 2
     assert "own.jsonl has changed since the run" in capsys.readouterr().err
     assert main(["frozenlake_tiny", *resumed(config)[1:]]) == 2
-    assert "is no run of a recipe; it was started with: python -m training" in capsys.readouterr().err
+    assert "is no run of a recipe; it was started with: python -m training sft" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
