@@ -133,3 +133,12 @@ def test_nothing_is_left_to_be_done():
         str(path.relative_to(CHECKOUT)) for path in tracked_texts() if marker.search(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+def test_no_result_that_is_kept_names_a_folder_of_one_machine():
+    """Results record the command that made them, with its folders as they were given."""
+    folders = re.compile(r"(?<![\w.~])/(?:tm" + r"p|ro" + r"ot|ho" + r"me|wo" + r"rk|Us" + r'ers)/[^ "]*')
+    kept = [path for folder in ("docs", "training") for path in (CHECKOUT / folder).rglob("*.json")]
+    found = [(str(path.relative_to(CHECKOUT)), folders.findall(path.read_text(encoding="utf-8"))) for path in kept]
+    assert len(kept) > 40
+    assert [(path, names) for path, names in found if names] == []
