@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from benchmarks.claims.claim import Claim
 from vlm_envs.errors import require
 from vlm_envs.records.comparisons import (
     PairedDifference,
+    by_level,
     paired_seeds_bootstrap,
     repeated_interval,
     seeds_interval,
@@ -62,9 +61,10 @@ def rate_interval(arms: Sequence[Arm]) -> tuple[float, Interval]:
     """
     if len(arms) == 1:
         (arm,) = arms
-        trials, solved = Counter(arm.levels), Counter(itertools.compress(arm.levels, arm.solved))
-        interval = repeated_interval([solved[level] for level in trials], [*trials.values()])
-        return sum(arm.solved) / len(arm.solved), interval
+        solved, trials = by_level(arm.solved, arm.levels)
+        return sum(arm.solved) / len(arm.solved), repeated_interval(
+            solved.astype(int).tolist(), trials.astype(int).tolist()
+        )
     solved_SN = np.array([arm.solved for arm in arms], float)
     return float(solved_SN.mean()), seeds_interval(solved_SN, levels=arms[0].levels)
 

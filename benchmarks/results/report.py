@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import numpy as np
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.comparisons import (
+    by_level,
     paired_bootstrap,
     paired_seeds_bootstrap,
     repeated_interval,
@@ -80,9 +80,8 @@ def by_recipe(results: Sequence[Result]) -> list[list[Result]]:
 def interval_of(values: Sequence[float], world: WorldResult) -> Interval:
     """Returns the 95 % interval of a mean over a world's levels: Wilson's of successes, else of resampled levels."""
     if world.measure == "success":
-        trials = Counter(world.levels)
-        solved = _summed(values, world)
-        return repeated_interval([round(solved[level]) for level in trials], [*trials.values()])
+        solved, trials = by_level(values, world.levels)
+        return repeated_interval(solved.astype(int).tolist(), trials.astype(int).tolist())
     return paired_bootstrap(np.zeros(len(values)), values, levels=world.levels).interval
 
 
@@ -90,16 +89,8 @@ def p_value(world: WorldResult) -> float:
     """Returns the two-sided p-value that training changed nothing, level by level."""
     if world.measure != "success":
         return paired_bootstrap(world.before, world.after, levels=world.levels).p_value
-    before, after = (_summed(values, world) for values in (world.before, world.after))
-    return sign_flip_test([round(after[level] - before[level]) for level in after])
-
-
-def _summed(values: Sequence[float], world: WorldResult) -> dict[str, float]:
-    """Returns the sum of what each level's episodes came to."""
-    sums = dict.fromkeys(world.levels, 0.0)
-    for level, value in zip(world.levels, values, strict=True):
-        sums[level] += value
-    return sums
+    changes, _ = by_level(np.subtract(world.after, world.before), world.levels)
+    return sign_flip_test(changes.astype(int).tolist())
 
 
 def is_mix(result: Result) -> bool:

@@ -62,7 +62,7 @@ def paired_bootstrap(
     differences = np.asarray(second, float) - np.asarray(first, float)
     if differences.ndim != 1 or not len(differences):
         raise ValueError(f"Expected two arrays of as many levels, at least one; got shape {differences.shape}.")
-    sums, counts = _by_level(differences, levels)
+    sums, counts = by_level(differences, levels)
     rng = np.random.default_rng(_SEED)
     means = np.concatenate([
         sums[drawn := rng.integers(len(sums), size=(rows, len(sums)))].sum(axis=1) / counts[drawn].sum(axis=1)
@@ -125,7 +125,7 @@ def paired_seeds_bootstrap(
         raise ValueError(f"Expected two arrays of as many seeds and levels; got {first.shape} and {second.shape}.")
     differences_SN = second - first
     means = _means_over_seeds(differences_SN, levels, num_resamples)
-    interval, p_value = _percentile_interval(means, confidence), _p_value(means, _by_level(differences_SN, levels)[0])
+    interval, p_value = _percentile_interval(means, confidence), _p_value(means, by_level(differences_SN, levels)[0])
     return PairedDifference(float(differences_SN.mean()), interval, p_value)
 
 
@@ -133,7 +133,7 @@ def _means_over_seeds(
     values_SN: npt.ArrayLike, levels: Sequence[Hashable] | None, num_resamples: int
 ) -> npt.NDArray[np.float64]:
     """Returns float[num_resamples]: means of seeds and levels drawn with replacement."""
-    sums_SL, counts_L = _by_level(np.asarray(values_SN, float), levels)
+    sums_SL, counts_L = by_level(values_SN, levels)
     num_seeds, num_levels = sums_SL.shape
     rng = np.random.default_rng(_SEED)
     means = []
@@ -143,14 +143,19 @@ def _means_over_seeds(
     return np.array(means)
 
 
-def _by_level(
-    values: npt.NDArray[np.float64], levels: Sequence[Hashable] | None
+def by_level(
+    episodes: npt.ArrayLike, levels: Sequence[Hashable] | None
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Returns the sums of each level's episodes, float[..., L] of float[..., N], and how many those are, float[L].
+
+    Args:
+        episodes: float[..., N], one number an episode.
+        levels: What tells levels apart, one an episode; None where no level was played twice.
 
     Raises:
         ValueError: If there are not as many levels as episodes.
     """
+    values = np.asarray(episodes, float)
     if levels is None:
         return values, np.ones(values.shape[-1])
     if len(levels) != values.shape[-1]:
