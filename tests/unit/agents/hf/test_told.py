@@ -43,11 +43,16 @@ def test_thoughts_that_tell_only_what_is_seen_are_written_where_there_is_no_sect
     pytest.importorskip("panda3d", reason="needs panda3d: pip install '.[navigation]'")
     agent = ToldHFAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, seed=1)
     home = {"env_id": "VLM/Navigation-v0", "step_length": 0.5, "resolution": 56}
-    (episode,) = play(agent, [3], prompt_format="free_think", **home)
-    for turn in episode.turns:
+    episodes = play(agent, range(3, 9), prompt_format="free_think", **home)
+    for turn in [turn for episode in episodes for turn in episode.turns]:
         thought = re.match(r"<think>(\d+) (ahead|behind), (\d+) (left|right)</think>", turn.response_text)
         assert thought, turn.response_text
-        metres = np.hypot(int(thought[1]), int(thought[3])) * 0.5
+        direction = turn.state["target_direction_to_player"]
+        along, across = int(thought[1]), int(thought[3])
+        assert along >= across if direction in ("ahead", "back") else across >= along
+        if direction != "ahead":
+            assert {"back": "behind"}.get(direction, direction) in (thought[2], thought[4])
+        metres = np.hypot(along, across) * 0.5
         assert metres == pytest.approx(turn.state["target_distance_to_player"], abs=0.4), "two roundings of 0.25 m"
 
 
