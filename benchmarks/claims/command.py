@@ -100,11 +100,12 @@ def _arms(name: str, options: ClaimsOptions) -> Arms:
     from benchmarks.claims.arms import Arms, Measuring
     from benchmarks.claims.claim import claim_named
 
+    claim = claim_named(name)
     return Arms(
         name=name,
-        claim=claim_named(name),
+        claim=claim,
         runs=options.runs,
         results=options.folder,
-        measuring=Measuring(),
+        measuring=Measuring(num_points=claim.num_points),
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )
