@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from benchmarks.ablations.ablation import Ablation, Arm
 from benchmarks.ablations.outcome import Outcome, Outcomes
-from vlm_envs.records.comparisons import PairedDifference, paired_seeds_bootstrap, seeds_interval
+from vlm_envs.statistics.bootstrap import PairedDifference, paired_seeds_bootstrap, seeds_interval
 
 MARGIN = 0.05
 """Share of test levels below which a gain is none that is worth a claim here."""

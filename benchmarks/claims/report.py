@@ -11,14 +11,8 @@ import numpy as np
 from benchmarks.claims.arms import Arm
 from benchmarks.claims.claim import Claim
 from vlm_envs.errors import require
-from vlm_envs.records.comparisons import (
-    PairedDifference,
-    by_level,
-    paired_seeds_bootstrap,
-    repeated_interval,
-    seeds_interval,
-)
-from vlm_envs.records.statistics import Interval
+from vlm_envs.statistics.bootstrap import PairedDifference, by_level, paired_seeds_bootstrap, seeds_interval
+from vlm_envs.statistics.rates import Interval, repeated_interval
 
 KINDS = {
     "expert": "the expert",

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.models.text_table import text_table
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.statistics import wilson_interval
+from vlm_envs.statistics.rates import wilson_interval
 
 _SCORE = "score_"
 _ORDER = "reverse_order"

@@ -12,18 +12,12 @@ from typing import Literal
 
 from benchmarks.models.effort import actions_over_optimal, is_solver_known, regrets, ruined_at, turns_over_optimal
 from benchmarks.models.perception import SEEN, view_of
-from vlm_envs.records.comparisons import (
-    PairedDifference,
-    holm,
-    paired_bootstrap,
-    pass_at_k,
-    pass_hat_k,
-    repeated_interval,
-    sign_flip_test,
-)
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.mistakes import first_mistake
-from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
+from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
+from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
+from vlm_envs.statistics.pairs import PairedOutcomes, holm, pair_outcomes, sign_flip_test
+from vlm_envs.statistics.rates import Interval, repeated_interval, wilson_interval
 
 Level = tuple[int, int]
 """Seed and repeat."""

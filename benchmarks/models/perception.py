@@ -22,18 +22,12 @@ from typing import Any, cast
 from benchmarks.models.spec import WorldSpec
 from benchmarks.models.text_table import text_table
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.comparisons import (
-    PairedDifference,
-    holm,
-    paired_bootstrap,
-    paired_rates_interval,
-    repeated_interval,
-    sign_flip_test,
-)
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
+from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
+from vlm_envs.statistics.pairs import PairedOutcomes, holm, pair_outcomes, sign_flip_test
+from vlm_envs.statistics.rates import Interval, paired_rates_interval, repeated_interval
 from vlm_envs.world import World
 
 SEEN = "image"

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from benchmarks.models.text_table import text_table
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.statistics import wilson_interval
+from vlm_envs.statistics.rates import wilson_interval
 
 ZOOM_NEED = "zoom_need"
 

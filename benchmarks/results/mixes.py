@@ -8,7 +8,8 @@ import numpy as np
 
 from benchmarks.results.report import interval_of, is_mix, p_value, told_p
 from benchmarks.results.result import Result, WorldResult
-from vlm_envs.records.comparisons import PairedDifference, holm, paired_bootstrap
+from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
+from vlm_envs.statistics.pairs import holm
 
 HEADINGS = (
     "mix",

@@ -12,15 +12,9 @@ import numpy as np
 
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.comparisons import (
-    by_level,
-    paired_bootstrap,
-    paired_seeds_bootstrap,
-    repeated_interval,
-    seeds_interval,
-    sign_flip_test,
-)
-from vlm_envs.records.statistics import Interval
+from vlm_envs.statistics.bootstrap import by_level, paired_bootstrap, paired_seeds_bootstrap, seeds_interval
+from vlm_envs.statistics.pairs import sign_flip_test
+from vlm_envs.statistics.rates import Interval, repeated_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,8 +16,8 @@ from training.data.worlds.episodes import play_each, why_lost
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.qa.datasets.unshown import told_left_out
-from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.splits import split_seeds
+from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Trajectory
 
 _UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}

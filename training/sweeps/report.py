@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from training.sweeps.outcomes import Outcomes
 from training.sweeps.sweep import Arm, Sweep
-from vlm_envs.records.comparisons import paired_bootstrap, paired_seeds_bootstrap, seeds_interval
+from vlm_envs.statistics.bootstrap import paired_bootstrap, paired_seeds_bootstrap, seeds_interval
 
 HEADINGS = ("", "seeds", "before", "solved (95 %)", "more than {baseline} (95 %, p)", "each seed", "the paper, 3B")
 

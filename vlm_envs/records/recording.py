@@ -10,7 +10,7 @@ import gymnasium as gym
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunWriter, holds_run
-from vlm_envs.records.statistics import wilson_interval
+from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import World
 

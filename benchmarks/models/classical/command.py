@@ -19,8 +19,8 @@ from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.exports.discrete import BLOCK_PX, Controls, Seeing
-from vlm_envs.records.statistics import wilson_interval
 from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.statistics.rates import wilson_interval
 
 if TYPE_CHECKING:
     from benchmarks.models.classical.train import TrainingPlan, Validation

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from vlm_envs.arguments.ranges import require_above, require_between
 from vlm_envs.errors import require
-from vlm_envs.records.comparisons import num_levels_needed
+from vlm_envs.statistics.power import num_levels_needed
 
 
 @dataclass(frozen=True, kw_only=True)

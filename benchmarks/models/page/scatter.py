@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.models.measures import Row
 from benchmarks.models.page.columns import Kind, written
-from vlm_envs.records.statistics import Interval
+from vlm_envs.statistics.rates import Interval
 
 WIDTH_PX, HEIGHT_PX = 520, 300
 LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 44, 16, 14, 42

@@ -10,7 +10,8 @@ from typing import Any
 from vlm_envs.records.episode_record import episode_keys, levels_of, world_of
 from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.run_data import PHASES, RunReader
-from vlm_envs.records.statistics import Interval, PairedOutcomes, pair_outcomes, wilson_interval
+from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes
+from vlm_envs.statistics.rates import Interval, wilson_interval
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from vlm_envs.records.episode_record import levels_of, world_of
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.statistics import wilson_interval
+from vlm_envs.statistics.rates import wilson_interval
 
 Scale = Literal["rate", "number"]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from vlm_envs.records.statistics import mcnemar_exact
+from vlm_envs.statistics.pairs import mcnemar_exact
 
 
 def num_levels(capsys, *words):

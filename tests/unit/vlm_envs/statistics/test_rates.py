@@ -1,0 +1,98 @@
+"""Intervals of success rates, against published tables and simulations."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
+
+from vlm_envs.statistics.pairs import PairedOutcomes
+from vlm_envs.statistics.rates import paired_rates_interval, repeated_interval, wilson_interval
+
+
+@pytest.mark.parametrize(
+    ("num_successes", "num_trials", "low", "high"),
+    [
+        # Newcombe, Stat. Med. 17 (1998), table I, method 3
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0000, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_interval_agrees_with_the_published_table(num_successes, num_trials, low, high):
+    assert wilson_interval(num_successes, num_trials) == pytest.approx((low, high), abs=5e-5)
+
+
+def test_the_ends_of_no_success_and_of_nothing_but_success_are_exact():
+    # For 0 of n the upper end is z^2 / (n + z^2); z = 1.959964 gives 3.841459 / 13.841459 for n = 10
+    assert (wilson_interval(0, 10).low, wilson_interval(10, 10).high) == (0.0, 1.0)
+    assert wilson_interval(0, 10).high == pytest.approx(0.277533, abs=1e-6)
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("num_successes", "num_trials", "confidence"), [(1, 0, 0.95), (4, 3, 0.95), (1, 2, 95)])
+def test_an_interval_of_what_cannot_be_is_refused(num_successes, num_trials, confidence):
+    with pytest.raises(ValueError):
+        wilson_interval(num_successes, num_trials, confidence)
+
+
+class TestRepeatedInterval:
+    @pytest.mark.parametrize(("solved", "levels"), [(0, 5), (5, 5), (3, 9), (128, 256)])
+    def test_of_levels_played_once_it_is_wilsons(self, solved, levels):
+        outcomes = [1] * solved + [0] * (levels - solved)
+        assert repeated_interval(outcomes, [1] * levels) == pytest.approx(wilson_interval(solved, levels))
+
+    def test_repeats_that_never_differ_add_nothing(self):
+        assert repeated_interval([4, 0, 4, 0, 0], [4] * 5) == pytest.approx(wilson_interval(2, 5))
+        assert repeated_interval([0] * 5, [4] * 5) == pytest.approx(wilson_interval(0, 5))
+
+    def test_repeats_that_do_not_depend_on_the_level_are_all_worth_something(self):
+        assert repeated_interval([2] * 6, [4] * 6) == pytest.approx(wilson_interval(12, 24))
+
+    def test_without_trials_every_rate_is_possible(self):
+        assert repeated_interval([], []) == (0.0, 1.0)
+
+    def test_it_covers_the_truth_as_often_as_it_says(self):
+        rng = np.random.default_rng(3)
+        hits = naive = 0
+        for _ in range(400):
+            rates = rng.beta(0.5, 0.5, size=40)  # mean 0.5, levels that are mostly easy or hard
+            solved = rng.binomial(8, rates)
+            low, high = repeated_interval(solved, [8] * 40)
+            hits += low <= 0.5 <= high
+            low, high = wilson_interval(int(solved.sum()), 320)
+            naive += low <= 0.5 <= high
+        assert 0.91 < hits / 400 < 0.98
+        assert naive / 400 < 0.75  # so that the test can tell
+
+
+class TestPairedRates:
+    def interval(self, both, lost, won, neither):
+        outcomes = PairedOutcomes(num_both=both, num_only_before=lost, num_only_after=won, num_neither=neither)
+        total = outcomes.num_pairs
+        rates = (wilson_interval(both + lost, total), wilson_interval(both + won, total))
+        return paired_rates_interval(outcomes, *rates)
+
+    def test_where_nothing_changed_it_is_not_sure_of_that(self):
+        low, high = self.interval(20, 0, 0, 20)
+        assert low == pytest.approx(-high)
+        assert 0 < high < 0.15
+
+    def test_it_turns_with_its_sides(self):
+        low, high = self.interval(30, 5, 15, 50)
+        assert low < 0.1 < high
+        assert self.interval(30, 15, 5, 50) == pytest.approx((-high, -low))
+
+    @pytest.mark.parametrize("counts", [(9, 0, 0, 0), (0, 0, 0, 9), (0, 9, 0, 0), (0, 0, 9, 0), (1, 0, 0, 0)])
+    def test_at_the_edges_it_stays_within_the_possible(self, counts):
+        low, high = self.interval(*counts)
+        assert -1 <= low <= (counts[2] - counts[1]) / sum(counts) <= high <= 1
+        assert low < high
+
+    def test_it_covers_the_truth_as_often_as_it_says(self):
+        rng = np.random.default_rng(11)
+        hits = 0
+        for counts in rng.multinomial(50, [0.5, 0.05, 0.2, 0.25], size=1000):
+            low, high = self.interval(*map(int, counts))
+            hits += low <= 0.15 <= high
+        assert 0.93 < hits / 1000 < 0.985
