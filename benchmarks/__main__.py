@@ -19,8 +19,8 @@ from benchmarks.models.cli.power import PowerOptions, run_power
 from benchmarks.models.cli.replay import ReplayOptions, run_replay
 from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.cli.suites import SuitesOptions, run_suites
-from benchmarks.models.evaluate import EvaluateOptions, run_evaluate
-from benchmarks.models.rescore import RescoreOptions, run_rescore
+from benchmarks.models.judged.rescore import RescoreOptions, run_rescore
+from benchmarks.models.play.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.probe.command import ProbeOptions, run_probe
 from benchmarks.results.command import ResultsOptions, run_results
 from benchmarks.speed import checked_names, run_speed

@@ -26,7 +26,8 @@ ROOMS: dict[str, str] = {
 
 FOLDERS: dict[str, tuple[str, ...]] = {
     "vlm_envs": (
-        *("arguments", "responses", "tools", "vector", "qa", "content", "worlds", "testing", "exports", "records"),
+        *("arguments", "statistics", "responses", "tools", "vector", "qa", "content", "worlds", "testing"),
+        *("exports", "records"),
         "cli",
     ),
     "agents": ("api", "window", "hf", "vllm", "sb3", "perception", "cli"),

@@ -23,7 +23,7 @@ NOT_IN_ROOM: dict[str, set[str]] = {
 }
 """Other distributions a room must do without."""
 
-WITH_AN_EXTRA = ("vlm_envs/records/",)
+WITH_AN_EXTRA = ("vlm_envs/records/", "vlm_envs/statistics/")
 """Folders of a room that may have more, for whoever installs their extra; none may have torch."""
 
 NOT_AT_IMPORT = (

@@ -3,8 +3,8 @@
 import subprocess
 import sys
 
-from benchmarks.models.board import Board
-from benchmarks.models.spec import WorldSpec
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.spec import WorldSpec
 from tests.vllm.server import CHECKOUT, CHECKPOINT
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import Positional, arg
 
 from agents.sb3.saved import TrainedFor
+from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.classical.settings import LEAST_WITHOUT_CELLS_PX, PPOSettings, settings_for
-from benchmarks.models.spec import WorldSpec
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import ConfigError, EngineUnavailableError

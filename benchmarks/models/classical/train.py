@@ -23,9 +23,9 @@ from agents.episodes import play_episodes
 from agents.sb3.agent import PolicyAgent
 from agents.sb3.network import CellNetwork
 from agents.sb3.saved import MODEL, TrainedFor, save_record
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.versions import versions
 from benchmarks.models.classical.settings import PPOSettings
-from benchmarks.models.spec import WorldSpec
-from benchmarks.models.versions import versions
 from vlm_envs.exports.discrete import DiscreteWorld
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.registration import make

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from benchmarks.models.contestants import Contestant
-from benchmarks.models.run import BoardRun
+from benchmarks.models.play.contestants import Contestant
+from benchmarks.models.play.run import BoardRun
 from vlm_envs.qa.datasets.unshown import told_left_out
 
 _AGAIN = "The same command tries again."

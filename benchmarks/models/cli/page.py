@@ -8,7 +8,7 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from benchmarks.models.board import telling_of
+from benchmarks.models.board.board import telling_of
 from benchmarks.models.page.page import build_page
 from vlm_envs.arguments.ranges import require_above
 

@@ -9,9 +9,9 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from benchmarks.models.board import Board, UnwritableBoardError
+from benchmarks.models.board.board import Board, UnwritableBoardError
+from benchmarks.models.board.verification import mark, verify
 from benchmarks.models.cli.run import page_of
-from benchmarks.models.verification import mark, verify
 
 EXIT_DIFFERS = 1
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from tyro.conf import UseAppendAction
 
-from benchmarks.models.board import Board
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.lines import require_distinct
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.suites import suite_named
 from benchmarks.models.cli.board_table import board_text
 from benchmarks.models.cli.endings import told_of
-from benchmarks.models.contestants import Contestant, contestants
-from benchmarks.models.display import ProgressDisplay
-from benchmarks.models.interruption import second_interrupt_quits
-from benchmarks.models.lines import require_distinct
+from benchmarks.models.measures.perception import gaps_text, perception_gaps, split_views
 from benchmarks.models.page.page import build_page
-from benchmarks.models.perception import gaps_text, perception_gaps, split_views
-from benchmarks.models.run import BoardRun, RunPlan
-from benchmarks.models.spec import WorldSpec
-from benchmarks.models.suites import suite_named
+from benchmarks.models.play.contestants import Contestant, contestants
+from benchmarks.models.play.display import ProgressDisplay
+from benchmarks.models.play.interruption import second_interrupt_quits
+from benchmarks.models.play.run import BoardRun, RunPlan
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available

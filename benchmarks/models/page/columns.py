@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
 
-from benchmarks.models.measures import Row
+from benchmarks.models.measures.measures import Row
 from vlm_envs.records.report.values import short
 
 Kind = Literal["count", "rate", "number", "usd"]

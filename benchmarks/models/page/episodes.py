@@ -9,9 +9,9 @@ from dataclasses import asdict
 from itertools import zip_longest
 from typing import Any
 
-from benchmarks.models.board import Board
-from benchmarks.models.effort import regrets
-from benchmarks.models.measures import judged_worlds
+from benchmarks.models.board.board import Board
+from benchmarks.models.measures.effort import regrets
+from benchmarks.models.measures.measures import judged_worlds
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.episodes import data_uri, image_names, shown_episode
 from vlm_envs.records.report.mistakes import first_mistake

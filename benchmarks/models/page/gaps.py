@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from benchmarks.models.measures.perception import PerceptionGap
 from benchmarks.models.page.matrix import SIGNIFICANT, signed_points
-from benchmarks.models.perception import PerceptionGap
 from vlm_envs.records.report.headline import written_p
 
 _VIEWS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from benchmarks.models.measures import Pair
+from benchmarks.models.measures.measures import Pair
 from vlm_envs.records.report.headline import written_p
 from vlm_envs.records.report.values import short
 

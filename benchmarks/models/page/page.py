@@ -13,17 +13,17 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from benchmarks.models.board import Board
-from benchmarks.models.contestants import REFERENCES
-from benchmarks.models.measures import Pair, Row, pairs, rows
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.verification import verified_rows
+from benchmarks.models.measures.measures import Pair, Row, pairs, rows
+from benchmarks.models.measures.perception import perception_gaps
 from benchmarks.models.page.columns import Column, columns, written
 from benchmarks.models.page.episodes import board_browser
 from benchmarks.models.page.gaps import gap_parts
 from benchmarks.models.page.levels import playable_levels
 from benchmarks.models.page.matrix import Cell, matrix
 from benchmarks.models.page.scatter import Scatter, scatter
-from benchmarks.models.perception import perception_gaps
-from benchmarks.models.verification import verified_rows
+from benchmarks.models.play.contestants import REFERENCES
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.models.measures import Row
+from benchmarks.models.measures.measures import Row
 from benchmarks.models.page.columns import Kind, written
 from vlm_envs.statistics.rates import Interval
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.models.spec import WorldSpec
-from benchmarks.models.suites import SUITES
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.suites import SUITES
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of
 from vlm_envs.errors import EngineUnavailableError
 
@@ -229,7 +229,7 @@ def test_weights_that_have_changed_are_another_agent(tmp_path, capsys, tiny_dire
 
 
 def test_how_fast_an_agent_may_be_asked_is_no_part_of_what_it_is(tmp_path, monkeypatch):
-    from benchmarks.models.contestants import contestants
+    from benchmarks.models.play.contestants import contestants
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     (slow,) = contestants(["openai:m,max_parallel=1,history=full"], references=False)

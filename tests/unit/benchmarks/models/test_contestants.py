@@ -1,7 +1,7 @@
 import pytest
 
 from agents.oracle import RandomAgent
-from benchmarks.models.contestants import contestants
+from benchmarks.models.play.contestants import contestants
 from vlm_envs.errors import ConfigError
 
 
@@ -44,6 +44,6 @@ def test_two_names_of_one_agent_are_refused():
 
 def test_a_model_that_moved_is_the_same_model(monkeypatch):
     monkeypatch.setattr(RandomAgent, "identity", {"name": "weights"}, raising=False)
-    monkeypatch.setattr("benchmarks.models.contestants.make_agent", lambda name, **settings: RandomAgent())
+    monkeypatch.setattr("benchmarks.models.play.contestants.make_agent", lambda name, **settings: RandomAgent())
     with pytest.raises(ConfigError, match="--agent lazy is the same as random"):
         contestants(["random", "lazy"], references=False)

@@ -8,9 +8,9 @@ import pytest
 
 from agents.agent import Response
 from agents.oracle import OracleAgent
-from benchmarks.models.board import Board
+from benchmarks.models.board.board import Board
 from benchmarks.models.cli.endings import told_of
-from benchmarks.models.measures import rows
+from benchmarks.models.measures.measures import rows
 from tests.unit.benchmarks.models.playing import LAKE, contestant, play
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.models.board import Board
-from benchmarks.models.forecast import forecast
-from benchmarks.models.lines import EpisodeKey
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.lines import EpisodeKey
+from benchmarks.models.play.forecast import forecast
 from tests.unit.benchmarks.models.made import episode, turn
 from vlm_envs.records.json_lines import append_line
 from vlm_envs.statistics.rates import wilson_interval

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.models.board import Board
+from benchmarks.models.board.board import Board
 from tests.unit.benchmarks.models.playing import LAKE, lines_of
 
 CHECKOUT = Path(__file__).parents[4]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks.models.board import Board
+from benchmarks.models.board.board import Board
 from tests.unit.agents.api.endpoint import FakeEndpoint, hang
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, command, lines_of, little_room, played, until
 

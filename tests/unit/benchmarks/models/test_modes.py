@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.__main__ import main
-from benchmarks.models.board import Board
-from benchmarks.models.modes import MODES
+from benchmarks.models.board.board import Board
+from benchmarks.models.measures.modes import MODES
 
 BLOCKS = "VLM/ZoomQA-v0:source=vlm_envs.content.blocks:counted_blocks,max_pixels=12544"
 

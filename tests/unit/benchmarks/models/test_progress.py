@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from benchmarks.models.display import ProgressDisplay, duration, told
-from benchmarks.models.progress import Progress, RunProgress
+from benchmarks.models.play.display import ProgressDisplay, duration, told
+from benchmarks.models.play.progress import Progress, RunProgress
 
 
 class Terminal(io.StringIO):
@@ -72,7 +72,7 @@ def test_a_log_gets_whole_lines_and_not_too_many(progress):
 
 
 def test_a_terminal_is_written_over(progress, monkeypatch):
-    monkeypatch.setattr("benchmarks.models.display._INTERVAL_S", 0.0)
+    monkeypatch.setattr("benchmarks.models.play.display._INTERVAL_S", 0.0)
     stream = Terminal()
     with ProgressDisplay(stream) as display:
         display.show(progress)

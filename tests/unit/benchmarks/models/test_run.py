@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from agents.oracle import OracleAgent, RandomAgent
-from benchmarks.models.board import Board, UnwritableBoardError
-from benchmarks.models.interruption import Interruptible, RunInterruptedError
-from benchmarks.models.run import MOST_FAILURES, BoardRun
-from benchmarks.models.spec import WorldSpec
+from benchmarks.models.board.board import Board, UnwritableBoardError
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
+from benchmarks.models.play.run import MOST_FAILURES, BoardRun
 from tests.unit.benchmarks.models.playing import (
     LAKE,
     SOKOBAN,

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from benchmarks.models.board import Board
-from benchmarks.models.measures import rows
-from benchmarks.models.verification import verified_rows
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.verification import verified_rows
+from benchmarks.models.measures.measures import rows
 
 BOARDS = Path(__file__).parents[4] / "docs" / "boards"
 

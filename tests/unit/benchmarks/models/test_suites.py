@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.models.spec import WorldSpec
-from benchmarks.models.suites import SUITES
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.suites import SUITES
 from vlm_envs.cli.needs import need_of, reason_missing
 
 PINNED = {

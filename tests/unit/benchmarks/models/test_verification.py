@@ -10,9 +10,9 @@ import pytest
 
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.__main__ import main
-from benchmarks.models.board import Board
-from benchmarks.models.lines import sealed
-from benchmarks.models.verification import mark, verified_rows, verify
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.lines import sealed
+from benchmarks.models.board.verification import mark, verified_rows, verify
 from tests.unit.benchmarks.models.playing import LAKE, Failing, contestant, lines_of, play
 from vlm_envs.records.json_lines import BrokenRunDataError
 
@@ -22,7 +22,7 @@ WORLD = f"{LAKE}:max_turns=2"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A board of two agents on two levels, and of an episode that a failure ended."""
-    from benchmarks.models.spec import WorldSpec
+    from benchmarks.models.board.spec import WorldSpec
 
     out = tmp_path_factory.mktemp("boards") / "made"
     agents = [contestant(OracleAgent(), "oracle"), contestant(RandomAgent(), "random")]
@@ -274,7 +274,7 @@ def test_a_world_that_has_changed_is_told(board):
 
 
 def test_a_board_that_nobody_may_write_to_is_replayed_all_the_same(board, capsys, monkeypatch):
-    monkeypatch.setattr("benchmarks.models.board.FolderLock", _refusing)
+    monkeypatch.setattr("benchmarks.models.board.board.FolderLock", _refusing)
     assert main(["replay", str(board.directory)]) == 0
     assert "The rows are not marked. Cannot write to" in capsys.readouterr().err
     assert rows_of(board) == set()

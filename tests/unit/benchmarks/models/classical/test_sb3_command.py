@@ -14,11 +14,11 @@ import pytest
 
 from agents.registry import make_agent
 from benchmarks.__main__ import main
-from benchmarks.models.board import Board
+from benchmarks.models.board.board import Board
 from benchmarks.models.classical import train as training
 from benchmarks.models.classical.command import Sb3Options
 from benchmarks.models.classical.settings import SETTINGS, PPOSettings, settings_for
-from benchmarks.models.contestants import contestants
+from benchmarks.models.play.contestants import contestants
 from vlm_envs.errors import ConfigError
 
 LAKE = "VLM/FrozenLake-v0"

@@ -6,9 +6,9 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 from benchmarks.__main__ import main
-from benchmarks.models.contestants import Contestant, contestants
-from benchmarks.models.run import BoardRun, RunPlan
-from benchmarks.models.spec import WorldSpec
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.play.contestants import Contestant, contestants
+from benchmarks.models.play.run import BoardRun, RunPlan
 from tests.unit.benchmarks.models.page.made import MODEL, WORLDS, Flawed
 
 

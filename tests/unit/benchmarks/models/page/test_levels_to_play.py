@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
+from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.page.levels import playable_levels
-from benchmarks.models.spec import WorldSpec
 from tests.unit.benchmarks.models.page.made import LAKE, SOKOBAN, of
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from benchmarks.models.board import Board
+from benchmarks.models.board.board import Board
 from benchmarks.models.page.page import build_page
 from tests.unit.benchmarks.models.page.made import HOSTILE, LAKE, MODEL, SOKOBAN, of
 

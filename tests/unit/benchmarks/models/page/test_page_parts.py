@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, fields
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.models.board import Board
-from benchmarks.models.measures import Row, pairs, rows
+from benchmarks.models.board.board import Board
+from benchmarks.models.measures.measures import Row, pairs, rows
+from benchmarks.models.measures.perception import perception_gaps
 from benchmarks.models.page.columns import columns, written
 from benchmarks.models.page.episodes import board_browser
 from benchmarks.models.page.gaps import gap_parts
 from benchmarks.models.page.matrix import matrix, signed_points
 from benchmarks.models.page.page import _lede, build_page
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
-from benchmarks.models.perception import perception_gaps
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.page.made import LAKE, MODEL, WORLDS
 
@@ -161,7 +161,7 @@ def test_a_run_and_an_interrupted_one_leave_a_page(tmp_path, monkeypatch, capsys
         run.board.close()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("benchmarks.models.run.BoardRun.run", interrupted)
+    monkeypatch.setattr("benchmarks.models.play.run.BoardRun.run", interrupted)
     main([*words, "--out", str(tmp_path / "cut")])
     assert (tmp_path / "cut" / "index.html").is_file()
     capsys.readouterr()

@@ -23,8 +23,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.models.lines import EpisodeKey, RowName, last_seals, read_episodes, require_distinct, resealed, sealed
-from benchmarks.models.shapes import BOARD, misshapen
+from benchmarks.models.board.lines import (
+    EpisodeKey,
+    RowName,
+    last_seals,
+    read_episodes,
+    require_distinct,
+    resealed,
+    sealed,
+)
+from benchmarks.models.board.shapes import BOARD, misshapen
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.images import ImageStore

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from benchmarks.models.measures import Row, rows
-from benchmarks.models.spec import WorldSpec
-from benchmarks.models.text_table import text_table
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.measures.measures import Row, rows
+from benchmarks.models.measures.text_table import text_table
 from vlm_envs.errors import require
 from vlm_envs.records.json_lines import Record
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.models.board import Board
-from benchmarks.models.measures import spent, success_interval
+from benchmarks.models.board.board import Board
+from benchmarks.models.measures.measures import spent, success_interval
 from vlm_envs.records.json_lines import Record
 
 PRICE_UNKNOWN = "price unknown"

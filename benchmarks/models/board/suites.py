@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.models.spec import WorldSpec, digest_of
+from benchmarks.models.board.spec import WorldSpec, digest_of
 from vlm_envs.errors import require_choice
 from vlm_envs.records.json_lines import Record
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.models.contestants import Contestant
+from benchmarks.models.play.contestants import Contestant
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
 

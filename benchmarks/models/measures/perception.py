@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, cast
 
-from benchmarks.models.spec import WorldSpec
-from benchmarks.models.text_table import text_table
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.measures.text_table import text_table
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import make

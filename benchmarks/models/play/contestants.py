@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from agents.agent import Agent
 from agents.api.providers.registry import PROVIDERS
 from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
-from benchmarks.models.lines import require_distinct
-from benchmarks.models.spec import AgentSpec, digest_of
+from benchmarks.models.board.lines import require_distinct
+from benchmarks.models.board.spec import AgentSpec, digest_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
 

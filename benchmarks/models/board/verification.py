@@ -15,11 +15,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from benchmarks.models.board import Board
-from benchmarks.models.lines import ANEW, SEALS, EpisodeKey, RowName, broken_seal, follows, row_of
-from benchmarks.models.shapes import MARKS, misshapen
-from benchmarks.models.spec import WorldSpec, digest_of
-from benchmarks.models.versions import versions
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.lines import ANEW, SEALS, EpisodeKey, RowName, broken_seal, follows, row_of
+from benchmarks.models.board.shapes import MARKS, misshapen
+from benchmarks.models.board.spec import WorldSpec, digest_of
+from benchmarks.models.board.versions import versions
 from vlm_envs.errors import VLMEnvsError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, RunDataError, parse_object, replace_file
 from vlm_envs.records.replay import replay

@@ -12,7 +12,7 @@
 | `anls` | answers compared by ANLS | normalised Levenshtein similarity of the answer, cut at one half |
 
 A measure that does not apply to an episode is absent, not 0. Judges with a language model score the first two; those of
-`benchmarks.models.graders` add `graded` and `zoom_need`.
+`benchmarks.models.judged.graders` add `graded` and `zoom_need`.
 """
 
 from __future__ import annotations

@@ -13,15 +13,15 @@ from typing import Any
 
 from agents.episodes import play_episodes
 from agents.rollout import failure_of
-from benchmarks.models.board import Board
-from benchmarks.models.contestants import Contestant
-from benchmarks.models.interruption import Interruptible, RunInterruptedError
-from benchmarks.models.lines import EpisodeKey
-from benchmarks.models.measures import spent
-from benchmarks.models.progress import Progress, RunProgress
-from benchmarks.models.spec import WorldSpec
-from benchmarks.models.spending import require_prices, used_by
-from benchmarks.models.versions import versions
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.lines import EpisodeKey
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.versions import versions
+from benchmarks.models.measures.measures import spent
+from benchmarks.models.play.contestants import Contestant
+from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
+from benchmarks.models.play.progress import Progress, RunProgress
+from benchmarks.models.play.spending import require_prices, used_by
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import need_of
 from vlm_envs.errors import require

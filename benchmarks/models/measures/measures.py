@@ -10,8 +10,14 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
-from benchmarks.models.effort import actions_over_optimal, is_solver_known, regrets, ruined_at, turns_over_optimal
-from benchmarks.models.perception import SEEN, view_of
+from benchmarks.models.measures.effort import (
+    actions_over_optimal,
+    is_solver_known,
+    regrets,
+    ruined_at,
+    turns_over_optimal,
+)
+from benchmarks.models.measures.perception import SEEN, view_of
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
@@ -56,7 +62,7 @@ class Row:
         usd: Cost of all episodes and of every failed try; None where a price is not known.
         seconds: Median time of an episode; None where its agent did not take the time.
         metrics: Means of what the world measures at the end, by name.
-        judged: Means of what judges say of an episode, by name; see `benchmarks.models.judged`. Empty where nobody
+        judged: Means of what judges say of an episode, by name (`benchmarks.models.judged.judged`); empty where nobody
             judged.
     """
 

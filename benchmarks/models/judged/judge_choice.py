@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from agents.api.config import EndpointConfig
-from benchmarks.models.graders import Graders
+from benchmarks.models.judged.graders import Graders
 from judges.turn_rewards.shaping import JudgeFor, Section, exact_judge
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean, require

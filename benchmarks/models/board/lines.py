@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.models.shapes import EPISODE, FAILED_EPISODE, misshapen
-from benchmarks.models.spec import digest_of
+from benchmarks.models.board.shapes import EPISODE, FAILED_EPISODE, misshapen
+from benchmarks.models.board.spec import digest_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, read_lines, to_json
 

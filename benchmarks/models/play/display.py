@@ -7,7 +7,7 @@ import threading
 import time
 from typing import Self, TextIO
 
-from benchmarks.models.progress import RunProgress, Total
+from benchmarks.models.play.progress import RunProgress, Total
 
 _INTERVAL_S = 0.5
 _LOG_INTERVAL_S = 30.0

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from benchmarks.models.measures import success_interval
+from benchmarks.models.measures.measures import success_interval
 
 
 @dataclass(kw_only=True)

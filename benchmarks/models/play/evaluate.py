@@ -14,18 +14,18 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, UseAppendAction, arg
 
 from agents.registry import require_agent, setting_names
-from benchmarks.models.board import Board
+from benchmarks.models.board.board import Board
+from benchmarks.models.board.lines import EpisodeKey
+from benchmarks.models.board.spec import AgentSpec, WorldSpec
 from benchmarks.models.cli.run import RunOptions, run
-from benchmarks.models.contestants import REFERENCES, Contestant
-from benchmarks.models.groups import grouped_rows, grouped_text
-from benchmarks.models.judge_choice import JudgeOptions
-from benchmarks.models.judged_table import judged_text
-from benchmarks.models.lines import EpisodeKey
-from benchmarks.models.modes import in_modes, modes_text
+from benchmarks.models.judged.judge_choice import JudgeOptions
+from benchmarks.models.judged.judged_table import judged_text
+from benchmarks.models.judged.rescore import rescore
+from benchmarks.models.measures.groups import grouped_rows, grouped_text
+from benchmarks.models.measures.modes import in_modes, modes_text
 from benchmarks.models.page.page import build_page
-from benchmarks.models.rescore import rescore
-from benchmarks.models.run import RunPlan
-from benchmarks.models.spec import AgentSpec, WorldSpec
+from benchmarks.models.play.contestants import REFERENCES, Contestant
+from benchmarks.models.play.run import RunPlan
 from vlm_envs.errors import require
 
 

@@ -1,0 +1,1 @@
+"""What judges say of a board's episodes."""
