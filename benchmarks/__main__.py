@@ -13,14 +13,14 @@ from benchmarks.claims.command import ClaimsOptions, run_claims
 from benchmarks.curves.command import CurvesOptions, run_curves
 from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
+from benchmarks.models.cli.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
 from benchmarks.models.cli.page import PageOptions, run_page
 from benchmarks.models.cli.power import PowerOptions, run_power
 from benchmarks.models.cli.replay import ReplayOptions, run_replay
+from benchmarks.models.cli.rescore import RescoreOptions, run_rescore
 from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.cli.suites import SuitesOptions, run_suites
-from benchmarks.models.judged.rescore import RescoreOptions, run_rescore
-from benchmarks.models.play.evaluate import EvaluateOptions, run_evaluate
 from benchmarks.probe.command import ProbeOptions, run_probe
 from benchmarks.results.command import ResultsOptions, run_results
 from benchmarks.speed import checked_names, run_speed

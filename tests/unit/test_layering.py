@@ -147,7 +147,7 @@ def test_every_folder_of_a_room_is_a_package(room):
 
 
 @pytest.mark.parametrize("depth", [2, 3, 4])
-@pytest.mark.parametrize("room", FOLDERS)
+@pytest.mark.parametrize("room", ROOMS)
 def test_what_lies_beside_each_other_in_a_folder_makes_no_circle(room, depth):
     graph: dict[str, set[str]] = {}
     for name, imported in imports_within(room).items():

@@ -7,8 +7,8 @@ from dataclasses import replace
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.measures import rows
-from benchmarks.models.measures.text_table import text_table
 from benchmarks.models.page.columns import columns
+from benchmarks.models.text_table import text_table
 
 _ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
 """What would make lines too long; what worlds and judges measure is left to the page, too."""

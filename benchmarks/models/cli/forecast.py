@@ -9,9 +9,9 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from benchmarks.models.board.board import Board
-from benchmarks.models.measures.text_table import text_table
 from benchmarks.models.play.display import duration
 from benchmarks.models.play.forecast import PRICE_UNKNOWN, Forecast, forecast
+from benchmarks.models.text_table import text_table
 from vlm_envs.errors import require
 
 

@@ -1,1 +1,1 @@
-"""What a board says: success, effort, perception, strata, groups and ways of asking."""
+"""What a board says: success, effort, perception, groups and ways of asking."""

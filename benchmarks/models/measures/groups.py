@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from benchmarks.models.measures.text_table import text_table
+from benchmarks.models.text_table import text_table
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.records.json_lines import Record
 from vlm_envs.statistics.rates import wilson_interval

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.measures.measures import Row, rows
-from benchmarks.models.measures.text_table import text_table
+from benchmarks.models.text_table import text_table
 from vlm_envs.errors import require
 from vlm_envs.records.json_lines import Record
 

@@ -20,7 +20,7 @@ from statistics import fmean
 from typing import Any, cast
 
 from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.measures.text_table import text_table
+from benchmarks.models.text_table import text_table
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import make

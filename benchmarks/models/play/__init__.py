@@ -1,1 +1,1 @@
-"""Playing what a board lacks: who plays, how far it is, what it takes, and what it would take."""
+"""Playing what a board lacks: who plays, how far it is, and what it takes or would take."""

@@ -8,8 +8,8 @@ import pytest
 from agents.lazy import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
+from benchmarks.models.cli.evaluate import EvaluateOptions
 from benchmarks.models.judged.judged import judge_episodes
-from benchmarks.models.play.evaluate import EvaluateOptions
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import NUM_ITEMS, vstar
 from tests.unit.vlm_envs.qa.test_datasets import TALLYQA, image_bytes, write
 from vlm_envs.splits import split_seeds
@@ -111,7 +111,7 @@ def test_what_was_judged_is_not_judged_again(tmp_path, monkeypatch):
         judged.extend(each.seed for each in episodes)
         return judge_episodes(episodes, judge_for)
 
-    monkeypatch.setattr("benchmarks.models.judged.rescore.judge_episodes", counted)
+    monkeypatch.setattr("benchmarks.models.cli.rescore.judge_episodes", counted)
     assert evaluate(tmp_path / "board", *words, "2") == 0
     assert evaluate(tmp_path / "board", *words, "3") == 0
     assert sorted(judged) == list(split_seeds("test", 3))

@@ -148,7 +148,7 @@ def test_interrupted_the_board_stays_as_it_was(board, monkeypatch, stop):
     def stopped(*args):
         raise stop
 
-    monkeypatch.setattr("benchmarks.models.judged.rescore.judge_episodes", stopped)
+    monkeypatch.setattr("benchmarks.models.cli.rescore.judge_episodes", stopped)
     try:
         code = rescore(board)
     except MemoryError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.models.judged.strata import strata_text
 from benchmarks.models.measures.measures import Row, rows
-from benchmarks.models.measures.strata import strata_text
-from benchmarks.models.measures.text_table import text_table
+from benchmarks.models.text_table import text_table
 from vlm_envs.records.json_lines import Record
 
 

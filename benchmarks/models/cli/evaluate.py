@@ -17,10 +17,10 @@ from agents.registry import require_agent, setting_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.spec import AgentSpec, WorldSpec
+from benchmarks.models.cli.judged_table import judged_text
+from benchmarks.models.cli.rescore import rescore
 from benchmarks.models.cli.run import RunOptions, run
 from benchmarks.models.judged.judge_choice import JudgeOptions
-from benchmarks.models.judged.judged_table import judged_text
-from benchmarks.models.judged.rescore import rescore
 from benchmarks.models.measures.groups import grouped_rows, grouped_text
 from benchmarks.models.measures.modes import in_modes, modes_text
 from benchmarks.models.page.page import build_page

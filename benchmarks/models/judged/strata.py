@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
 
-from benchmarks.models.measures.text_table import text_table
+from benchmarks.models.text_table import text_table
 from vlm_envs.records.json_lines import Record
 from vlm_envs.statistics.rates import wilson_interval
 
