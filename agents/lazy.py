@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from agents.agent import Agent, Response
+from agents.open_loop import open_loop
 from agents.oracle import THOUGHTS, OracleAgent
 from agents.rollout import try_rollout
 from vlm_envs.errors import require_positive
@@ -66,9 +67,10 @@ class ScriptAgent:
 class LazyAgent:
     """Plays the best script that can be found without looking.
 
-    Candidates are sequences of named actions, the same every turn, and what an oracle did on training levels: its whole
-    episodes, and its first and its last response again and again. Of these the one with the highest success, then the
-    highest return, on validation levels is played. Choosing takes some hundred episodes of every kind of world.
+    Candidates are sequences of named actions, the same every turn; sequences of whole episodes that solve many training
+    levels; and what an oracle did on training levels: its whole episodes, and its first and its last response again and
+    again. Of these the one with the highest success, then the highest return, on validation levels is played. Choosing
+    takes some hundred episodes of every kind of world, and where actions have names up to a minute more.
 
     Args:
         num_train_levels: Training levels on which the oracle is watched.
@@ -107,7 +109,8 @@ class LazyAgent:
             env_id: A registered id.
             kwargs: Arguments of the world besides its split.
         """
-        candidates = list(dict.fromkeys([*_named(env_id, kwargs), *self._watched(env_id, kwargs)]))
+        found = (*_named(env_id, kwargs), *_searched(env_id, kwargs), *self._watched(env_id, kwargs))
+        candidates = list(dict.fromkeys(found))
         with closing(world_vector(env_id, NUM_ENVS, **kwargs, split="val")) as worlds:
             for num_levels in (min(NUM_FIRST_LEVELS, self.num_val_levels), self.num_val_levels):
                 worth = {script: _worth(script, worlds, env_id, num_levels) for script in candidates}
@@ -125,17 +128,40 @@ def _named(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
     """Returns sequences of a world's named actions, each as the one response of a script."""
     with closing(make(env_id, **kwargs)) as made:
         world: Any = made.unwrapped
-        names = world.task.action_names or ()
         world.reset(seed=0)
-        length = world.max_actions_per_turn if world.task.grammar.separator else 1
-        if len(names) ** length <= MOST_SEQUENCES:
-            sequences = list(itertools.product(names, repeat=length))
-        else:
-            pairs = itertools.product(names, repeat=2)
-            sequences = [tuple(itertools.islice(itertools.cycle(pair), length)) for pair in pairs]
-        thoughts = dict.fromkeys(THOUGHTS, "unknown")
-        parse = world.task.grammar.parse
-        return [(world.write_response([parse(name) for name in each], thoughts),) for each in sequences]
+        return [(_response(world, each),) for each in _sequences(world)]
+
+
+def _searched(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
+    """Returns sequences of whole episodes that were searched for, cut into turns; none where actions have no names."""
+    levels = open_loop(env_id, kwargs)
+    if levels is None:
+        return []
+    with closing(make(env_id, **kwargs)) as made:
+        world: Any = made.unwrapped
+        world.reset(seed=0)
+        length = _turn_length(world)
+        return [
+            tuple(_response(world, actions[start : start + length]) for start in range(0, len(actions), length))
+            for actions in levels.searched(_sequences(world))
+        ]
+
+
+def _turn_length(world: Any) -> int:
+    return int(world.max_actions_per_turn) if world.task.grammar.separator else 1
+
+
+def _sequences(world: Any) -> list[tuple[Any, ...]]:
+    """Returns all sequences of named actions that fill a turn, or, of too many, repetitions and alternations of two."""
+    actions = [world.task.grammar.parse(name) for name in world.task.action_names or ()]
+    length = _turn_length(world)
+    if len(actions) ** length <= MOST_SEQUENCES:
+        return list(itertools.product(actions, repeat=length))
+    return [tuple(itertools.islice(itertools.cycle(pair), length)) for pair in itertools.product(actions, repeat=2)]
+
+
+def _response(world: Any, actions: Sequence[Any]) -> str:
+    return world.write_response(actions, dict.fromkeys(THOUGHTS, "unknown"))  # type: ignore[no-any-return]
 
 
 def _worth(script: Script, worlds: VectorWorld, env_id: str, num_levels: int) -> tuple[float, float]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.results.report import interval_of, is_mix, p_value, told_p
 from benchmarks.results.result import Result, WorldResult
-from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
+from vlm_envs.statistics.bootstrap import PairedDifference, paired_seeds_bootstrap
 from vlm_envs.statistics.pairs import holm
 
 HEADINGS = (
@@ -27,24 +27,25 @@ PAY = ("format_reward", "answer_reward", "similarity_weight")
 """Arguments of worlds that say what is paid, and change no level."""
 
 
-def specialist_of(world: WorldResult, results: Sequence[Result]) -> tuple[Result, bool] | None:
-    """Returns the run of one world that had this one, and whether it is the same in all arguments.
+def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[Result], bool]:
+    """Returns the runs of one world that had this one, all seeds of it, and whether they are the same in all arguments.
 
     Args:
         world: Of a mix.
-        results: Where it is looked for.
+        results: Where they are looked for.
 
     Returns:
-        One with the same arguments before one with others; None where nobody ran in this world alone.
+        Those with the same arguments if there are any, else one with others; none where nobody ran in this world alone.
     """
     alone = [result for result in results if not is_mix(result) and result.worlds[0].env_id == world.env_id]
     alike = [result for result in alone if _plays_the_same(world, result.worlds[0])]
-    return (alike[0], True) if alike else (alone[0], False) if alone else None
+    return (alike, True) if alike else (alone[:1], False)
 
 
-def difference(world: WorldResult, specialist: WorldResult) -> PairedDifference:
-    """Returns what the mix came to less what the specialist did, on the same levels."""
-    return paired_bootstrap(specialist.after, world.after, levels=world.levels)
+def difference(world: WorldResult, specialists: Sequence[WorldResult]) -> PairedDifference:
+    """Returns what the mix came to less what seeds of the specialist did, on the same levels."""
+    alone_SN = [specialist.after for specialist in specialists]
+    return paired_seeds_bootstrap(alone_SN, [world.after] * len(alone_SN), levels=world.levels)
 
 
 def mix_lines(results: Sequence[Result]) -> list[str]:
@@ -77,12 +78,13 @@ def _row(result: Result, world: WorldResult, p: float, results: Sequence[Result]
 
 def _beside(world: WorldResult, results: Sequence[Result]) -> list[str]:
     """Returns the cells about a world's specialist."""
-    found = specialist_of(world, results)
-    if found is None:
+    specialists, is_same = specialists_of(world, results)
+    if not specialists:
         return [NO_RESULT, "", ""]
-    specialist, is_same = found
-    (alone,) = specialist.worlds
-    cells = [f"{np.mean(alone.before):.3f} → {np.mean(alone.after):.3f}", _told_count(specialist.num_episodes)]
+    alone = [specialist.worlds[0] for specialist in specialists]
+    before, after = (float(np.mean([getattr(each, name) for each in alone])) for name in ("before", "after"))
+    seeds = f" ({len(alone)} seeds)" if len(alone) > 1 else ""
+    cells = [f"{before:.3f} → {after:.3f}{seeds}", _told_count(specialists[0].num_episodes)]
     if not is_same:
         return [*cells, OTHER_LEVELS]
     less = difference(world, alone)

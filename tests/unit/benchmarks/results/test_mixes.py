@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.results.collect import _num_played
-from benchmarks.results.mixes import difference, mix_lines, specialist_of
+from benchmarks.results.mixes import difference, mix_lines, specialists_of
 from benchmarks.results.report import lines, load_results
 from benchmarks.results.result import Result, WorldResult
 
@@ -46,7 +46,7 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
         in of_lake
     )
     assert of_boxes.endswith("| 104 | no result |  |  |")
-    assert difference(LAKE, results[1].worlds[0]).mean == pytest.approx(-0.5)
+    assert difference(LAKE, results[1].worlds).mean == pytest.approx(-0.5)
     assert [line.split(" | ")[0] for line in lines(results)[2:]] == ["| `lake_tiny`"]
     assert mix_lines(results[1:]) == []
 
@@ -60,16 +60,24 @@ def test_levels_of_other_arguments_are_not_compared():
     other = result("lake_tiny", replace(LAKE, kwargs={"size": 8}))
     assert mix_lines([MIX, other])[2].endswith("| other arguments |")
     same = result("lake_of_four", replace(LAKE, kwargs={"size": 4}))
-    assert specialist_of(LAKE, [other, same]) == (same, True), "one with the same arguments comes first"
-    assert specialist_of(BOXES, [MIX, other]) is None, "a mix is nobody's specialist"
+    assert specialists_of(LAKE, [other, same]) == ([same], True), "one with the same arguments comes first"
+    assert specialists_of(BOXES, [MIX, other]) == ([], False), "a mix is nobody's specialist"
 
 
 def test_levels_that_differ_are_not_compared_and_those_that_repeat_count_once():
     others = result("lake_tiny", replace(LAKE, levels=[f"other {level}" for level in range(40)]))
     assert mix_lines([MIX, others])[2].endswith("| other arguments |")
     pairs = replace(LAKE, levels=["a", "b"] * 20)
-    wide, narrow = (difference(each, replace(each, after=BETTER)).interval for each in (pairs, LAKE))
+    wide, narrow = (difference(each, [replace(each, after=BETTER)]).interval for each in (pairs, LAKE))
     assert wide.high - wide.low < narrow.high - narrow.low, "of two levels that are alike nothing is by chance"
+
+
+def test_all_seeds_of_a_specialist_count():
+    seeds = [result("lake_tiny", replace(LAKE, after=after)) for after in (BETTER, WORSE, BETTER)]
+    row = mix_lines([MIX, *seeds])[2]
+    assert "| 0.000 → 0.583 (3 seeds) |" in row and "| -0.333 (" in row
+    one, three = (difference(LAKE, [each.worlds[0] for each in some]).interval for some in (seeds[:1], seeds))
+    assert three.high - three.low > one.high - one.low, "seeds that disagree are less sure than one of them"
 
 
 def test_groups_that_a_mix_logged_are_counted():
@@ -88,4 +96,4 @@ def test_the_command_prints_both_tables(tmp_path, capsys):
 
 def test_levels_are_the_same_whatever_they_pay():
     paid = result("lake_tiny", replace(LAKE, kwargs={"size": 4, "answer_reward": 10.0, "format_reward": 0.0}))
-    assert specialist_of(LAKE, [paid]) == (paid, True)
+    assert specialists_of(LAKE, [paid]) == ([paid], True)

@@ -1,0 +1,112 @@
+"""Search for actions that solve as many levels as can be solved without looking: always the same ones, in one order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vlm_envs.parts import Dynamics
+from vlm_envs.registration import make
+from vlm_envs.splits import split_seeds
+
+NUM_LEVELS = 200
+"""Training levels on which sequences are compared."""
+
+NUM_CHANGES = 750
+"""Changes that are tried from each beginning, one after the other."""
+
+NUM_BEGINNINGS = 4
+"""Sequences that a search begins with."""
+
+MOST_ACTIONS = 40
+"""Actions of a sequence; whoever has more in an episode repeats its last turn."""
+
+_MOST_REPLACED = 3
+_MOVED_RATE = 0.3
+"""How often an action is moved to another place, besides those that are replaced."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLoop:
+    """Levels of a world and what may be done in them.
+
+    Attributes:
+        dynamics: Of the world.
+        states: Where episodes begin.
+        actions: All actions that have a name.
+        length: Actions of a sequence.
+    """
+
+    dynamics: Dynamics[Any, Any]
+    states: tuple[Any, ...]
+    actions: tuple[Any, ...]
+    length: int
+
+    def num_solved(self, sequence: Sequence[Any]) -> int:
+        """Returns how many levels a sequence solves."""
+        return sum(self._is_solved(number, state, sequence) for number, state in enumerate(self.states))
+
+    def _is_solved(self, number: int, state: Any, sequence: Sequence[Any]) -> bool:
+        rng = np.random.default_rng(number)
+        for action in sequence:
+            state, is_changed = self.dynamics.step(state, action, rng)
+            if is_changed and self.dynamics.is_over(state):
+                return self.dynamics.is_success(state)
+        return False
+
+    def searched(self, first: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+        """Returns what changes to the best of the first sequences lead to; equal levels give equal ones.
+
+        Args:
+            first: Sequences to begin with, at least one; each is repeated until it is long enough.
+        """
+        repeated = {tuple(each[place % len(each)] for place in range(self.length)): None for each in first}
+        beginnings = sorted(repeated, key=self.num_solved, reverse=True)[:NUM_BEGINNINGS]
+        return [self._climbed(each, np.random.default_rng(number)) for number, each in enumerate(beginnings)]
+
+    def _climbed(self, best: tuple[Any, ...], rng: np.random.Generator) -> tuple[Any, ...]:
+        """Returns a sequence after changes; one that solves no fewer levels is kept."""
+        most = self.num_solved(best)
+        for _ in range(NUM_CHANGES):
+            changed = self._changed(best, rng)
+            if (num_solved := self.num_solved(changed)) >= most:
+                best, most = changed, num_solved
+        return best
+
+    def _changed(self, sequence: tuple[Any, ...], rng: np.random.Generator) -> tuple[Any, ...]:
+        actions = list(sequence)
+        for place in rng.integers(self.length, size=rng.integers(1, _MOST_REPLACED + 1)):
+            actions[place] = self.actions[rng.integers(len(self.actions))]
+        if rng.random() < _MOVED_RATE:
+            taken, given = rng.integers(self.length, size=2)
+            actions.insert(given, actions.pop(taken))
+        return tuple(actions)
+
+
+def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVELS) -> OpenLoop | None:
+    """Returns a world's training levels to search on; None where its actions have no names, as those of answers.
+
+    Args:
+        env_id: A registered id.
+        kwargs: Arguments of the world besides its split.
+        num_levels: How many levels.
+    """
+    with closing(make(env_id, **kwargs | {"split": "train", "obs_mode": "text"})) as made:  # Nothing has to be drawn
+        world: Any = made.unwrapped
+        if not world.task.action_names:
+            return None
+        states = []
+        for seed in split_seeds("train", num_levels):
+            world.reset(seed=seed)
+            states.append(world.state)
+        most = world.max_turns * (world.max_actions_per_turn if world.task.grammar.separator else 1)
+        return OpenLoop(
+            dynamics=world.dynamics,
+            states=tuple(states),
+            actions=tuple(map(world.task.grammar.parse, world.task.action_names)),
+            length=min(most, world.max_steps or most, MOST_ACTIONS),
+        )

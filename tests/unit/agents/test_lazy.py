@@ -1,0 +1,89 @@
+"""The best that can be had without looking."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from agents import lazy, open_loop
+from agents.open_loop import OpenLoop
+from vlm_envs.parts import Dynamics
+
+SECRET = (2, 0, 1, 1, 0, 2, 0, 1, 2, 2)
+
+
+@dataclass(frozen=True)
+class Locked:
+    needed: int
+    given: tuple[int, ...] = ()
+
+
+class Lock(Dynamics[Locked, int]):
+    """A level opens once so many actions of a secret sequence were carried out, and a wrong one ends it."""
+
+    def generate(self, rng, split):
+        return Locked(needed=int(rng.integers(1, len(SECRET) + 1)))
+
+    def load(self, level):
+        return Locked(needed=int(level))
+
+    def dump(self, state):
+        return str(state.needed)
+
+    def step(self, state, action, rng):
+        return Locked(state.needed, (*state.given, action)), True
+
+    def is_success(self, state):
+        return len(state.given) == state.needed and state.given == SECRET[: state.needed]
+
+    def is_over(self, state):
+        return self.is_success(state) or state.given != SECRET[: len(state.given)]
+
+
+def lock():
+    states = tuple(Locked(needed=1 + number % len(SECRET)) for number in range(30))
+    return OpenLoop(dynamics=Lock(), states=states, actions=(0, 1, 2), length=len(SECRET))
+
+
+class TestSearch:
+    @pytest.fixture(autouse=True)
+    def few_changes(self, monkeypatch):
+        monkeypatch.setattr(open_loop, "NUM_CHANGES", 250)
+
+    def test_it_finds_what_no_repeated_turn_does(self):
+        levels, repeated = lock(), [(0,), (1,), (2,), (2, 0)]
+        assert max(levels.num_solved(each * 5) for each in repeated) == 6
+        assert SECRET in levels.searched(repeated)
+        assert levels.num_solved(SECRET) == 30
+
+    def test_the_same_levels_lead_to_the_same_sequences(self):
+        assert lock().searched([(0,), (2, 0)]) == lock().searched([(0,), (2, 0)])
+
+    def test_sequences_are_repeated_up_to_an_episodes_length_and_no_further(self):
+        assert {len(each) for each in lock().searched([(2, 0, 1), (2,) * 12])} == {len(SECRET)}
+
+    def test_an_episode_that_a_sequence_has_lost_stays_lost(self):
+        hole_then_goal = (0, *SECRET)
+        assert lock().num_solved(hole_then_goal) == 0
+
+    def test_answers_have_no_names_to_search_among(self):
+        assert open_loop.open_loop("VLM/SVG-v0", {}) is None
+
+    def test_levels_are_of_the_training_split_and_nothing_is_drawn(self):
+        lake = {"prompt_format": "no_think", "max_turns": 2, "max_actions_per_turn": 4, "split": "test"}
+        levels = open_loop.open_loop("VLM/FrozenLake-v0", lake, num_levels=3)
+        assert (len(levels.states), len(levels.actions), levels.length) == (3, 4, 8)
+        again = open_loop.open_loop("VLM/FrozenLake-v0", lake | {"split": "train"}, num_levels=3)
+        assert [*map(levels.dynamics.dump, levels.states)] == [*map(again.dynamics.dump, again.states)]
+
+    @pytest.mark.parametrize(("max_turns", "max_steps", "length"), [(2, 3, 3), (30, None, open_loop.MOST_ACTIONS)])
+    def test_no_action_is_searched_for_that_an_episode_has_no_room_for(self, max_turns, max_steps, length):
+        lake = {"max_turns": max_turns, "max_actions_per_turn": 3, "max_steps": max_steps}
+        assert open_loop.open_loop("VLM/FrozenLake-v0", lake, num_levels=1).length == length
+
+
+def test_the_lazy_agent_may_answer_each_turn_otherwise(monkeypatch):
+    monkeypatch.setattr(open_loop, "NUM_CHANGES", 300)
+    monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)
+    lake = {"max_turns": 3, "max_actions_per_turn": 3}
+    script = lazy.LazyAgent(num_val_levels=32).choose("VLM/FrozenLake-v0", lake)
+    assert len(set(script)) > 1
