@@ -10,6 +10,8 @@ from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from vlm_envs.content.homes.free_space import FreeSpace, free_space
 from vlm_envs.content.homes.home import LATTICE_CM, Home
 from vlm_envs.content.homes.sight import MAX_TILT, Pose, can_see
@@ -135,22 +137,28 @@ def _place_field(space: FreeSpace, goals: list[int]) -> tuple[int, ...]:
 
 
 def _pose_field(home: Home, target: int, rules: Rules, space: FreeSpace, near: list[int]) -> tuple[int, ...]:
-    distances = [UNREACHABLE] * (len(space.is_free) * _NUM_VIEWS)
-    frontier: deque[Pose] = deque()
+    """Returns as many entries a place as there are views, `_view` by `_view`.
+
+    All poses that are equally far are reached at once: boolean arrays of shape [place, heading, tilt].
+    """
+    moves = [
+        (np.flatnonzero(space.can_step[direction]), space.offset(direction, rules.num_steps)) for direction in range(4)
+    ]
+    reached = np.zeros((len(space.is_free), 4, _NUM_TILTS), bool)
     for index in near:
         for heading in range(4):
             for tilt in range(-MAX_TILT, MAX_TILT + 1):
                 pose = Pose(*space.cell(index), heading, tilt)
-                if can_see(home, pose, target, rules.fov_degrees):
-                    distances[index * _NUM_VIEWS + _view(pose)] = 0
-                    frontier.append(pose)
-    while frontier:
-        pose = frontier.popleft()
-        cost = distances[space.index((pose.x, pose.y)) * _NUM_VIEWS + _view(pose)]
-        for action in ACTIONS:
-            following = act(pose, action, space)
-            place = space.index((following.x, following.y)) * _NUM_VIEWS + _view(following)
-            if distances[place] == UNREACHABLE:
-                distances[place] = cost + 1
-                frontier.append(following)
-    return tuple(distances)
+                reached[index, heading, tilt + MAX_TILT] = can_see(home, pose, target, rules.fov_degrees)
+    distances = np.where(reached, 0, UNREACHABLE)
+    frontier, distance = reached.copy(), 0
+    while frontier.any():
+        following = np.roll(frontier, 1, axis=1) | np.roll(frontier, -1, axis=1)
+        following[:, :, 1:] |= frontier[:, :, :-1]
+        following[:, :, :-1] |= frontier[:, :, 1:]
+        for places, offset in moves:  # Whatever the heading: each has a move in all four directions
+            following[places + offset] |= frontier[places]
+        frontier, distance = following & ~reached, distance + 1
+        reached |= frontier
+        distances[frontier] = distance
+    return tuple(distances.ravel().tolist())
