@@ -137,9 +137,9 @@ def test_a_file_that_cannot_be_read_or_paired_is_named(ablation, tmp_path):
 
 def test_the_page_is_what_the_result_files_say(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(CHECKOUT)
-    made = tmp_path / "results.md"
+    made = tmp_path / "ablations.md"
     assert main(["ablations", "--seeds", "0", "--page", str(made)]) == 0
     assert str(made) in capsys.readouterr().out
-    assert made.read_text() == (CHECKOUT / "docs" / "results.md").read_text(), (
+    assert made.read_text() == (CHECKOUT / "docs" / "ablations.md").read_text(), (
         "python -m benchmarks ablations --seeds 0"
     )

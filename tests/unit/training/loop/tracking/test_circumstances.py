@@ -18,7 +18,7 @@ def git(folder, *words):
 
 def test_a_commit_is_marked_where_code_differs_from_it_and_not_where_results_do(tmp_path):
     assert commit_of(tmp_path) == "unknown"
-    for name in ("training/code.py", "docs/results.md"):
+    for name in ("training/code.py", "docs/ablations.md"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("1\n")
     git(tmp_path, "init", "-q")
@@ -26,7 +26,7 @@ def test_a_commit_is_marked_where_code_differs_from_it_and_not_where_results_do(
     git(tmp_path, "commit", "-qm", "first")
     commit = git(tmp_path, "rev-parse", "--short=12", "HEAD")
     assert commit_of(tmp_path / "training") == commit
-    (tmp_path / "docs" / "results.md").write_text("2\n")
+    (tmp_path / "docs" / "ablations.md").write_text("2\n")
     assert commit_of(tmp_path / "training") == commit
     (tmp_path / "training" / "code.py").write_text("2\n")
     assert commit_of(tmp_path / "training") == f"{commit}-dirty"
