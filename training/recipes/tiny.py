@@ -26,10 +26,10 @@ _STRUCTURED = {
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4, beyond a teacher that overlooks holes in three of ten turns: `make train`.
+    """FrozenLake 4x4, beyond its teacher (0.77 of the levels) and beyond imitating it for as long (0.76): `make train`.
 
-    It starts from a policy that has imitated that expert, such as people are, and no other: it solves seven levels of
-    ten. What it writes is true all the same.
+    That teacher overlooks holes in three of ten turns, such as people do. The start has imitated it and no other: it
+    solves seven levels of ten. What it writes is true all the same.
     """
     return _grid_recipe(
         "frozenlake_tiny",
