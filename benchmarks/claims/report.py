@@ -55,10 +55,7 @@ def rate_interval(arms: Sequence[Arm]) -> tuple[float, Interval]:
     """
     if len(arms) == 1:
         (arm,) = arms
-        solved, trials = by_level(arm.solved, arm.levels)
-        return sum(arm.solved) / len(arm.solved), repeated_interval(
-            solved.astype(int).tolist(), trials.astype(int).tolist()
-        )
+        return sum(arm.solved) / len(arm.solved), repeated_interval(*by_level(arm.solved, arm.levels))
     solved_SN = np.array([arm.solved for arm in arms], float)
     return float(solved_SN.mean()), seeds_interval(solved_SN, levels=arms[0].levels)
 

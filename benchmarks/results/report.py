@@ -74,8 +74,7 @@ def by_recipe(results: Sequence[Result]) -> list[list[Result]]:
 def interval_of(values: Sequence[float], world: WorldResult) -> Interval:
     """Returns the 95 % interval of a mean over a world's levels: Wilson's of successes, else of resampled levels."""
     if world.measure == "success":
-        solved, trials = by_level(values, world.levels)
-        return repeated_interval(solved.astype(int).tolist(), trials.astype(int).tolist())
+        return repeated_interval(*by_level(values, world.levels))
     return paired_bootstrap(np.zeros(len(values)), values, levels=world.levels).interval
 
 

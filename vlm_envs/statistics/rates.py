@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from vlm_envs.statistics.pairs import PairedOutcomes
 
@@ -47,7 +47,7 @@ def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.9
     return Interval(float(found.low), float(found.high))
 
 
-def repeated_interval(num_successes: Sequence[int], num_trials: Sequence[int], confidence: float = 0.95) -> Interval:
+def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     """Returns Wilson's interval of a success rate where levels are played several times.
 
     Trials of one level resemble each other, so that there is less to learn from them than from as many levels. The
@@ -56,8 +56,8 @@ def repeated_interval(num_successes: Sequence[int], num_trials: Sequence[int], c
     they do because all trials succeeded, or none.
 
     Args:
-        num_successes: Of each level, trials that succeeded.
-        num_trials: Of each level, trials, at least one.
+        num_successes: Of each level, trials that succeeded, whole numbers.
+        num_trials: Of each level, trials, at least one. `by_level` gives both.
         confidence: Two-sided confidence, strictly between 0 and 1.
 
     Source: the design effect of Kish, Survey Sampling (1965), section 8.2, with the linearised variance of a ratio,
