@@ -88,7 +88,9 @@ class OpenLoop:
 
 
 def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVELS) -> OpenLoop | None:
-    """Returns a world's training levels to search on; None where its actions have no names, as those of answers.
+    """Returns a world's training levels to search on.
+
+    None where actions have no names, as answers have none, and where an engine takes each step.
 
     Args:
         env_id: A registered id.
@@ -97,7 +99,7 @@ def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVE
     """
     with closing(make(env_id, **kwargs | {"split": "train", "obs_mode": "text"})) as made:  # Nothing has to be drawn
         world: Any = made.unwrapped
-        if not world.task.action_names:
+        if not world.task.action_names or not world.dynamics.steps_are_cheap:
             return None
         states = []
         for seed in split_seeds("train", num_levels):

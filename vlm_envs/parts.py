@@ -18,7 +18,13 @@ ActionT = TypeVar("ActionT")
 
 
 class Dynamics(ABC, Generic[StateT, ActionT]):
-    """States and how they change. States are immutable, so every method is a pure function (of `rng`)."""
+    """States and how they change. States are immutable, so every method is a pure function (of `rng`).
+
+    Attributes:
+        steps_are_cheap: Whether a search may try millions of steps; not so where an engine takes each of them.
+    """
+
+    steps_are_cheap: bool = True
 
     @abstractmethod
     def generate(self, rng: np.random.Generator, split: str) -> StateT:

@@ -68,6 +68,10 @@ class TestSearch:
     def test_answers_have_no_names_to_search_among(self):
         assert open_loop.open_loop("VLM/SVG-v0", {}) is None
 
+    def test_an_engine_is_not_asked_for_millions_of_steps(self, monkeypatch):
+        monkeypatch.setattr("vlm_envs.worlds.frozen_lake.dynamics.FrozenLakeDynamics.steps_are_cheap", False)
+        assert open_loop.open_loop("VLM/FrozenLake-v0", {}) is None
+
     def test_levels_are_of_the_training_split_and_nothing_is_drawn(self):
         lake = {"prompt_format": "no_think", "max_turns": 2, "max_actions_per_turn": 4, "split": "test"}
         levels = open_loop.open_loop("VLM/FrozenLake-v0", lake, num_levels=3)

@@ -67,6 +67,8 @@ class SceneDynamics(Dynamics[SceneState, Action]):
         tasks: Searches to draw from instead of generating them.
     """
 
+    steps_are_cheap = False
+
     def __init__(
         self,
         thor: Ai2Thor,

@@ -42,6 +42,8 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
     Source: VAGEN, Tables 12 and 13, for actions and budgets; ManiSkill 3.0.1 for the arm and its gains.
     """
 
+    steps_are_cheap = False
+
     def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1, num_cubes: int | None = None) -> None:
         self.task = require_choice("task", task, STAGES)
         grids = [each for each in GRIDS_MM if task != "align" or each <= _LARGEST_OF_LANES_MM]
