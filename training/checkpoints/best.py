@@ -6,6 +6,7 @@ Like a checkpoint it is there as a whole or not at all, and what it is says a fi
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,16 @@ def load_best(directory: Path, *, dtype: torch.dtype) -> Any:
     return model
 
 
-def save_best(directory: Path, best: BestPolicy, model: Any, encoder: ChatEncoder) -> None:
-    """Writes a policy in place of the one that was a run's best, all or nothing."""
-    save_model(directory / BEST, model, encoder, provenance={"run": directory.name, **asdict(best)})
+def save_best(
+    directory: Path, best: BestPolicy, model: Any, encoder: ChatEncoder, learnt_with: Mapping[str, Any]
+) -> None:
+    """Writes a policy in place of the one that was a run's best, all or nothing.
+
+    Args:
+        directory: The run's.
+        best: Which policy it is.
+        model: Its model.
+        encoder: Its chat format.
+        learnt_with: What it has learnt with, which is written beside it, too.
+    """
+    save_model(directory / BEST, model, encoder, provenance={**learnt_with, **asdict(best)})

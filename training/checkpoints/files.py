@@ -13,6 +13,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 COLD_START_STATE = "cold_start_state"
 LATEST = "latest"
@@ -84,6 +85,15 @@ def model_directory(directory: str | Path) -> Path:
     """
     path = Path(directory)
     return _CHECKOUT / path if not path.exists() and (_CHECKOUT / path).exists() else path
+
+
+def provenance_of(model: str | Path) -> dict[str, Any] | None:
+    """Returns what is written down beside a model of what it was made from; None if that is nothing or damaged."""
+    try:
+        made_from = json.loads((model_directory(model) / PROVENANCE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return made_from if isinstance(made_from, dict) else None
 
 
 @contextmanager

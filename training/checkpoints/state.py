@@ -2,7 +2,7 @@
 
 A checkpoint is one directory, there as a whole or not at all (see `training.checkpoints.files`):
 
-    model/            an ordinary transformers checkpoint
+    model/            an ordinary transformers checkpoint, and in its provenance.json what it has learnt with
     state.pt          everything else, but for what follows where several processes wrote it
     shards/           tensors of models and optimisers, each written by who has it
     processes/<n>.pt  what is each process's own: where its sampling stands
@@ -40,7 +40,7 @@ from training.checkpoints.reference import REFERENCE
 from training.checkpoints.shards import LikeOf, joined, placed, read_tensors, split, write_tensors
 from training.engines.engine import Engine
 from training.engines.lora import has_adapters, merged_state
-from vlm_envs.records.json_lines import replace_file
+from vlm_envs.records.json_lines import replace_file, to_json
 
 SHARDS, PROCESSES = "shards", "processes"
 
@@ -51,24 +51,39 @@ def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance:
     All or nothing; `provenance`, what the model was made from, is written beside it.
     """
     with replacing(directory) as temporary:
-        _write_model(temporary, model, encoder)
-        if provenance is not None:
-            save_provenance(temporary, provenance)
+        _write_model(temporary, model, encoder, provenance)
 
 
 def save_provenance(directory: Path, provenance: dict[str, Any]) -> None:
     """Writes beside a model what it was made from, in place of what was written before, all or nothing."""
-    replace_file(directory / PROVENANCE, (json.dumps(provenance, indent=2) + "\n").encode())
+    replace_file(directory / PROVENANCE, (json.dumps(to_json(provenance), indent=2) + "\n").encode())
 
 
-def save_checkpoint(directory: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
-    """Writes a checkpoint in place of an earlier one, all or nothing; others can load the model in it."""
+def save_checkpoint(
+    directory: Path,
+    state: dict[str, Any],
+    model: Any,
+    encoder: ChatEncoder,
+    *,
+    provenance: dict[str, Any] | None = None,
+) -> None:
+    """Writes a checkpoint in place of an earlier one, all or nothing; others can load the model in it.
+
+    `provenance`, what the model was made from, is written beside it.
+    """
     with replacing(directory) as temporary:
-        _write_state(temporary, state, model, encoder)
+        _write_state(temporary, state, model, encoder, provenance)
 
 
 def save_together(
-    directory: Path, engine: Engine, state: dict[str, Any], own: dict[str, Any], model: Any, encoder: ChatEncoder
+    directory: Path,
+    engine: Engine,
+    state: dict[str, Any],
+    own: dict[str, Any],
+    model: Any,
+    encoder: ChatEncoder,
+    *,
+    provenance: dict[str, Any] | None = None,
 ) -> None:
     """Writes a checkpoint by all processes, in place of an earlier one, all or nothing.
 
@@ -79,13 +94,15 @@ def save_together(
         own: What this process alone has.
         model: Whole, as others can load it.
         encoder: Its chat format.
+        provenance: What it was made from.
     """
     engine.on_main(lambda: opened_aside(directory) and None)
     temporary = aside(directory)
     skeleton, tensors = split(state["learner"])
 
     def finish() -> None:
-        _write_state(temporary, {**state, "learner": skeleton, "num_processes": engine.num_processes}, model, encoder)
+        whole = {**state, "learner": skeleton, "num_processes": engine.num_processes}
+        _write_state(temporary, whole, model, encoder, provenance)
         put_in_place(directory)
 
     with removed_if_unfinished(temporary) if engine.rank == 0 else nullcontext():
@@ -97,8 +114,10 @@ def save_together(
         engine.on_main(finish)
 
 
-def _write_state(temporary: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder) -> None:
-    _write_model(temporary / "model", model, encoder)
+def _write_state(
+    temporary: Path, state: dict[str, Any], model: Any, encoder: ChatEncoder, provenance: dict[str, Any] | None
+) -> None:
+    _write_model(temporary / "model", model, encoder, provenance)
     torch.save(state, temporary / STATE)
     if state.get("reference") is not None:
         replace_file(temporary / REFERENCE, (json.dumps(state["reference"]) + "\n").encode())
@@ -191,7 +210,9 @@ def _read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
     return state
 
 
-def _write_model(directory: Path, model: Any, encoder: ChatEncoder) -> None:
+def _write_model(directory: Path, model: Any, encoder: ChatEncoder, provenance: dict[str, Any] | None) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(directory, state_dict=merged_state(model) if has_adapters(model) else None)
     encoder.save_processor(directory)
+    if provenance is not None:
+        save_provenance(directory, provenance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from agents.hf.device import torch_device
 from agents.hf.tiny import TinyConfig, save_tiny
 from agents.registry import make_agent
 from training.checkpoints.best import BEST
-from training.checkpoints.files import COLD_START_STATE, LATEST, PROVENANCE, is_in_cold_start, model_directory
+from training.checkpoints.files import COLD_START_STATE, LATEST, is_in_cold_start, model_directory, provenance_of
 from training.checkpoints.reference import kept_reference, reference_of, require_reference
 from training.checkpoints.state import (
     iterations_done,
@@ -348,12 +347,12 @@ def _saved_in(directory: Path) -> str:
 def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
     """Returns what a cold start was made from, and what it reached if that was measured, saved beside its weights."""
     resolved = describe(config)
-    keys = ("cold_start", "worlds", "seed", "num_val_episodes", "versions", "commit", "num_threads_used", "command")
+    keys = ["cold_start", "worlds", "sampling", "seed", "num_val_episodes"]
+    keys += ["versions", "commit", "num_threads_used", "command"]
     made_from = {key: resolved[key] for key in keys} | {"validation_success": validation_success}
     start = config.cold_start.start_from
-    path = model_directory(start) / PROVENANCE if start is not None else None
-    if path is not None and path.is_file():
-        made_from["started_from"] = json.loads(path.read_text(encoding="utf-8"))
+    if start is not None and (before := provenance_of(start)) is not None:
+        made_from["started_from"] = before
     return made_from
 
 

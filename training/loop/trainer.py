@@ -256,7 +256,7 @@ class Trainer:
         if known is not None and known.num_val_episodes != num_episodes:
             console.say(f"The {known.title} was on {known.num_val_episodes} levels, not {num_episodes}: begun anew.")
         model = self.learner.acting_policy()
-        self.engine.on_main(lambda: save_best(self.directory, best, model, self.encoder))
+        self.engine.on_main(lambda: save_best(self.directory, best, model, self.encoder, self._learnt_with()))
         self.best, self._is_best = best, True
 
     def _make_up_validation(self, console: RunConsole) -> None:
@@ -375,11 +375,18 @@ class Trainer:
     def save(self) -> None:
         """Writes the latest checkpoint; all processes do together."""
         directory, state, model = self.directory / LATEST, self.state_dict(), self.learner.acting_policy()
+        provenance = {**self._learnt_with(), "iteration": self.iteration}
         if self.engine.num_processes == 1:
-            save_checkpoint(directory, state, model, self.encoder)
+            save_checkpoint(directory, state, model, self.encoder, provenance=provenance)
         else:
-            save_together(directory, self.engine, state, self._own_state(), model, self.encoder)
+            own = self._own_state()
+            save_together(directory, self.engine, state, own, model, self.encoder, provenance=provenance)
         self.saved_iteration = self.iteration
+
+    def _learnt_with(self) -> dict[str, Any]:
+        """Returns what a policy of this run has learnt with, as it is written beside each that is saved."""
+        settings = self.config.to_dict()
+        return {"run": self.directory.name, "worlds": settings["worlds"], "sampling": settings["sampling"]}
 
     def resume(self) -> None:
         """Continues from the latest checkpoint of the run's directory; raises if there is none."""

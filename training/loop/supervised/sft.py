@@ -19,7 +19,7 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.context import context_limit
 from agents.hf.device import torch_device
 from training.batch import Batch
-from training.checkpoints.files import LATEST, model_directory
+from training.checkpoints.files import LATEST, model_directory, provenance_of
 from training.checkpoints.reference import kept_reference, reference_of, require_reference
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint
 from training.config.resume import continued, saved_settings
@@ -263,7 +263,10 @@ class FineTuning:
             "torch_rng": self._torch_rng,
             "reference": self._reference,
         }
-        save_checkpoint(self.directory / LATEST, state, model, self.encoder)
+        provenance = {"run": self.directory.name, "num_steps_done": self.num_done}
+        if (before := provenance_of(self.config.model)) is not None:
+            provenance["started_from"] = before
+        save_checkpoint(self.directory / LATEST, state, model, self.encoder, provenance=provenance)
         self._num_saved = self.num_done
 
     def _rescue(self, error: Exception) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 
@@ -11,6 +12,7 @@ import torch
 from tests.unit.models import load
 from training.checkpoints import files as checkpoint_files
 from training.checkpoints import state as checkpoint
+from training.checkpoints.files import PROVENANCE, provenance_of
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_model
 
 
@@ -100,3 +102,13 @@ def test_a_model_alone_can_be_saved_over_another(tiny, tmp_path):
 def test_no_checkpoint_is_explained(tmp_path):
     with pytest.raises(FileNotFoundError, match="start it again without --resume"):
         load_checkpoint_state(tmp_path / "latest")
+
+
+def test_a_checkpoint_says_what_its_model_was_made_from_and_a_damaged_one_nothing(saved, tiny):
+    assert provenance_of(saved / "model") is None
+    made_from = {"worlds": [{"env_id": "VLM/SVG-v0", "kwargs": {"sizes": {3, 4}, "scale": math.nan}}]}
+    save_checkpoint(saved, {"number": 2}, *tiny, provenance=made_from)
+    told = {"worlds": [{"env_id": "VLM/SVG-v0", "kwargs": {"sizes": [3, 4], "scale": None}}]}
+    assert provenance_of(saved / "model") == told, "a checkpoint fails for no argument of a world"
+    (saved / "model" / PROVENANCE).write_text("[")
+    assert provenance_of(saved / "model") is None

@@ -18,7 +18,7 @@ from tests.unit.training.batches import WORLD, run_config
 from training.algorithms.critic import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
 from training.checkpoints.best import BEST, BestPolicy, best_policy, save_best
-from training.checkpoints.files import num_iterations_done
+from training.checkpoints.files import LATEST, num_iterations_done
 from training.config.run import RunConfig
 from training.loop import trainer
 from training.loop.evaluation import EvaluationResult
@@ -227,7 +227,12 @@ def test_a_run_that_is_extended_keeps_its_best(config: RunConfig) -> None:
     train(config, resume=True)
     assert same(kept(directory), before)
     provenance = json.loads((directory / BEST / "provenance.json").read_text())
+    learnt = {name: provenance.pop(name) for name in ("worlds", "sampling")}
     assert provenance == {"run": "run", "iteration": 2, "validation_success": 0.75, "num_val_episodes": 2}
+    latest = json.loads((directory / LATEST / "model" / "provenance.json").read_text())
+    assert latest == {"run": "run", "iteration": 4, **learnt}, "what both have learnt with"
+    assert [world["env_id"] for world in learnt["worlds"]] == [WORLD.env_id]
+    assert learnt["sampling"]["max_new_tokens"] == 3
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,8 @@ def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp
     assert [line["seed"] for line in trained][::2] == [line["seed"] for line in trained][1::2], "siblings stay together"
     assert len({line["seed"] for line in trained}) == 3
     assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt"}
+    learnt = json.loads((run / "latest" / "model" / "provenance.json").read_text())
+    assert (learnt["iteration"], learnt["worlds"][0]["env_id"]) == (2, "VLM/FrozenLake-v0")
     assert main(["frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "local"]) == 0
     assert not (run / "latest" / "processes").exists(), "one process keeps it all in one file"
     assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2]

@@ -38,6 +38,7 @@ def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
     made_from = json.loads((directory / "provenance.json").read_text())
     assert "num_steps_done" not in made_from, "it is whole"
     assert 0.0 <= made_from["validation_success"] <= 1.0
+    assert made_from["sampling"]["max_new_tokens"] == 4
     config = run_config(
         output=str(tmp_path), model=str(directory), num_iterations=0, num_eval_episodes=2, num_threads=1
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from PIL import Image
 from safetensors.torch import load_file
 
 from agents.hf.agent import load_checkpoint, load_encoder
+from agents.hf.learnt import learnt_with, model_in
 from agents.registry import make_agent
 from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.families import SAVERS
@@ -119,6 +121,15 @@ def test_a_run_learns_what_it_is_shown_and_its_model_is_a_checkpoint_like_any(ti
     assert any(not torch.equal(a, b) for a, b in zip(loaded.parameters(), start.parameters(), strict=True))
     saved = RunReader(directory).config
     assert saved["trained_with"] == "supervised fine-tuning" and saved["data_sets"][0]["num_rows"] == 10
+    assert json.loads((model / "provenance.json").read_text()) == {"run": "tuned", "num_steps_done": 20}
+
+
+def test_a_tuned_model_says_what_its_start_had_learnt_with(tiny_directory, data, tmp_path):
+    shutil.copytree(tiny_directory, tmp_path / "start")
+    (tmp_path / "start" / "provenance.json").write_text('{"worlds": [{"env_id": "VLM/SVG-v0"}]}')
+    directory = fine_tune(settings(tmp_path / "start", data, tmp_path, num_epochs=0.1, eval_share=0.0))
+    (world,) = learnt_with(model_in(directory)).worlds
+    assert world.env_id == "VLM/SVG-v0"
 
 
 IN_A_STEP, IN_A_SAVE = (

@@ -1,0 +1,120 @@
+"""What a checkpoint has learnt with, as the files beside it say: its worlds, and how responses were drawn; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agents.hf.sampling import SamplingConfig
+from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.records.json_lines import BrokenRunDataError, parse_object
+from vlm_envs.records.run_data import STAGES
+
+_STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkpoints"
+"""Where the starts are that recipes ship."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LearntWorld:
+    """A world that a checkpoint has learnt.
+
+    Attributes:
+        env_id: Its registered id, with or without the module that registers it in front.
+        kwargs: The arguments it was made with.
+    """
+
+    env_id: str
+    kwargs: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its id without a module in front."""
+        return self.env_id.rpartition(":")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learnt:
+    """What a checkpoint has learnt with.
+
+    Attributes:
+        worlds: In the order in which they were written down; an id may occur several times. Empty if that is not known.
+        sampling: Fields of `SamplingConfig`, as far as they are known.
+    """
+
+    worlds: tuple[LearntWorld, ...] = ()
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+
+
+def shipped_start(recipe: str) -> Path:
+    """Returns the directory of the start that a recipe ships.
+
+    Raises:
+        ConfigError: If there is none; it names the closest one.
+    """
+    known = sorted(path.parent.name for path in _STARTS.glob("*/config.json"))
+    if recipe not in known:
+        raise ConfigError(
+            f"No start ships for a recipe {recipe!r}.{did_you_mean(recipe, known)} There are: {', '.join(known)}."
+        )
+    return _STARTS / recipe
+
+
+def model_in(directory: str | Path) -> Path:
+    """Returns where the model is that a directory is named for: of a run that of its latest checkpoint, else itself.
+
+    Raises:
+        ConfigError: If it is a run of stages, each of which has a model.
+    """
+    path = Path(directory)
+    latest = Path("latest", "model")
+    stages = sorted(str(each.parent) for each in path.glob("*/latest")) if (path / STAGES).is_file() else []
+    if stages:
+        raise ConfigError(f"{path} is a run of stages. Name one of them: {', '.join(stages)}.")
+    return path / latest if (path / latest / "config.json").is_file() else path
+
+
+def learnt_with(model: Path) -> Learnt:
+    """Returns what a model has learnt with; nothing where no file says so.
+
+    That is the `provenance.json` beside it, or of what it started from; else the `config.json` of the run it is in.
+
+    Args:
+        model: Directory of the checkpoint.
+
+    Raises:
+        ConfigError: If such a file cannot be read.
+    """
+    path = model.resolve()
+    files = [path / "provenance.json"]
+    if path.name == "model" and path.parent.name in ("latest", "best"):
+        files.append(path.parents[1] / "config.json")
+    for file in filter(Path.is_file, files):
+        if learnt := _learnt_in(file):
+            return learnt
+    return Learnt()
+
+
+def _learnt_in(file: Path) -> Learnt | None:
+    """Returns what a file says; None if that is nothing."""
+    try:
+        record = parse_object(file.read_bytes(), str(file))
+    except BrokenRunDataError as error:
+        raise ConfigError(str(error)) from error
+    while "worlds" not in record and isinstance(record.get("started_from"), dict):
+        record = record["started_from"]
+    if "worlds" not in record:
+        return None
+    try:
+        worlds = tuple(
+            LearntWorld(env_id=str(each["env_id"]), kwargs=dict(each.get("kwargs", {}))) for each in record["worlds"]
+        )
+        sampling = dict(record.get("sampling", {}))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(
+            f"Expected `worlds`, each with an `env_id` and `kwargs`, and `sampling` in {file}; got something else "
+            f"({type(error).__name__}: {error}). Repair it, or move it away and name the world and its arguments."
+        ) from error
+    known = SamplingConfig.__dataclass_fields__
+    return Learnt(worlds=worlds, sampling={name: value for name, value in sampling.items() if name in known})
