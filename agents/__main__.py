@@ -1,4 +1,4 @@
-"""`python -m agents play AGENT ENV_ID` shows an agent play; `python -m agents list` names the agents."""
+"""`python -m agents play AGENT [ENV_ID]` shows an agent play; `python -m agents list` names the agents."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agents.cli.cast import RECIPE
 from agents.cli.play import PlayConfig
 from agents.registry import AGENTS, usage
 from vlm_envs.arguments.options import Commands, run_command
@@ -21,6 +22,7 @@ class ListConfig:
         width = max(len(usage(kind)) for kind in AGENTS)
         for kind, entry in AGENTS.items():
             print(f"{usage(kind):{width}}  {entry.summary}")
+        print(f"{f'{RECIPE}:NAME':{width}}  a recipe's start, in the world it has learnt (in play)")
         print(f"{'MODULE:FACTORY':{width}}  one of your own, named as in an import statement")
 
 

@@ -1,4 +1,4 @@
-"""`python -m agents play AGENT ENV_ID`: an agent plays, and each turn is shown as it comes."""
+"""`python -m agents play AGENT [ENV_ID]`: an agent plays, and each turn is shown as it comes."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 
 from agents.agent import Agent
+from agents.cli.cast import Cast, cast
 from agents.cli.narration import Narration
 from agents.cli.recording import Recording
 from agents.hf.sampling import SamplingConfig
 from agents.oracle import has_planner
-from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
+from agents.registry import entry_of, make_agent, require_settings, setting_names
 from agents.rollout import rollout
 from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.cli.needs import require_available
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.cli.terminal import Colors, colors_of
 from vlm_envs.errors import ConfigError, require
-from vlm_envs.registration import make, registered_name
+from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.make import world_vector
 
 _FROM_PYTHON = {"model", "encoder", "sampling"}
@@ -43,10 +42,12 @@ class PlayConfig:
     """Shows an agent play, turn by turn.
 
     Attributes:
-        agent: Who plays: oracle, random, human, hf:DIR with a checkpoint directory, a model behind an API such as
-            openai:MODEL (python -m agents list), or MODULE:FACTORY of your own.
-        env_id: The world, such as VLM/Sokoban-v0.
-        settings: An argument of the world, as NAME=VALUE; may be repeated.
+        agent: Who plays: oracle, random, human, recipe:NAME with the start that a recipe ships, hf:DIR with the
+            directory of a run or a checkpoint, a model behind an API such as openai:MODEL (python -m agents list), or
+            MODULE:FACTORY of your own.
+        env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
+        settings: An argument of the world, as NAME=VALUE; may be repeated. Others are those that a checkpoint has
+            learnt with, or the world's own.
         agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
         split: Which levels are played.
         seed: Number of the first level within its split; also the agent's seed.
@@ -57,7 +58,7 @@ class PlayConfig:
     """
 
     agent: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="AGENT")]
-    env_id: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV_ID")]
+    env_id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ENV_ID]")] = None
     settings: Annotated[_Settings, tyro.conf.arg(name="set", metavar="NAME=VALUE")] = ()
     agent_settings: Annotated[_Settings, tyro.conf.arg(name="agent-set", metavar="NAME=VALUE")] = ()
     split: Literal["train", "val", "test"] = "train"
@@ -79,22 +80,22 @@ class PlayConfig:
             ConfigError: If the agent, the world or a setting is not there, or `out` cannot be written.
             FileNotFoundError: If the agent's checkpoint is not there.
         """
-        require_agent(self.agent)
-        require_available(registered_name(self.env_id))
-        described = {"name": f"{self.agent} plays {self.env_id}", **asdict(self), "out": None}
+        played = cast(self.agent, self.env_id, self._chosen())
+        described = {"name": f"{self.agent} plays {played.env_id}", **asdict(self), "out": None}
+        described |= {"env_id": played.env_id, "arguments": played.kwargs}
         with ExitStack() as stack:
             recording = stack.enter_context(closing(Recording(self.out, described)))
-            worlds = stack.enter_context(self._world())
-            agent = self._agent()
+            worlds = stack.enter_context(world_vector(played.env_id, **played.kwargs, split=self.split))
+            agent = self._agent(played)
             stack.callback(getattr(agent, "close", lambda: None))
-            self._tell_of_no_planner()
+            _tell(played)
             colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
-            shows_observations = not entry_of(self.agent).shows_observations
-            narration = Narration(self.agent, self.env_id, colors, shows_observations=shows_observations)
+            shows_observations = not entry_of(played.agent).shows_observations
+            narration = Narration(self.agent, played.env_id, colors, shows_observations=shows_observations)
             for seed in split_seeds(self.split, self.episodes, start=self.seed):
                 narration.start(f"{self.split} seed {seed}")
                 try:
-                    (episode,) = rollout(agent, worlds, [seed], env_ids=[self.env_id], on_turn=narration.turn)
+                    (episode,) = rollout(agent, worlds, [seed], env_ids=[played.env_id], on_turn=narration.turn)
                 except EOFError:  # A person has left.
                     print("\nThe input has ended; the episode under way is left out.", file=sys.stderr)
                     break
@@ -102,35 +103,38 @@ class PlayConfig:
                 recording.add(episode)
             narration.total()
 
-    def _agent(self) -> Agent:
+    def _agent(self, played: Cast) -> Agent:
         """Returns who plays; how responses are drawn may be set name by name."""
         settings = parse_settings(self.agent_settings, option="--agent-set", example="seed=7")
-        known, said = setting_names(self.agent), _said(setting_names(self.agent))
+        known, said = setting_names(played.agent), _said(setting_names(played.agent))
         for name in settings.keys() & _FROM_PYTHON & {*known}:
             raise ConfigError(f"{name} is for Python, not for --agent-set; known settings: {', '.join(said)}.")
-        require_settings(self.agent, settings, said)
+        require_settings(played.agent, settings, said)
         if "sampling" in known:
             drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
-            settings["sampling"] = SamplingConfig(**drawn)
+            settings["sampling"] = SamplingConfig(**{**played.sampling, **drawn})
         if "seed" in known:
             settings.setdefault("seed", self.seed)
-        return make_agent(self.agent, **settings)
+        return make_agent(played.agent, **settings)
 
-    def _tell_of_no_planner(self) -> None:
-        """Says so where the agent has no plan to carry out."""
-        if entry_of(self.agent).carries_out_plans:
-            with closing(make(self.env_id, **parse_settings(self.settings))) as world:
-                if not has_planner(world.unwrapped):  # type: ignore[arg-type]
-                    print(f"{self.env_id} has no planner: what {self.agent} does is random.", file=sys.stderr)
-
-    def _world(self) -> VectorWorld:
+    def _chosen(self) -> dict[str, Any]:
+        """Returns the arguments of the world that are set."""
         kwargs = parse_settings(self.settings)
         for name in kwargs.keys() & {"split", *(() if self.max_turns is None else ("max_turns",))}:
             raise ConfigError(f"{name} is an option of its own: --{name.replace('_', '-')} {kwargs[name]}.")
         for name in kwargs.keys() & _OF_VECTORS:
             raise ConfigError(f"{name} is no argument of a world; leave out --set {name}={kwargs[name]}.")
-        limit = {} if self.max_turns is None else {"max_turns": self.max_turns}
-        return world_vector(self.env_id, **kwargs, **limit, split=self.split)
+        return kwargs if self.max_turns is None else {**kwargs, "max_turns": self.max_turns}
+
+
+def _tell(played: Cast) -> None:
+    """Says how a checkpoint has learnt what it plays, and where an agent has no plan to carry out."""
+    if played.told:
+        print(played.told, file=sys.stderr)
+    if entry_of(played.agent).carries_out_plans:
+        with closing(make(played.env_id, **played.kwargs)) as world:
+            if not has_planner(world.unwrapped):  # type: ignore[arg-type]
+                print(f"{played.env_id} has no planner: what {played.agent} does is random.", file=sys.stderr)
 
 
 def _said(known: Iterable[str]) -> list[str]:

@@ -23,7 +23,8 @@ MAINS = {
         ("vlm_envs report", "python -m vlm_envs report needs RUN. See python -m vlm_envs report --help"),
         ("vlm_envs report runs --every-s", "--every-s needs a value."),
         ("vlm_envs check Sokoban", "Unknown env 'Sokoban'. Did you mean 'VLM/Sokoban-v0'?"),
-        ("agents play", "python -m agents play needs AGENT and ENV_ID."),
+        ("agents play", "python -m agents play needs AGENT."),
+        ("agents play oracle", "python -m agents play oracle needs ENV_ID, such as VLM/Sokoban-v0: nothing says which"),
         (
             "agents play oracle corridor:Corridor",
             "Unknown env 'corridor:Corridor'. Did you mean 'corridor:Own/Corridor",
