@@ -21,7 +21,8 @@ COLOURS = {"observation": "#2f6db5", "reasoning": "#4c4f56", "prediction": "#8a5
 """Of the names of sections; others are ink."""
 SECTION_MS, TURN_MS, END_MS = 900, 1100, 2200
 """How long a new section stands alone, a whole turn, and the end of an episode."""
-NUM_COLOURS = 64
+NUM_COLOURS = 256
+"""Of all frames together, as many as a GIF's palette holds."""
 
 
 def write_film(run: str | Path, path: Path, *, label: str, seeds: Sequence[int] = (), num_episodes: int = 3) -> int:
@@ -43,7 +44,7 @@ def write_film(run: str | Path, path: Path, *, label: str, seeds: Sequence[int] 
     reader = RunReader(run)
     recorded = reader.trajectories(label)
     frames = list(_film(_chosen(recorded, seeds, num_episodes), ImageStore(Path(run))))
-    images = [image.quantize(NUM_COLOURS, dither=Image.Dither.NONE) for image, _ in frames]
+    images = _with_one_palette([image for image, _ in frames])
     buffer = io.BytesIO()
     durations = [duration_ms for _, duration_ms in frames]
     images[0].save(buffer, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
@@ -77,6 +78,16 @@ def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Imag
         end = "solved" if episode["success"] else "not solved"
         title = f"{episode['world'] or episode['env_id']}, level {episode['seed']}: {end}"
         yield _frame(title, _picture(episode["final"], images), sections, height), END_MS
+
+
+def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
+    """Returns frames of one size with a palette in common: with one each, what stands still would change colour."""
+    width, height = frames[0].size
+    together = Image.new("RGB", (width, height * len(frames)))
+    for number, frame in enumerate(frames):
+        together.paste(frame, (0, number * height))
+    common = together.quantize(NUM_COLOURS)
+    return [frame.quantize(palette=common, dither=Image.Dither.NONE) for frame in frames]
 
 
 def _sections(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:

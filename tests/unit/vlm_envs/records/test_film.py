@@ -45,6 +45,18 @@ def test_each_section_comes_in_turn_and_a_whole_turn_stands_longer(run, tmp_path
     assert abs(shown.astype(int) - (200, 30, 30)).max() < 16, "the picture of the turn"
 
 
+def test_what_stands_still_keeps_its_colours(tmp_path):
+    shades = np.stack(np.meshgrid(np.arange(0, 256, 4), np.arange(0, 256, 4), [90]), axis=-1)[:, :, 0].astype(np.uint8)
+    shown = turn(observation={"text": "look", "image": shades}, info={"success": True, "sections": SAID})
+    writer = RunWriter(tmp_path)
+    writer.config({})
+    writer.trajectories("after", [trajectory(shown, seed=1)])
+    write_film(tmp_path, tmp_path / "film.gif", label="after")
+    *turns, _ = [pixels[60:, : PICTURE_PX + 16] for pixels, _ in frames_of(tmp_path / "film.gif")]
+    assert all((pixels == turns[0]).all() for pixels in turns[1:])
+    assert len(np.unique(turns[0].reshape(-1, 3), axis=0)) > 128
+
+
 def test_solved_episodes_of_several_turns_come_first(run, tmp_path):
     write_film(run, tmp_path / "chosen.gif", label="after", num_episodes=1)
     write_film(run, tmp_path / "named.gif", label="after", seeds=(2,))
