@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -133,13 +134,23 @@ def put_in_place(target: Path) -> None:
     """Puts what was written aside in place of the target, once all of it would survive the loss of power."""
     temporary = aside(target)
     for folder, _, names in os.walk(temporary):
-        for path in (*(Path(folder) / name for name in names), Path(folder)):
+        paths = [Path(folder) / name for name in names]
+        for path in paths:
+            _follow_umask(path)
+        for path in (*paths, Path(folder)):
             _sync(path)
     if target.exists():
         os.replace(target, moved_aside(target))
     os.replace(temporary, target)
     _sync(target.parent)
     shutil.rmtree(moved_aside(target), ignore_errors=True)
+
+
+def _follow_umask(path: Path) -> None:
+    """Opens a file to those whom its folder, made under the umask, is open to: safetensors lets in its owner alone."""
+    mode, allowed = path.stat().st_mode, path.parent.stat().st_mode & 0o666
+    if mode | allowed != mode:
+        path.chmod(stat.S_IMODE(mode) | allowed)
 
 
 def _sync(path: Path) -> None:

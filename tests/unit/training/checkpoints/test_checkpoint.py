@@ -32,6 +32,18 @@ def test_a_checkpoint_comes_back(saved, tiny):
     assert [path.name for path in saved.parent.iterdir()] == ["latest"], "nothing is left lying about"
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+def test_all_files_of_a_checkpoint_follow_the_umask(tiny, tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        save_checkpoint(tmp_path / "latest", {"number": 1}, *tiny)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "latest").rglob("*") if path.is_file()}
+    assert modes == dict.fromkeys(modes, 0o666 & ~umask)
+    assert {"state.pt", "config.json", "model.safetensors"} <= set(modes)
+
+
 def test_a_save_that_fails_leaves_the_old_one(saved, tiny, monkeypatch):
     def no_space(*args, **kwargs):
         raise OSError("no space left on device")
