@@ -15,7 +15,13 @@ from vlm_envs.records.report.values import SMOOTH_FROM_NUM_POINTS, shared_x_rang
 
 _INK = "#1d1c1a"
 _RUNS = _ACCENT, _OTHER = "#2b5f8f", "#6b5b95"
-_SERIES = _POINT, _, _GOOD = "#b3541e", _OTHER, "#2c7a4b"
+_SERIES = _POINT, _, _GOOD, *_MORE = (
+    *("#b3541e", _OTHER, "#2c7a4b"),
+    *("#9999ff", "#55ccdd", "#ccbb99", "#003344", "#eeaa55", "#552200"),
+)
+"""Of points, in turn: no two of them come close, neither for who sees no red, no green or no blue."""
+_MARKERS = (("o", 8), ("s", 7), ("^", 8), ("D", 6.5), ("v", 8), ("P", 9), ("X", 9), ("*", 12), ("<", 8))
+"""Of points, in turn, with the size in which they look alike; the page's style sheet has the same for its legends."""
 _MUTED, _RULE, _PAPER = "#6e6961", "#e3dfd6", "#fbfaf7"
 _VARIABLES = {
     _ACCENT: "accent",
@@ -25,6 +31,7 @@ _VARIABLES = {
     _MUTED: "muted",
     _RULE: "rule",
     _PAPER: "paper",
+    **{color: f"series{number}" for number, color in enumerate(_MORE, start=3)},
 }
 """What the page, which knows light and dark, calls the colours of a drawing."""
 
@@ -33,7 +40,19 @@ _MAX_POINTS = 600
 """More points than pixels only make the file larger."""
 _MIN_BAND_POINTS = 5
 _NUM_COLUMNS = 3
+_MAX_NAMES_INSIDE, _MAX_NAMES_BELOW_EACH_OTHER = 4, 10
+"""Of a legend in a panel of the PNG file, and of a column of one that is beside its panel."""
 _TIP = "tip:"
+
+
+def look_of(index: int) -> tuple[int, int]:
+    """Returns the number of the colour and of the marker that a series of points has; 81 series differ."""
+    return index % len(_SERIES), (index + index // len(_SERIES)) % len(_MARKERS)
+
+
+def look_classes(index: int) -> str:
+    """Returns the classes by which the page's legend shows the look of a series of points."""
+    return "series{} marker{}".format(*look_of(index))
 
 
 def panel_svgs(panel: Panel, x_span: tuple[float, float], *, marks: Sequence[float] = ()) -> list[str]:
@@ -69,7 +88,8 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str, marks: 
     from matplotlib.figure import Figure
 
     placed = [(group, panel) for group in groups for panel in group.panels]
-    num_rows = max(1, -(-len(placed) // _NUM_COLUMNS))
+    cells, num_cells = _cells([panel for _, panel in placed])
+    num_rows = max(1, -(-num_cells // _NUM_COLUMNS))
     width, height = 11.0, 0.6 + 2.1 * num_rows  # inches
     figure = Figure(figsize=(width, height), facecolor="white")
     figure.suptitle(_plain(title), fontsize=13, color=_INK, x=0.01, y=1 - 0.15 / height, ha="left", va="top")
@@ -77,16 +97,47 @@ def save_curves(groups: Sequence[PanelGroup], path: Path, *, title: str, marks: 
     margins = {"left": 0.7 / width, "right": 1 - 0.15 / width, "bottom": 0.45 / height, "top": 1 - 0.8 / height}
     spaces = {"wspace": 0.24, "hspace": 0.55}
     grid = figure.subplots(num_rows, _NUM_COLUMNS, squeeze=False, gridspec_kw=margins | spaces)
-    for axes in grid.flat[len(placed) :]:
-        axes.set_axis_off()
-    for axes, (group, panel) in zip(grid.flat, placed, strict=False):
+    for cell in set(range(grid.size)) - set(cells):
+        grid.flat[cell].set_axis_off()
+    for cell, (group, panel) in zip(cells, placed, strict=True):
+        axes = grid.flat[cell]
         _draw(axes, panel, shared_x_range(groups, group), marks=() if group.title == COLD_START else marks)
         if panel.estimates:
-            axes.legend(frameon=False, fontsize=7)
+            _draw_legend(axes, panel)
         axes.set_title(_plain(f"{group.title} · {panel.title}"), fontsize=9, loc="left", color=_INK)
         axes.set_xlabel("step" if group.title == COLD_START else "iteration", fontsize=7, color=_MUTED)
         axes.set_ylabel(_plain(panel.hint if not panel.is_wide else "share of episodes"), fontsize=7, color=_MUTED)
     figure.savefig(path, dpi=110)
+
+
+def _cells(panels: Sequence[Panel]) -> tuple[list[int], int]:
+    """Returns in which cell of the PNG file each panel is, row by row, and how many cells all of them take.
+
+    One with a long legend begins a row, and has the whole row.
+    """
+    cells, taken = [], 0
+    for panel in panels:
+        is_long = _num_names(panel) > _MAX_NAMES_INSIDE
+        taken += -taken % _NUM_COLUMNS if is_long else 0
+        cells.append(taken)
+        taken += _NUM_COLUMNS if is_long else 1
+    return cells, taken
+
+
+def _num_names(panel: Panel) -> int:
+    """Returns how many names a panel's legend has, which only those with points have."""
+    return len(panel.curves) + len(panel.estimates) if panel.estimates else 0
+
+
+def _draw_legend(axes: Any, panel: Panel) -> None:
+    """Names what is drawn: inside the panel, or beside it where that would cover it."""
+    style = {"frameon": False, "fontsize": 7}
+    num_names = _num_names(panel)
+    if num_names <= _MAX_NAMES_INSIDE:
+        axes.legend(**style)
+    else:
+        num_columns = -(-num_names // _MAX_NAMES_BELOW_EACH_OTHER)
+        axes.legend(**style, loc="upper left", bbox_to_anchor=(1.02, 1.05), ncols=num_columns, borderaxespad=0)
 
 
 def _draw(
@@ -101,7 +152,8 @@ def _draw(
         _draw_line(axes, curve.xs, curve.ys, color=color, label=_plain(curve.name))
     is_by_run = len(panel.estimates) == len(panel.curves) > 1
     for index, estimates in enumerate(panel.estimates):
-        _draw_estimates(axes, estimates, _RUNS[index] if is_by_run else _SERIES[index % len(_SERIES)])
+        number, marker = look_of(index)
+        _draw_estimates(axes, estimates, _RUNS[index] if is_by_run else _SERIES[number], *_MARKERS[marker])
     axes.set(xlim=x_span, ylim=y_range(panel))
     axes.xaxis.set_major_locator(MaxNLocator(num_iterations, integer=True, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(5 if panel.is_wide else 4, steps=[1, 2, 5, 10]))
@@ -133,17 +185,17 @@ def _gaps(ys: Sequence[float | None]) -> list[float]:
     return [math.nan if y is None else y for y in ys]
 
 
-def _draw_estimates(axes: Any, estimates: Estimates, color: str) -> None:
+def _draw_estimates(axes: Any, estimates: Estimates, color: str, marker: str, size: float) -> None:
     """Draws points with their intervals; on the page each says its numbers under the mouse."""
     # A band between a few points far apart would suggest a course nobody measured
     if len(estimates.xs) >= _MIN_BAND_POINTS:
         axes.fill_between(estimates.xs, estimates.lows, estimates.highs, color=color, alpha=0.1, linewidth=0)
     axes.vlines(estimates.xs, estimates.lows, estimates.highs, color=color, linewidth=1.6)
-    shape = {"markersize": 8, "markeredgecolor": _PAPER, "markeredgewidth": 1.5, "clip_on": False, "zorder": 3}
+    shape = {"markersize": size, "markeredgecolor": _PAPER, "markeredgewidth": 1.5, "clip_on": False, "zorder": 3}
     label = _plain(estimates.name)
     for x, y, low, high in zip(estimates.xs, estimates.ys, estimates.lows, estimates.highs, strict=True):
         said = f"{estimates.name}: {short(y, 'rate')} ({short(low, 'rate')}–{short(high, 'rate')})"
-        axes.plot(x, y, "o", color=color, label=label, gid=_TIP + _plain(said), **shape)
+        axes.plot(x, y, marker, color=color, label=label, gid=_TIP + _plain(said), **shape)
         label = "_"  # once in a legend
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.curves import panel_svgs, save_curves
+from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
 from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 from vlm_envs.records.report.episodes import episode_browser
 from vlm_envs.records.report.headline import (
@@ -91,7 +91,7 @@ def _page(
         _HERE / "report.html.j2",
         scripts=[*EPISODE_SCRIPTS, _HERE / "report.js"],
         payload={"panels": drawn, "reload_s": reload_s, **browser},
-        filters={"cell": _cell, "heading": _heading},
+        filters={"cell": _cell, "heading": _heading, "look": look_classes},
         name=name,
         reload_s=reload_s,
         facts=_facts(first.config, first.metrics()) if len(readers) == 1 else [],

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from vlm_envs.records.episode_record import world_of
 from vlm_envs.records.json_lines import Record, parse_object
-from vlm_envs.records.report.curves import panel_svgs, save_curves
+from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
 from vlm_envs.records.report.document import document, write_document
 from vlm_envs.records.report.panels import COLD_START, PanelGroup, panel_groups
 from vlm_envs.records.report.values import shared_x_range, short
@@ -62,6 +62,7 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
         _HERE / "stages.html.j2",
         scripts=[],
         payload={},
+        filters={"look": look_classes},
         name=home.resolve().name,
         spans=[(each, (home / each.name / "report.html").is_file()) for each in spans],
         missing=[folder for folder in folders if folder not in readers],

@@ -1,10 +1,15 @@
 """Which curves a report shows, and how they are drawn."""
 
 import re
+from itertools import combinations
+from pathlib import Path
 
+import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from vlm_envs.records.report.curves import panel_svgs
+from vlm_envs.records.report import curves
+from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
 from vlm_envs.records.report.page import _ends
 from vlm_envs.records.report.panels import Curve, Panel, panel_groups
 from vlm_envs.records.report.values import short, smooth, y_range
@@ -57,6 +62,79 @@ def test_a_point_says_its_numbers_under_the_mouse():
     [group] = panel_groups([], [line])
     for drawing in panel_svgs(group.panels[0], (0.0, 9.0)):
         assert drawing.count("<title>&lt;test&gt; levels: 50% (29.9%–70.1%)</title>") == 1
+
+
+STYLE = (Path(curves.__file__).parent / "style.css").read_text()
+LEVELS = ("held-out test levels", "held-out val levels")
+WORLDS = [f"VLM/World{number}-v0" for number in range(9)]
+SEEN_WITHOUT = {
+    "nothing": np.eye(3),
+    "red": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "green": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "blue": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+"""Of linear RGB what is seen without each kind of cones: Machado, Oliveira and Fernandes (2009), severity 1."""
+
+
+def groups_of_nine_worlds():
+    lines = [
+        {"iteration": iteration, "env_id": world, "split": split, "num_episodes": 20, "num_successes": number}
+        for split in ("test", "val")
+        for number, world in enumerate(WORLDS)
+        for iteration in (0, 9)
+    ]
+    metrics = [{"iteration": iteration, "success": 0.5, "reward": 1.0} for iteration in range(10)]
+    return panel_groups(metrics, lines)
+
+
+def seen_lab(color, cones):
+    """Returns CIE L*a*b* of "#rrggbb" as it is seen, with the white of D65."""
+    encoded = np.array([int(color[start : start + 2], 16) for start in (1, 3, 5)]) / 255
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    to_xyz = [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+    xyz = to_xyz @ np.clip(cones @ linear, 0, 1) / [0.9505, 1, 1.0888]
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def test_nine_worlds_differ_in_colour_and_in_marker():
+    [group, _] = groups_of_nine_worlds()
+    for drawing in panel_svgs(group.panels[0], (0.0, 9.0)):
+        looks = {}
+        for name, at in re.findall(r"<title>([^:<]*):.*?</title>(.*?)</g>", drawing, re.DOTALL):
+            color, shape = re.search(r"fill: var\(--(\w+)\)", at), re.search(r'd="([^"]*)"', at)
+            looks.setdefault(name, (color[1], shape[1] if shape else looks[name][1]))
+        assert list(looks) == [f"{world}, {levels}" for levels in LEVELS for world in WORLDS]
+        of_test = list(looks.values())[:9]
+        assert [len(set(each)) for each in zip(*of_test, strict=True)] == [9, 9]
+        assert len(set(looks.values())) == 18, "those of validation levels are others"
+        for index, (color, _) in enumerate(looks.values()):
+            series, marker = look_classes(index).split()
+            assert f".{series} {{ --hue: var(--{color}); }}" in STYLE
+            assert marker in ("marker0", "marker1") or f".legend .{marker}::before {{ clip-path: " in STYLE
+
+
+@pytest.mark.parametrize("lacking", SEEN_WITHOUT)
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+def test_colours_of_worlds_are_told_apart_by_the_colour_blind(scheme, lacking):
+    names = ["point", "other", "good", *(f"series{number}" for number in range(3, 9))]
+    colors = [re.findall(rf"--{name}: (#\w+);", STYLE)[scheme] for name in names]
+    seen = [seen_lab(color, np.array(SEEN_WITHOUT[lacking])) for color in colors]
+    assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 15  # 2.3 is just noticed
+
+
+def test_a_long_legend_covers_no_panel(monkeypatch, tmp_path):
+    figures = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: figures.append(figure))
+    save_curves(groups_of_nine_worlds(), tmp_path / "curves.png", title="mix")
+    [figure] = figures
+    figure.draw_without_rendering()
+    [legend] = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
+    assert [text.get_text() for text in legend.get_texts()][1::9] == [f"{WORLDS[0]}, {levels}" for levels in LEVELS]
+    covered = legend.get_window_extent()
+    assert figure.bbox.x0 <= covered.x0 and covered.x1 <= figure.bbox.x1 and covered.y1 <= figure.bbox.y1
+    drawn = [axes.bbox for axes in figure.axes if axes.axison]
+    assert len(drawn) == 2 and not any(covered.overlaps(box) for box in drawn)
 
 
 def test_numbers_are_short():
