@@ -35,11 +35,13 @@ _VARIABLES = {
 }
 """What the page, which knows light and dark, calls the colours of a drawing."""
 
-_LEFT_PX, _RIGHT_PX, _TOP_PX, _BOTTOM_PX = 44, 12, 8, 22
+_LEFT_PX, _RIGHT_PX, _TOP_PX, _BOTTOM_PX = 44, 12, 12, 22
 _MAX_POINTS = 600
 """More points than pixels only make the file larger."""
 _MIN_BAND_POINTS = 5
 _NUM_COLUMNS = 3
+_PLAIN_EXPONENTS = (-4, 6)
+"""Powers of ten between which an axis' numbers are written out: there is room for seven digits."""
 _MAX_NAMES_INSIDE, _MAX_NAMES_BELOW_EACH_OTHER = 4, 10
 """Of a legend in a panel of the PNG file, and of a column of one that is beside its panel."""
 _TIP = "tip:"
@@ -157,10 +159,12 @@ def _draw(
     axes.set(xlim=x_span, ylim=y_range(panel))
     axes.xaxis.set_major_locator(MaxNLocator(num_iterations, integer=True, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_locator(MaxNLocator(5 if panel.is_wide else 4, steps=[1, 2, 5, 10]))
-    axes.ticklabel_format(style="plain", useOffset=False)
+    axes.ticklabel_format(axis="x", style="plain", useOffset=False)
+    axes.ticklabel_format(axis="y", scilimits=_PLAIN_EXPONENTS)
     if panel.scale == "rate":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     axes.tick_params(labelsize=7, colors=_MUTED, length=0)
+    axes.yaxis.get_offset_text().set(size=7, color=_MUTED)
     axes.grid(axis="y", color=_RULE, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.spines[:].set_visible(False)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from vlm_envs.records.report import curves
 from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
 from vlm_envs.records.report.page import _ends
-from vlm_envs.records.report.panels import Curve, Panel, panel_groups
+from vlm_envs.records.report.panels import Curve, Panel, PanelGroup, panel_groups
 from vlm_envs.records.report.values import short, smooth, y_range
 
 
@@ -123,12 +123,37 @@ def test_colours_of_worlds_are_told_apart_by_the_colour_blind(scheme, lacking):
     assert min(np.linalg.norm(one - other) for one, other in combinations(seen, 2)) > 15  # 2.3 is just noticed
 
 
-def test_a_long_legend_covers_no_panel(monkeypatch, tmp_path):
+def drawn_curves(groups, monkeypatch):
+    """Returns the figure of the PNG file as it is laid out when it is saved."""
     figures = []
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **options: figures.append(figure))
-    save_curves(groups_of_nine_worlds(), tmp_path / "curves.png", title="mix")
+    save_curves(groups, Path("curves.png"), title="drawn")
     [figure] = figures
     figure.draw_without_rendering()
+    return figure
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [
+        *((0, 1e-8), (-3e-12, 0), (1 - 1e-8, 1 + 1e-8), (0.0100001, 0.0100005), (0.00011, 0.00013)),
+        *((0.001234, 0.001239), (99_000.5, 99_001), (-999_999, 999_999), (-2e30, 1e30), (-1e-300, 1e-300), (7, 7)),
+    ],
+)
+def test_the_numbers_of_an_axis_have_room(low, high, monkeypatch):
+    curve = Curve(name="gap", xs=(0.0, 1.0), ys=(low, high))
+    panels = [Panel(title=name, hint="log-probability", scale="number", curves=(curve,)) for name in "abcdef"]
+    figure = drawn_curves([PanelGroup(title="Policy", panels=tuple(panels))], monkeypatch)
+    boxes = [axes.get_tightbbox(bbox_extra_artists=[]) for axes in figure.axes]  # with titles and numbers
+    assert all(figure.bbox.x0 <= box.x0 and figure.bbox.y0 <= box.y0 for box in boxes)
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    axis = figure.axes[0].yaxis
+    written = [label.get_text() for label in axis.get_ticklabels()]
+    assert len(set(written)) == len(written) >= 2, "numbers that differ do so as they are written"
+
+
+def test_a_long_legend_covers_no_panel(monkeypatch):
+    figure = drawn_curves(groups_of_nine_worlds(), monkeypatch)
     [legend] = [axes.get_legend() for axes in figure.axes if axes.get_legend()]
     assert [text.get_text() for text in legend.get_texts()][1::9] == [f"{WORLDS[0]}, {levels}" for levels in LEVELS]
     covered = legend.get_window_extent()
