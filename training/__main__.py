@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from training.cli.sft_options import sft_options
 from training.cli.stage_options import stage_options
 from training.cli.upscaler_options import upscaler_options
 from training.config.curation.curate import CurateConfig
+from training.config.going_on import going_on_by
 from training.config.pairs import PairsConfig
 from training.config.places import require_writable
 from training.config.processes import process_rank
@@ -119,7 +121,11 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
         print(f"{recipe.name}: {recipe.title}", flush=True)
     from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
-    with fields_named(option_names(RunConfig)):
+    default = recipe.config()
+    with (
+        fields_named(option_names(RunConfig)),
+        going_on_by(recipe.as_words, config, name=default.name, output=default.output),
+    ):
         train_checked(config, resume=resume)
 
 
@@ -134,7 +140,8 @@ def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
         print(f"{recipe.name}: {recipe.title}", flush=True)
     from training.loop.stages import train_stages_checked  # Only now: a mistake in an option need not wait for torch.
 
-    train_stages_checked(config, left, resume=resume)
+    with going_on_by(recipe.as_words, config, name=made.name, output=made.output):
+        train_stages_checked(config, left, resume=resume)
 
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
@@ -199,14 +206,18 @@ def _cold_start(words: list[str]) -> None:
     prepare(config)
     with alone_in(directory):
         make_cold_start(config, directory, writer=None)
-    print(f"Cold start: {directory}")
+    train = shlex.join(["python", "-m", "training", *recipe.as_words, "--model", str(directory)])
+    print(f"Cold start: {directory}\nTrain from it: {train}")
 
 
 def _sft(words: list[str]) -> None:
     config, resume = sft_options(words)
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
-    with fields_named(option_names(SFTConfig)):
+    with (
+        fields_named(option_names(SFTConfig)),
+        going_on_by(["sft"], config, name=SFTConfig.name, output=SFTConfig.output),
+    ):
         require_one_process()
         check_fine_tuning(config, resume=resume)
         from training.loop.supervised.sft import fine_tune_checked
@@ -218,7 +229,10 @@ def _upscaler(words: list[str]) -> None:
     config, resume = upscaler_options(words)
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
-    with fields_named(option_names(UpscalerConfig)):
+    with (
+        fields_named(option_names(UpscalerConfig)),
+        going_on_by(["upscaler"], config, name=UpscalerConfig.name, output=UpscalerConfig.output),
+    ):
         check_upscaler(config, resume=resume)
         from training.loop.supervised.upscaler import train_upscaler
 
@@ -287,8 +301,11 @@ def _list(words: list[str]) -> None:
     """Shows what each recipe needs and how long it takes.
 
     Raises:
-        ConfigError: If there are words behind it.
+        ConfigError: If there are words behind it that do not ask for help.
     """
+    if {*words} & {"-h", "--help"}:
+        print("usage: python -m training list\n\nShows what each recipe needs and how long it takes here.")
+        return
     from training.recipes.listing import listing
 
     require(not words, f"`python -m training list` takes nothing; got {' '.join(words)}.")

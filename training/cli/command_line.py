@@ -78,7 +78,12 @@ class Recipe:
     @property
     def words(self) -> str:
         """How a command line names it."""
-        return f"{self.option} {self.name}".lstrip()
+        return " ".join(self.as_words)
+
+    @property
+    def as_words(self) -> list[str]:
+        """The words by which a command line names it."""
+        return [self.option, self.name] if self.option else [self.name]
 
     def config(self) -> RunConfig:
         """Returns the configuration of one run.
@@ -232,7 +237,8 @@ def configured(
     start = _unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
     start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
-    program = Training(prog=f"python -m training {recipe.words}", description=f"{recipe.description} {_HELP}")
+    command = "cold_start " if makes_cold_start else ""
+    program = Training(prog=f"python -m training {command}{recipe.words}", description=f"{recipe.description} {_HELP}")
     default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
     config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from training.checkpoints.state import copied
+from training.config.going_on import how_to_go_on
 from training.engines.engine import Engine
 from training.errors import GradientError, NothingLeftError, PeerError, PeerInterruptedError, SamplersLostError
 from training.loop.terminated import is_peer_lost, saved_iterations
@@ -82,7 +83,7 @@ class Rescue:
         else:  # a checkpoint may be in place before all know
             run.saved_iteration = saved_iterations(run.directory) or run.saved_iteration
         if run.engine.rank == 0 or not is_shared:
-            after = f"as of {run.saved_iteration} iterations. Go on with --resume."
+            after = f"as of {run.saved_iteration} iterations. Go on with {how_to_go_on()}."
             print(f"{type(error).__name__} {where}: {kept} {after}", file=sys.stderr)
 
     def _kept(self) -> str:

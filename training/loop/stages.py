@@ -13,6 +13,7 @@ from typing import TypeVar
 import torch
 
 from training.config.curation.curate import CurateConfig
+from training.config.going_on import how_to_go_on
 from training.config.run import RunConfig
 from training.config.stages import StageRun, StagesConfig
 from training.config.stages_record import holds_stages, save_stages, saved_stages
@@ -124,13 +125,15 @@ def _run_stage(stage: StageToRun, name: str, processes: OneProcess | LaunchedPro
         return _alone(lambda: fine_tuned(run, resume=stage.resume).is_interrupted, run, processes)
     ended = trained(run, resume=stage.resume, processes=several)
     if not ended.is_finished:
-        raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Go on with --resume.")
+        raise KeyboardInterrupt(f"Interrupted in stage {name!r}; saved. Go on with {how_to_go_on()}.")
     return ended.is_interrupted
 
 
 def _stop_behind(name: str) -> None:
     """Ends a run behind a stage that has come to its end."""
-    raise KeyboardInterrupt(f"Interrupted at the end of stage {name!r}, which is finished. Go on with --resume.")
+    raise KeyboardInterrupt(
+        f"Interrupted at the end of stage {name!r}, which is finished. Go on with {how_to_go_on()}."
+    )
 
 
 def _alone(make: Callable[[], _Made], run: StageRun, processes: OneProcess | LaunchedProcesses) -> _Made:
@@ -149,7 +152,9 @@ def _curate(run: CurateConfig, name: str) -> None:
     try:
         directory, result = make_data_set(run)
     except CurationInterruptedError as interrupt:
-        raise KeyboardInterrupt(f"Interrupted in stage {name!r}. {interrupt}; go on with --resume.") from interrupt
+        raise KeyboardInterrupt(
+            f"Interrupted in stage {name!r}. {interrupt}; go on with {how_to_go_on()}."
+        ) from interrupt
     print(result)
     if not result.total.num_kept:
         shutil.rmtree(directory)

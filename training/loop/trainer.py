@@ -20,6 +20,7 @@ from training.checkpoints.best import BestPolicy, best_policy, load_best, save_b
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
 from training.config.eval_sampling import how_evaluated
+from training.config.going_on import how_to_go_on
 from training.config.run import RunConfig
 from training.config.worlds.spec import world_names
 from training.data.worlds.own_pools import worlds_with_pools
@@ -167,7 +168,7 @@ class Trainer:
         self.save()
         self.is_finished = not is_stopped
         if is_stopped:
-            print(f"Interrupted after iteration {self.iteration}; saved. Go on with --resume.")
+            print(f"Interrupted after iteration {self.iteration}; saved. Go on with {how_to_go_on()}.")
         else:
             best = self.best if self._validates else None
             self._evaluate("after", "test", self.config.num_eval_episodes, best=best)

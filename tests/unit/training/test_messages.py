@@ -40,6 +40,10 @@ MISTAKES = {
         "error: python -m training frozenlake_tiny has no option --num-itertions. Did you mean '--num-iterations'? All "
         "of them: python -m training frozenlake_tiny --help"
     ),
+    f"cold_start {LAKE} --num-steps 10": (
+        "error: python -m training cold_start frozenlake_tiny has no option --num-steps. Did you mean "
+        "--cold-start.num-steps? All of them: python -m training cold_start frozenlake_tiny --help"
+    ),
     f"{LAKE} --clip-low 0.1": "has no option --clip-low. Did you mean --ppo.clip-low?",
     f"{LAKE} --learning-rate 1": "Did you mean --algorithm.critic.learning-rate or --ppo.learning-rate",
     f"{LAKE} --max-turns 4": "An argument of a world is --worlds.0.kwargs.max-turns.",

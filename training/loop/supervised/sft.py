@@ -22,6 +22,7 @@ from training.batch import Batch
 from training.checkpoints.files import LATEST, model_directory, provenance_of
 from training.checkpoints.reference import kept_reference, reference_of, require_reference
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint
+from training.config.going_on import how_to_go_on
 from training.config.resume import continued, saved_settings
 from training.config.supervised.sft import FINE_TUNING, SFTConfig
 from training.data.sft.order import row_order, with_held_out
@@ -197,8 +198,8 @@ class FineTuning:
             self.is_interrupted = should_stop()
         if self.num_done < total:
             raise KeyboardInterrupt(
-                f"Interrupted after {self.num_done} of {total} steps; saved. Go on with --resume, or use what was "
-                f"learnt: {self.directory / LATEST / 'model'}"
+                f"Interrupted after {self.num_done} of {total} steps; saved. Go on with {how_to_go_on()}, or use "
+                f"what was learnt: {self.directory / LATEST / 'model'}"
             )
 
     def _take_steps(self, board: TensorBoardLogger, console: RunConsole, should_stop: Callable[[], bool]) -> None:

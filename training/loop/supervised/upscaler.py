@@ -20,6 +20,7 @@ from torch.nn import functional
 from agents.hf.device import torch_device
 from agents.perception.super_resolution import SMFANet, SMFANetConfig, SMFANetUpscaler
 from training.checkpoints.files import LATEST, STATE, replacing
+from training.config.going_on import how_to_go_on
 from training.config.supervised.upscaler import SUPER_RESOLUTION, UpscalerConfig
 from training.data.scene_patches import Patches, PicturePair, scene_pairs, step_patches
 from training.engines.optimizer import Optimizer
@@ -128,7 +129,9 @@ class _Training:
                 if stops:
                     break
         if self.num_done < total:
-            raise KeyboardInterrupt(f"Interrupted after {self.num_done} of {total} steps; saved. Go on with --resume.")
+            raise KeyboardInterrupt(
+                f"Interrupted after {self.num_done} of {total} steps; saved. Go on with {how_to_go_on()}."
+            )
 
     def _step(self, step: int, patches: Patches) -> dict[str, float]:
         self._optimizer.set_learning_rate(self.steps.learning_rate_at(step))

@@ -241,7 +241,7 @@ def test_of_two_that_begin_a_run_at_once_one_is_refused(arguments, tmp_path, mon
     assert "already holds a run" in capsys.readouterr().err, "somebody else was faster"
 
 
-def test_ctrl_c_finishes_the_iteration_saves_and_says_so(arguments, tmp_path, capsys, monkeypatch):
+def test_ctrl_c_finishes_the_iteration_saves_and_says_how_to_go_on(arguments, tmp_path, capsys, monkeypatch):
     command = arguments("frozenlake_tiny", "stopped", "--num-iterations", "3", "--checkpoint-every", "0")
     update = Learner.update
 
@@ -256,9 +256,10 @@ def test_ctrl_c_finishes_the_iteration_saves_and_says_so(arguments, tmp_path, ca
     assert signal.getsignal(signal.SIGINT) is handler, "the handler is put back"
     shown = capsys.readouterr().out
     assert "Stopping after this iteration" in shown
-    assert "Interrupted after iteration 1; saved. Go on with --resume." in shown
+    told = f"python -m training frozenlake_tiny --output {tmp_path} --name stopped --resume"
+    assert f"Interrupted after iteration 1; saved. Go on with `{told}`." in shown
     assert load_checkpoint_state(tmp_path / "stopped" / "latest")["iteration"] == 1
-    assert main([*command, "--resume"]) == 0
+    assert main(told.split()[3:]) == 0
     assert [line["iteration"] for line in metrics_of(tmp_path / "stopped")] == [0, 1, 2]
 
 

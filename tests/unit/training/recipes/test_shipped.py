@@ -78,3 +78,5 @@ def test_each_recipe_is_listed_with_what_it_takes(capsys):
     assert "make drivers" in of_simulator
     assert main(["list", "frozenlake_tiny"]) == 2
     assert "takes nothing" in capsys.readouterr().err
+    assert main(["list", "--help"]) == main(["list", "-h"]) == 0
+    assert capsys.readouterr().out.startswith("usage: python -m training list\n")

@@ -34,7 +34,8 @@ def short_cold_start(tmp_path: Path) -> list[str]:
 def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 0
     directory = tmp_path / "x_cold_start"
-    assert f"Cold start: {directory}" in capsys.readouterr().out
+    told = f"Cold start: {directory}\nTrain from it: python -m training frozenlake_tiny --model {directory}\n"
+    assert capsys.readouterr().out.endswith(told)
     made_from = json.loads((directory / "provenance.json").read_text())
     assert "num_steps_done" not in made_from, "it is whole"
     assert 0.0 <= made_from["validation_success"] <= 1.0

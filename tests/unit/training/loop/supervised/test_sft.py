@@ -181,8 +181,9 @@ def test_ctrl_c_saves_and_a_longer_run_goes_on(tiny_directory, data, tmp_path, c
     with monkeypatch.context() as patched:
         patched.setattr(RunConsole, "advance", interrupted)
         assert main(words(config)) == 130
-    assert "Interrupted after 3 of 7 steps; saved. Go on with --resume" in capsys.readouterr().err
-    assert main([*resumed(config), "--num-epochs", "1"]) == 0
+    told = f"python -m training sft --output {tmp_path} --name tuned --resume"
+    assert f"Interrupted after 3 of 7 steps; saved. Go on with `{told}`, or use what" in capsys.readouterr().err
+    assert main([*told.split()[3:], "--num-epochs", "1"]) == 0
     assert main([*resumed(config), "--num-epochs", "0.5"]) == 2
     assert "has done 4 steps, and there are to be 2" in capsys.readouterr().err
     assert main([*resumed(config), "--num-epochs", "2"]) == 0

@@ -1,0 +1,46 @@
+"""How a user is told to go on with a run that ended early: by the whole command where one is known."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from training.config.processes import num_processes
+from training.config.run import RunConfig
+from training.config.stages import StagesConfig
+from training.config.supervised.sft import SFTConfig
+from training.config.supervised.upscaler import UpscalerConfig
+
+_COMMAND: ContextVar[str] = ContextVar("_COMMAND", default="")
+
+
+@contextmanager
+def going_on_by(
+    words: Sequence[str], run: RunConfig | StagesConfig | SFTConfig | UpscalerConfig, *, name: str, output: str
+) -> Iterator[None]:
+    """Within the block, messages that say how a run goes on give the command, in place of `--resume` alone.
+
+    Args:
+        words: What stands behind `python -m training`, without options.
+        run: The run.
+        name: What a run is called to which these words alone give no name.
+        output: Where it then is.
+    """
+    placed = ["--output", run.output] if run.output != output else []
+    named = ["--name", run.name] if run.name != name else []
+    token = _COMMAND.set(shlex.join(["python", "-m", "training", *words, *placed, *named, "--resume"]))
+    try:
+        yield
+    finally:
+        _COMMAND.reset(token)
+
+
+def how_to_go_on() -> str:
+    """Returns what to go on with: the command, or the option to be added to the one that the user knows.
+
+    Of several processes it is the latter, for a launcher starts them.
+    """
+    command = _COMMAND.get()
+    return f"`{command}`" if command and num_processes() == 1 else "--resume"
