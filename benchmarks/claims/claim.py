@@ -129,7 +129,7 @@ CLAIMS = {
         num_points=_SOKOBAN_POINTS,
     ),
 }
-"""By name. A seed of both arms takes 25 minutes of one core in FrozenLake, in Sokoban 25 to 45."""
+"""By name. How long each takes, `ClaimsOptions` tells, of which its users ask."""
 
 
 def claim_named(name: str) -> Claim:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, as_completed
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +26,14 @@ class ClaimsOptions:
     one by reinforcement learning, the other for as many CPU seconds by imitation. The best of each on validation levels
     plays the test levels once. What is there is not run again; without `--seeds` it is shown.
 
+    These are the claims, with the minutes of one core that a seed of both arms takes: frozenlake_suboptimal,
+    frozenlake_500, frozenlake_2000 and frozenlake_unlimited 25 each, sokoban_suboptimal 45, sokoban_500, sokoban_2000
+    and sokoban_unlimited 25 to 30 each. The first seed waits for the start of both, up to an hour; those called
+    suboptimal have theirs already.
+
     Attributes:
-        only: These claims and no others; a wrong name lists all.
-        seeds: Seeds to run of each, from 1 on; 0 is the start's.
+        only: These claims and no others.
+        seeds: Seeds to run of each that `--only` names, from 1 on; 0 is the start's.
         num_at_once: Runs at the same time, each on one thread.
         runs: Where models and logs go.
         results: Where results are, a file for each arm; by default under `runs` where seeds are run, else docs/claims.
@@ -49,6 +54,11 @@ class ClaimsOptions:
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "num_at_once")
+        require(
+            bool(self.only) or not self.seeds,
+            f"--seeds {' '.join(map(str, self.seeds))} needs --only: of all claims it would take hours. Name those to "
+            "be run, such as --only frozenlake_500; --help lists them with their minutes.",
+        )
         require(min(self.seeds, default=1) >= 1, f"--seeds must be at least 1; got {list(self.seeds)}.")
         require(len(set(self.seeds)) == len(self.seeds), f"--seeds must differ; got {list(self.seeds)}.")
 
@@ -59,17 +69,14 @@ def run_claims(options: ClaimsOptions) -> None:
     Raises:
         ConfigError: If there is no claim of a name, or nothing to show.
     """
-    # Imported here, because other benchmarks must not need torch
     from benchmarks.claims.claim import CLAIMS, claim_named
-    from benchmarks.claims.report import draw, lines, load_arms
 
     claims = {name: claim_named(name) for name in options.only or CLAIMS}
-    os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
-    with spawned_pool(options.num_at_once) as pool:
-        if options.seeds:
-            incomplete = [name for name in claims if _arms(name, options).is_incomplete(options.seeds)]
-            _wait(pool.submit(_run, name, None, options) for name in incomplete)
-            _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in incomplete)
+    # Only now: other benchmarks must not need torch, and a wrong name must not wait for it
+    from benchmarks.claims.report import draw, lines, load_arms
+
+    if options.seeds:
+        _run_seeds([*claims], options)
     arms = {name: load_arms(options.folder, name) for name in claims}
     if not any(each["rl"] for each in arms.values()):
         raise ConfigError(
@@ -79,6 +86,15 @@ def run_claims(options: ClaimsOptions) -> None:
     print(*lines(claims, arms), sep="\n")
     if options.picture is not None:
         draw(claims, arms, options.picture)
+
+
+def _run_seeds(names: Sequence[str], options: ClaimsOptions) -> None:
+    """Runs the seeds of claims, several at a time; those of one that is complete are not run again."""
+    incomplete = [name for name in names if _arms(name, options).is_incomplete(options.seeds)]
+    os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
+    with spawned_pool(options.num_at_once) as pool:
+        _wait(pool.submit(_run, name, None, options) for name in incomplete)
+        _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in incomplete)
 
 
 def _wait(runs: Iterable[Future[None]]) -> None:

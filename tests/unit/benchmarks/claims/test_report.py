@@ -92,8 +92,8 @@ def test_it_is_told_where_imitation_learnt_nothing(results):
 
 def test_seeds_that_are_run_leave_the_results_of_the_repository_alone():
     assert ClaimsOptions().folder == Path("docs/claims")
-    assert ClaimsOptions(seeds=(1,), runs=Path("here")).folder == Path("here/results")
-    assert ClaimsOptions(seeds=(1,), results=Path("there")).folder == Path("there")
+    assert ClaimsOptions(only=(NAME,), seeds=(1,), runs=Path("here")).folder == Path("here/results")
+    assert ClaimsOptions(only=(NAME,), seeds=(1,), results=Path("there")).folder == Path("there")
 
 
 def test_the_page_has_the_table_that_the_files_make():
