@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError, did_you_mean, require
 
 if TYPE_CHECKING:
     from benchmarks.probe.seeing import Seeing
@@ -44,13 +44,19 @@ class ProbeOptions:
 
     def __post_init__(self) -> None:
         require_at_least(self, 32, "num_levels", "num_measured")
+        require(
+            bool(self.add) or not self.models,
+            f"--models {' '.join(map(str, self.models))} would do nothing: what is there is shown. Add the recipes "
+            "whose worlds these checkpoints shall be shown, such as --add sokoban_tiny.",
+        )
 
 
 def run_probe(options: ProbeOptions) -> None:
     """Probes what is asked for, and prints the table of what there is.
 
     Raises:
-        ConfigError: If there is nothing to show, no such recipe or checkpoint, or a world shows no picture.
+        ConfigError: If there is nothing to show, no such recipe or checkpoint, a world shows no picture, or a result
+            cannot be read.
     """
     # Imported here, because other benchmarks must not need torch
     from benchmarks.probe.seeing import Seeing, seeing

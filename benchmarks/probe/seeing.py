@@ -56,8 +56,21 @@ class Seeing:
 
     @classmethod
     def load(cls, path: Path) -> Seeing:
-        """Returns what `save` wrote."""
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        """Returns what `save` wrote.
+
+        Raises:
+            ConfigError: If it cannot be read, or was written by a version that kept something else.
+        """
+        try:
+            told = json.loads(path.read_text(encoding="utf-8"))
+            skills = {
+                model: {entry: float(skill) for entry, skill in of.items()} for model, of in told["skills"].items()
+            }
+            if not skills or len({frozenset(of) for of in skills.values()}) > 1:
+                raise ValueError("no model, or not the same entries of a state for all of them")
+            return cls(**{**told, "skills": skills})
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ConfigError(f"{path} is no result of a probe that this version reads: {error!r}.") from error
 
 
 def seeing(config: RunConfig, models: Mapping[str, Path], *, num_levels: int, num_measured: int) -> Seeing:

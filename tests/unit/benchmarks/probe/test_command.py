@@ -1,5 +1,7 @@
 """`python -m benchmarks probe`, on few levels."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,41 @@ def test_pictures_keep_their_order_and_their_number_is_the_same(tiny):
     assert torch.allclose(there, torch.cat([back[width:], back[:width]]), atol=1e-5)
     with pytest.raises(ConfigError, match=r"16 or 16 \+ 16 visual tokens"):
         features_of(model, encoder, [first, clips[0]], "clips")
+
+
+SEEN = Seeing(recipe="a", env_id="A", num_levels=32, num_measured=32, skills={"start": {"door": 0.5}})
+
+
+def test_a_result_comes_back_from_its_file(tmp_path):
+    SEEN.save(tmp_path / "a.json")
+    assert Seeing.load(tmp_path / "a.json") == SEEN
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{}", "KeyError('skills')"),
+        ('{"skills": {"start": {"door": 0.5}}}', "missing 4 required keyword-only arguments"),
+        ('{"recipe": "a", "skil', "JSONDecodeError"),
+        ("[]", "TypeError"),
+        (json.dumps(asdict(SEEN) | {"skills": {}}), "no model"),
+        (json.dumps(asdict(SEEN) | {"skills": {"start": {"door": "wide"}}}), "'wide'"),
+        (json.dumps(asdict(SEEN) | {"skills": {"start": {"door": 1}, "end": {}}}), "not the same entries"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_named(tmp_path, capsys, text, told):
+    SEEN.save(tmp_path / "a.json")
+    (tmp_path / "b.json").write_text(text)
+    assert probe(tmp_path) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"error: {tmp_path / 'b.json'} is no result of a probe that this version reads: ")
+    assert told in said
+
+
+def test_checkpoints_that_nothing_would_be_shown_are_refused(tmp_path, capsys):
+    SEEN.save(tmp_path / "a.json")
+    assert probe(tmp_path, "--models", "runs/a", "runs/b") == 2
+    assert "error: --models runs/a runs/b would do nothing" in capsys.readouterr().err
 
 
 def test_a_wrong_name_and_an_empty_folder_say_what_there_is(tmp_path, capsys):
