@@ -68,7 +68,8 @@ def require_answer_judge(config: JudgeConfig, specs: Sequence[WorldSpec], *, opt
 def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
 
-    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out.
+    A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out. Of that
+    only those are told who chose a weight: the default ones are paid wherever there are rules.
     """
     unjudged = [
         name for spec, name in zip(config.worlds, world_names(config.worlds), strict=True) if not has_rules(spec.env_id)
@@ -77,17 +78,21 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     in_use = [name for name in names if getattr(config.judge, name) > 0]
     if not unjudged or not in_use:
         return config, []
-    flags = ", ".join(f"--judge.{name.replace('_', '-')}" for name in in_use)
-    told = [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
     if len(unjudged) < len(config.worlds):
-        return config, told
+        chosen = [name for name in in_use if getattr(config.judge, name) != getattr(JudgeConfig, name)]
+        return config, _left_out(chosen, unjudged) if chosen else []
     if config.judge.method != "exact" and config.judge.reward is None:
         raise ConfigError(
             f"--judge.method {config.judge.method} would do nothing: there are no rules to judge {', '.join(unjudged)} "
             "by. Use --judge.method exact, and leave --judge.endpoint out."
         )
     judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
-    return replace(config, judge=judge), told
+    return replace(config, judge=judge), _left_out(in_use, unjudged)
+
+
+def _left_out(weights: Sequence[str], unjudged: Sequence[str]) -> list[str]:
+    flags = ", ".join(f"--judge.{name.replace('_', '-')}" for name in weights)
+    return [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
 
 
 def require_judged_texts(

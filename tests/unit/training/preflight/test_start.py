@@ -106,8 +106,11 @@ def test_the_rules_of_the_page_judge_its_world(tmp_path, monkeypatch):
 def test_beside_a_judged_world_one_without_rules_is_paid_by_its_own_reward():
     specs = (WorldSpec(env_id=BULBS), WorldSpec(env_id="VLM/FrozenLake-v0"))
     config, told = ready(small(worlds=specs, num_groups=2), imitates=False)
-    assert config.judge == JudgeConfig()
-    assert f"no rules to judge {BULBS} by" in told[0]
+    assert (config.judge, told) == (JudgeConfig(), []), "nobody chose the weights"
+    chosen = JudgeConfig(grounding_weight=0.25)
+    config, told = ready(small(worlds=specs, num_groups=2, judge=chosen), imitates=False)
+    assert config.judge == chosen
+    assert told[0].startswith(f"Left out: --judge.grounding-weight, for there are no rules to judge {BULBS} by")
     for spec, paid in zip(specs, (0.0, 1.0), strict=True):
         with spec.make_vector(2, split="train") as worlds:
             played = rollout(OracleAgent(), worlds, [0, 1], env_ids=[spec.env_id] * 2)
@@ -150,13 +153,20 @@ def test_nor_is_the_oracle_its_expert_in_a_curation(tmp_path, capsys, monkeypatc
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("beside", [[], ["--worlds.1.env-id", "VLM/FrozenLake-v0"]])
-def test_a_world_without_planner_and_rules_trains_alone_and_beside_one_that_has_them(beside, tmp_path, capsys):
+BESIDE = ["--worlds.1.env-id", "VLM/FrozenLake-v0"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "num_told"), [([], 1), (BESIDE, 0), ([*BESIDE, "--judge.worldmodeling-weight", "0.25"], 1)]
+)
+def test_a_world_without_planner_and_rules_trains_alone_and_beside_one_that_has_them(
+    beside, num_told, tmp_path, capsys
+):
     words = ["unplanned:Own/Unplanned-v0", *beside, "--output", str(tmp_path), "--cold-start.num-steps", "0", *FEW]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "Model: " in said
-    assert len(re.findall("^Left out: .* no rules to judge unplanned:Own/Unplanned-v0 by", said, re.M)) == 1
+    assert len(re.findall("^Left out: .* no rules to judge unplanned:Own/Unplanned-v0 by", said, re.M)) == num_told
     assert (tmp_path / "unplanned_tiny" / "latest" / "model" / "config.json").is_file()
 
 

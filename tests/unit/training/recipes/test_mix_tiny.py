@@ -13,6 +13,7 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 import vlm_envs
 from agents.hf.agent import load_encoder
 from agents.oracle import OracleAgent
+from training.preflight.judges import without_judges
 from training.recipes.mix_tiny import NOT_YET, PAID, SPECIALISTS, mix_tiny
 
 ROOT = Path(__file__).parents[4]
@@ -33,6 +34,10 @@ def test_worlds_are_those_of_the_specialists_and_so_are_their_experts():
         assert world.cold_start_suboptimal_rate == specialist.cold_start.suboptimal_rate
         assert CONFIG.sampling.max_new_tokens >= specialist.sampling.max_new_tokens
     assert {world.cold_start_suboptimal_rate for world in CONFIG.worlds} == {0.0, 0.3, 0.4, 0.5}
+
+
+def test_nothing_is_left_out_that_its_user_gave():
+    assert without_judges(CONFIG) == (CONFIG, [])
 
 
 @pytest.mark.parametrize("world", PICTURED, ids=lambda world: world.env_id)
