@@ -126,7 +126,8 @@ def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[A
         panel.set(xlabel="CPU minutes from the start on", ylim=(0, 1.02))
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("validation levels solved")
+    for first in figure.axes[::columns]:
+        first.set_ylabel("validation levels solved")
     figure.axes[0].legend(frameon=False, fontsize=9, loc="lower right")
     for panel in figure.axes[len(shown) :]:
         panel.remove()
