@@ -63,8 +63,8 @@ class NavigationWorld(World[Any, Action]):
     from which the shortest plan takes `min_solution_length` to `max_turns * max_actions_per_turn` actions. The target
     is in the same room and in the first picture. In the set `long_horizon` it is in another room, which the
     instruction names, out of sight, and the plan takes at least 8 actions.
-    Otherwise an agent that always moves ahead finds about 0.3 of the targets, and always the same twenty moves, found by
-    trying, find more: compare with the agent `lazy`, which looks for such moves, not with 0.
+    Otherwise an agent that always moves ahead finds about 0.3 of the targets, and always the same twenty moves, found
+    by trying, find more: compare with the agent `lazy`, which looks for such moves, not with 0.
 
     ## Episode End
     Terminated when the target is found: the agent is within `success_threshold` metres of its middle, measured on the
