@@ -9,6 +9,9 @@ from pathlib import Path
 MODEL_TYPES = ("qwen2_5_vl", "qwen3_vl", "internvl", "smolvlm", "gemma3")
 """Types of models that can be spoken to: those of `agents.hf.families.registry`, here without torch."""
 
+PROVENANCE = "provenance.json"
+"""What a model was made from, beside it; it decides nothing."""
+
 _WEIGHTS = (".safetensors", ".bin")
 
 _DECIDING = (*_WEIGHTS, ".json", ".jinja", ".txt", ".model")
@@ -56,10 +59,13 @@ def require_weights(directory: Path) -> None:
 
 
 def weights_digest(directory: str | Path) -> str:
-    """Returns a hash of a checkpoint's weights and settings, which changes once it is trained on."""
+    """Returns a hash of a checkpoint's weights and settings, which changes once it is trained on.
+
+    What it was made from does not count: equal weights are one model, whichever run they are of.
+    """
     digest = hashlib.sha256()
     for path in sorted(Path(directory).iterdir()):
-        if path.suffix in _DECIDING:
+        if path.suffix in _DECIDING and path.name != PROVENANCE:
             digest.update(path.name.encode())
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agents.hf.checkpoint import PROVENANCE
 from agents.hf.sampling import SamplingConfig
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.records.json_lines import BrokenRunDataError, parse_object
@@ -87,7 +88,7 @@ def learnt_with(model: Path) -> Learnt:
         ConfigError: If such a file cannot be read.
     """
     path = model.resolve()
-    files = [path / "provenance.json"]
+    files = [path / PROVENANCE]
     if path.name == "model" and path.parent.name in ("latest", "best"):
         files.append(path.parents[1] / "config.json")
     for file in filter(Path.is_file, files):

@@ -15,7 +15,8 @@ import torch
 
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from training.checkpoints.files import PROVENANCE, has_model
+from agents.hf.checkpoint import PROVENANCE
+from training.checkpoints.files import has_model
 from training.checkpoints.state import save_model
 
 BEST = Path("best") / "model"

@@ -16,10 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agents.hf.checkpoint import PROVENANCE
+
 COLD_START_STATE = "cold_start_state"
 LATEST = "latest"
 PROGRESS = "progress.json"
-PROVENANCE = "provenance.json"
 STATE = "state.pt"
 
 _CHECKOUT = Path(__file__).resolve().parents[2]

@@ -23,10 +23,10 @@ from typing import Any
 import torch
 
 from agents.hf.chat import ChatEncoder
+from agents.hf.checkpoint import PROVENANCE
 from training.checkpoints.files import (
     COLD_START_STATE,
     PROGRESS,
-    PROVENANCE,
     STATE,
     aside,
     has_checkpoint,

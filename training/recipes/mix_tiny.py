@@ -60,10 +60,10 @@ def mix_tiny() -> RunConfig:
 
     Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same, and
     the same expert; Navigation has those that its recipe had before. Success earns the same everywhere, and nothing is
-    paid by turns. So siblings need not be divided by what they differ in, which would make as much of a step's cost as
-    of success. Groups go where success is neither 0 nor 1. The cold start goes on from two others, which ship too: of
-    4,028 steps, copying first and first turns then, and of 1,700 in which grid worlds had half of the episodes and two
-    thirds of the tokens.
+    paid by turns but what the judge gives in the grid worlds. So siblings need not be divided by what they differ in,
+    which would make as much of a step's cost as of success. Groups go where success is neither 0 nor 1. The cold start
+    goes on from two others, which ship too: of 4,028 steps, copying first and first turns then, and of 1,700 in which
+    grid worlds had half of the episodes and two thirds of the tokens.
     """
     config = tiny_recipe(
         "mix_tiny",

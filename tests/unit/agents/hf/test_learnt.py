@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agents.hf.checkpoint import PROVENANCE, weights_digest
 from agents.hf.learnt import Learnt, LearntWorld, learnt_with, model_in, shipped_start
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
@@ -101,3 +102,13 @@ def test_it_is_found_out_without_torch():
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, timeout=280, check=True
     ).stdout
     assert shown.split() == ["VLM/SVG-v0", "False"]
+
+
+def test_equal_weights_are_one_model_whichever_run_they_are_of(tmp_path):
+    for name, value in (("config.json", {"hidden_size": 8}), ("model.safetensors", [1])):
+        written(tmp_path / name, value)
+    digest = weights_digest(tmp_path)
+    written(tmp_path / PROVENANCE, {"run": "lake-2"})
+    assert weights_digest(tmp_path) == digest
+    written(tmp_path / "config.json", {"hidden_size": 9})
+    assert weights_digest(tmp_path) != digest

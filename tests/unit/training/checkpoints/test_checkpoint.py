@@ -9,10 +9,11 @@ import shutil
 import pytest
 import torch
 
+from agents.hf.checkpoint import PROVENANCE
 from tests.unit.models import load
 from training.checkpoints import files as checkpoint_files
 from training.checkpoints import state as checkpoint
-from training.checkpoints.files import PROVENANCE, provenance_of
+from training.checkpoints.files import provenance_of
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_model
 
 

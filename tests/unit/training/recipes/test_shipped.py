@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from agents.hf.agent import load_checkpoint
+from agents.hf.checkpoint import PROVENANCE
 from training.__main__ import main
-from training.checkpoints.files import PROVENANCE
 from training.recipes.listing import FACTS
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 
