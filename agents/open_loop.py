@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from vlm_envs.errors import VLMEnvsError
 from vlm_envs.parts import Dynamics
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
@@ -90,7 +91,8 @@ class OpenLoop:
 def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVELS) -> OpenLoop | None:
     """Returns a world's training levels to search on.
 
-    None where actions have no names, as answers have none, and where an engine takes each step.
+    None where actions have no names, as answers have none, where an engine takes each step, and where no level can be
+    started; those that cannot are left out.
 
     Args:
         env_id: A registered id.
@@ -103,8 +105,11 @@ def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVE
             return None
         states = []
         for seed in split_seeds("train", num_levels):
-            world.reset(seed=seed)
-            states.append(world.state)
+            with suppress(VLMEnvsError):
+                world.reset(seed=seed)
+                states.append(world.state)
+        if not states:
+            return None
         most = world.max_turns * (world.max_actions_per_turn if world.task.grammar.separator else 1)
         return OpenLoop(
             dynamics=world.dynamics,

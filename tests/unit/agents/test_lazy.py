@@ -1,12 +1,15 @@
 """The best that can be had without looking."""
 
+import itertools
 from dataclasses import dataclass
 
 import pytest
 
 from agents import lazy, open_loop
 from agents.open_loop import OpenLoop
+from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
+from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
 
 SECRET = (2, 0, 1, 1, 0, 2, 0, 1, 2, 2)
 
@@ -71,6 +74,20 @@ class TestSearch:
     def test_an_engine_is_not_asked_for_millions_of_steps(self, monkeypatch):
         monkeypatch.setattr("vlm_envs.worlds.frozen_lake.dynamics.FrozenLakeDynamics.steps_are_cheap", False)
         assert open_loop.open_loop("VLM/FrozenLake-v0", {}) is None
+
+    def test_levels_that_cannot_be_started_are_left_out(self, monkeypatch):
+        reset, number = FrozenLakeWorld.reset, itertools.count()
+
+        def no_lake(world, **arguments):
+            raise GenerationError("no such lake")
+
+        def broken(world, **arguments):
+            return (no_lake if next(number) % 2 else reset)(world, **arguments)
+
+        monkeypatch.setattr(FrozenLakeWorld, "reset", broken)
+        assert len(open_loop.open_loop("VLM/FrozenLake-v0", {}, num_levels=6).states) == 3
+        monkeypatch.setattr(FrozenLakeWorld, "reset", no_lake)
+        assert open_loop.open_loop("VLM/FrozenLake-v0", {}, num_levels=6) is None
 
     def test_levels_are_of_the_training_split_and_nothing_is_drawn(self):
         lake = {"prompt_format": "no_think", "max_turns": 2, "max_actions_per_turn": 4, "split": "test"}
