@@ -7,10 +7,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from benchmarks.ablations.command import AblationsOptions, run_ablations
 from benchmarks.claims.command import ClaimsOptions, run_claims
 from benchmarks.curves.command import CurvesOptions, run_curves
+from benchmarks.gpu.command import GpuOptions, run_gpu
 from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
 from benchmarks.models.cli.evaluate import EvaluateOptions, run_evaluate
@@ -83,14 +85,16 @@ class BilevelVariants:
 class Memory:
     """Compare what `python -m training plan` says of memory with what updates take on this machine.
 
-    Models from scratch are updated on the CPU, each in a process of its own whose resident memory is measured. Linux
-    only; the largest take minutes.
+    Models from scratch are updated, each in a process of its own whose memory is measured. Linux only; the largest take
+    minutes.
 
     Attributes:
         only: These cases and no others; a wrong name lists all.
+        device: Where: `"cpu"`, or `"cuda"` with models of two billion parameters.
     """
 
     only: tuple[str, ...] = ()
+    device: Literal["cpu", "cuda"] = "cpu"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -116,6 +120,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "trainer": (TrainerOptions, run_trainer),
         "timeline": (TimelineOptions, run_timeline),
         "memory": (Memory, _memory),
+        "gpu": (GpuOptions, run_gpu),
         "ablations": (AblationsOptions, run_ablations),
         "claims": (ClaimsOptions, run_claims),
         "results": (ResultsOptions, run_results),
@@ -146,7 +151,7 @@ def _memory(options: Memory) -> int:
     # Imported here, because other benchmarks must not need torch
     from benchmarks.memory import MAX_ERROR, checked_cases, compared, table
 
-    results = [compared(name) for name in checked_cases(options.only)]
+    results = [compared(name, options.device) for name in checked_cases(options.only, options.device)]
     print(*table(results), sep="\n")
     return 0 if all(abs(each.error) <= MAX_ERROR for each in results) else EXIT_MISSED
 

@@ -32,10 +32,11 @@ from training.loop.process import stop_on_interrupt
 from training.loop.rescue import Rescue
 from training.loop.sampling.actor import Actors
 from training.loop.sampling.collect import Collector
-from training.loop.sampling.iteration import Sampling
+from training.loop.sampling.iteration import Sampled, Sampling
 from training.loop.sampling.prefetch import Batches
 from training.loop.terminated import launchers_limit
 from training.loop.tracking.console import RunConsole
+from training.loop.tracking.device_memory import PeakMemory
 from training.loop.tracking.loggers import RunLoggers
 from training.loop.tracking.metrics import mean_scores, turn_credit, turn_notes
 from training.loop.update.credit import assigned_credit
@@ -83,6 +84,7 @@ class Trainer:
         self.loggers: RunLoggers | None = None
         self.iteration = 0
         self._started = time.monotonic()
+        self._memory = PeakMemory(model.device)
         self.saved_iteration = -1
         self.is_finished = self.is_interrupted = False
         self.best: BestPolicy | None = None
@@ -190,7 +192,19 @@ class Trainer:
     def train_iteration(self) -> dict[str, float]:
         """Runs one iteration and returns its metrics."""
         started = time.monotonic()
-        sampled = self.batches.next(self.iteration)
+        with self._memory.phase("rollout"):
+            sampled = self.batches.next(self.iteration)
+        with self._memory.phase("update"):
+            update = self._learn(sampled)
+        self.batches.wait()
+        metrics = sampled.metrics | update | sampled.judged | self._memory.metrics()
+        metrics["iteration_s"] = time.monotonic() - started
+        metrics["rollout_s"] = sampled.rollout_s
+        self.iteration += 1
+        return metrics
+
+    def _learn(self, sampled: Sampled) -> dict[str, float]:
+        """Gives credit to what was sampled and updates the models on it; returns their metrics."""
         learnt = sampled.sample.learnt
         batch = self.config.algorithm.keep(learnt.batch)
         outputs = self.learner.model_outputs(batch)
@@ -200,15 +214,7 @@ class Trainer:
             self.engine.on_main(lambda: self._record_training(learnt.scored, shown))
         with memory_told("in the update", OF_UPDATE):
             update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
-
-        self.batches.wait()
-        metrics = sampled.metrics | update | sampled.judged
-        metrics["iteration_s"] = time.monotonic() - started
-        metrics["rollout_s"] = sampled.rollout_s
-        if outputs.ref_kl is not None:
-            metrics["kl"] = outputs.ref_kl
-        self.iteration += 1
-        return metrics
+        return update if outputs.ref_kl is None else update | {"kl": outputs.ref_kl}
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:
         """Keeps some of this iteration's episodes, with what the algorithm made of their turns."""

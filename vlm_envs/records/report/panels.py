@@ -131,6 +131,8 @@ _KNOWN: dict[str, _Known] = {
     "turns_per_s": _Known("Speed", "Turns per second"),
     "rollout_s": _Known("Speed", "Rollout", "seconds"),
     "iteration_s": _Known("Speed", "Iteration", "seconds"),
+    "rollout_peak_gib": _Known("Speed", "Peak memory of the rollout", "GiB of the GPU"),
+    "update_peak_gib": _Known("Speed", "Peak memory of the update", "GiB of the GPU"),
 }
 _PREFIXES = {
     "score/": ("Judges' scores", "mean over turns"),

@@ -12,9 +12,9 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 from transformers import AutoConfig, Qwen2_5_VLConfig
 
 from agents.hf.sampling import SamplingConfig
+from benchmarks.gpu.shapes import QWEN2_5_VL_3B
 from tests.unit.families import SAVERS, TOKENS_PER_TILE
 from tests.unit.training.batches import WORLD, run_config
-from tests.unit.training.plan.configs import QWEN2_5_VL_3B
 from training.__main__ import main
 from training.plan.config import PlanConfig
 from training.plan.rows import longest_row

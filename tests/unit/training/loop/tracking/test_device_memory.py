@@ -1,0 +1,27 @@
+"""Peak memory is measured phase by phase on a GPU, and nowhere else."""
+
+from __future__ import annotations
+
+import torch
+
+from training.loop.tracking.device_memory import PeakMemory
+
+
+def test_a_cpu_has_no_peaks():
+    memory = PeakMemory(torch.device("cpu"))
+    with memory.phase("rollout"):
+        pass
+    assert memory.metrics() == {}
+
+
+def test_each_phase_has_its_own_peak(monkeypatch):
+    taken = {"most": 0}
+    monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", lambda device: taken.update(most=0))
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: taken["most"])
+    memory = PeakMemory(torch.device("cuda"))
+    with memory.phase("rollout"):
+        taken["most"] = 3 * 2**30
+    with memory.phase("update"):
+        taken["most"] = 2**30
+    assert memory.metrics() == {"rollout_peak_gib": 3.0, "update_peak_gib": 1.0}
+    assert memory.metrics() == {}
