@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import transformers
+from packaging.version import Version
 from transformers import PreTrainedTokenizerBase
 from transformers.models.smolvlm.image_processing_pil_smolvlm import SmolVLMImageProcessorPil
 from transformers.models.smolvlm.processing_smolvlm import get_image_prompt_string
@@ -21,18 +23,31 @@ from agents.hf.families.family import (
     require_pixels,
     vision_inputs,
 )
+from vlm_envs.errors import ConfigError
+
+
+LEAST_TRANSFORMERS = Version("5.21")
+"""Features of tiles come one by one from it on."""
 
 
 class SmolVLMImages:
     """Cuts a picture up as the family's processor does; see `agents.hf.families.family.ImageReader`.
 
     With `"do_image_splitting": false` in the checkpoint's preprocessor_config.json a picture is one tile.
+
+    Raises:
+        ConfigError: With a version of transformers that lays features of tiles out otherwise.
     """
 
     max_aspect_ratio = 200
     trims_text = False
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, image_processor: Any, config: Any) -> None:
+        if Version(transformers.__version__) < LEAST_TRANSFORMERS:
+            raise ConfigError(
+                f"SmolVLM takes transformers {LEAST_TRANSFORMERS} or newer; this is {transformers.__version__}. "
+                "Use: pip install --upgrade transformers"
+            )
         self.image_processor = image_processor
         self.marker = self.placeholder = image_token(tokenizer, config.image_token_id)
         patches_per_side = config.vision_config.image_size // config.vision_config.patch_size

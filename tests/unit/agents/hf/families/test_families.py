@@ -18,6 +18,7 @@ from agents.hf.agent import HFAgent
 from agents.hf.checkpoint import MODEL_TYPES, require_checkpoint
 from agents.hf.draws import EpisodeDraws
 from agents.hf.families import registry
+from agents.hf.families.family import shown_tokens
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
@@ -29,6 +30,7 @@ from training.batch import make_batch
 from training.engines.policy import token_logprobs
 from training.loop.update.credit import assigned_credit
 from training.loop.update.learner import Learner
+from vlm_envs.errors import ConfigError
 
 RNG = np.random.default_rng(0)
 SQUARE, WIDE, TALL = (RNG.integers(0, 256, shape, dtype=np.uint8) for shape in ((40, 40, 3), (30, 60, 3), (90, 28, 3)))
@@ -267,6 +269,20 @@ def test_an_update_learns_from_what_was_sampled(family):
 
 def test_the_names_without_torch_are_those_of_the_registry():
     assert MODEL_TYPES == registry.MODEL_TYPES
+
+
+def test_features_are_read_as_either_version_of_transformers_gives_them():
+    whole = torch.arange(12.0).reshape(6, 2)
+    assert torch.equal(shown_tokens(whole), whole)
+    assert torch.equal(shown_tokens([whole[:4], whole[4:]]), whole)
+    assert torch.equal(shown_tokens(whole.reshape(2, 3, 2)), whole)
+
+
+def test_a_version_that_lays_tiles_out_otherwise_is_refused(monkeypatch, tmp_path):
+    SAVERS["smolvlm"](tmp_path)
+    monkeypatch.setattr("transformers.__version__", "5.20.0")
+    with pytest.raises(ConfigError, match=r"SmolVLM takes transformers 5\.21 or newer; this is 5\.20\.0"):
+        load(tmp_path)
 
 
 def test_a_checkpoint_plays_by_its_name(directory, capsys):
