@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from benchmarks.ablations.command import AblationsOptions, run_ablations
 from benchmarks.claims.command import ClaimsOptions, run_claims
@@ -85,16 +84,14 @@ class BilevelVariants:
 class Memory:
     """Compare what `python -m training plan` says of memory with what updates take on this machine.
 
-    Models from scratch are updated, each in a process of its own whose memory is measured. Linux only; the largest take
-    minutes.
+    Models from scratch are updated on the CPU, each in a process of its own whose resident memory is measured. Linux
+    only; the largest take minutes.
 
     Attributes:
         only: These cases and no others; a wrong name lists all.
-        device: Where: `"cpu"`, or `"cuda"` with models of two billion parameters.
     """
 
     only: tuple[str, ...] = ()
-    device: Literal["cpu", "cuda"] = "cpu"
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -151,7 +148,7 @@ def _memory(options: Memory) -> int:
     # Imported here, because other benchmarks must not need torch
     from benchmarks.memory import MAX_ERROR, checked_cases, compared, table
 
-    results = [compared(name, options.device) for name in checked_cases(options.only, options.device)]
+    results = [compared(name) for name in checked_cases(options.only)]
     print(*table(results), sep="\n")
     return 0 if all(abs(each.error) <= MAX_ERROR for each in results) else EXIT_MISSED
 

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import torch
 
-from agents.hf.device import require_device
-from benchmarks.memory_cases import CASES, GPU_CASES, MemoryCase
-from training.engines.optimizer import FUSED_ON
+from benchmarks.memory_cases import CASES, MemoryCase
 from training.plan.config import PlanConfig
 from training.plan.passes import ModelPasses
 from training.plan.plan import update_phases
@@ -43,7 +41,6 @@ class MemoryResult:
         phase: In which the plan has most.
         planned: Bytes of it.
         measured: Bytes that updates took.
-        tokens_per_s: Tokens a second of an update.
     """
 
     case: str
@@ -51,7 +48,6 @@ class MemoryResult:
     phase: str
     planned: float
     measured: float
-    tokens_per_s: float
 
     @property
     def error(self) -> float:
@@ -59,61 +55,42 @@ class MemoryResult:
         return self.planned / self.measured - 1
 
 
-def checked_cases(names: Sequence[str], device: str) -> list[str]:
-    """Returns the cases of these names, all of a device's for none.
-
-    Args:
-        names: Of cases.
-        device: `"cpu"` or `"cuda"`.
+def checked_cases(names: Sequence[str]) -> list[str]:
+    """Returns the cases of these names, all of them for none.
 
     Raises:
-        ConfigError: If there is no such case, or no such device.
+        ConfigError: If there is no such case.
     """
-    require_device(device)
-    return [require_choice("--only", name, CASES | GPU_CASES) for name in names] or list(
-        GPU_CASES if device == "cuda" else CASES
-    )
+    return [require_choice("--only", name, CASES) for name in names] or list(CASES)
 
 
-def compared(name: str, device: str = "cpu") -> MemoryResult:
+def compared(name: str) -> MemoryResult:
     """Returns a case's plan beside its measurement, which is made in a process of its own.
 
     Raises:
         subprocess.CalledProcessError: If that process failed.
     """
-    phase, planned, num_parameters = planned_bytes((CASES | GPU_CASES)[name], is_fused=device in FUSED_ON)
+    phase, planned, num_parameters = planned_bytes(CASES[name])
     ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks.memory_run", name, device],
-        env=os.environ | (_ALLOCATOR if device == "cpu" else {}),
+        [sys.executable, "-m", "benchmarks.memory_run", name],
+        env=os.environ | _ALLOCATOR,
         cwd=Path(__file__).parents[1],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    found = json.loads(ran.stdout.splitlines()[-1])
-    return MemoryResult(
-        case=name,
-        num_parameters=num_parameters,
-        phase=phase,
-        planned=planned,
-        measured=found["bytes"],
-        tokens_per_s=found["tokens_per_s"],
-    )
+    measured = float(json.loads(ran.stdout.splitlines()[-1])["bytes"])
+    return MemoryResult(case=name, num_parameters=num_parameters, phase=phase, planned=planned, measured=measured)
 
 
-def planned_bytes(case: MemoryCase, *, is_fused: bool = False) -> tuple[str, float, int]:
-    """Returns the phase in which a case's plan has most, its bytes, and the policy's parameters, from config.json.
-
-    Args:
-        case: What is updated.
-        is_fused: Whether the optimiser's step is one kernel, as on a GPU.
-    """
+def planned_bytes(case: MemoryCase) -> tuple[str, float, int]:
+    """Returns the phase in which a case's plan has most, its bytes, and the policy's parameters, from config.json."""
     config = case.run_config()
     with tempfile.TemporaryDirectory() as directory:
         case.model_config().save_pretrained(directory)
         model = model_without_memory(Path(directory), getattr(torch, config.dtype))
     passes = ModelPasses(model, config, case.row())
-    phases = update_phases(config, PlanConfig(reserved=0), passes, case.micro_batch_rows, is_fused=is_fused)
+    phases = update_phases(config, PlanConfig(reserved=0), passes, case.micro_batch_rows, is_fused=False)
     most = max(phases, key=lambda phase: phase.total)
     return most.name, most.total, passes.policy_shape.num_parameters
 
@@ -122,11 +99,10 @@ def table(results: list[MemoryResult]) -> list[str]:
     """Returns results as lines."""
     mib = 2**20
     return [
-        f"{'case':18} {'parameters':>13} {'planned MiB':>12} {'measured MiB':>13} {'error':>7} {'tokens/s':>9}  "
-        "most in",
+        f"{'case':18} {'parameters':>12} {'planned MiB':>12} {'measured MiB':>13} {'error':>7}  most in",
         *(
-            f"{each.case:18} {each.num_parameters:13,} {each.planned / mib:12,.1f} {each.measured / mib:13,.1f} "
-            f"{each.error:+7.1%} {each.tokens_per_s:9,.0f}  {each.phase}"
+            f"{each.case:18} {each.num_parameters:12,} {each.planned / mib:12,.1f} {each.measured / mib:13,.1f} "
+            f"{each.error:+7.1%}  {each.phase}"
             for each in results
         ),
     ]

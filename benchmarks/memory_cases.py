@@ -13,7 +13,6 @@ from agents.hf.families.family import ProcessedImage
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
-from training.algorithms.grpo import GRPO
 from training.batch import OBSERVED, Batch
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
@@ -28,7 +27,7 @@ IMAGE, START, END = 5, 3, 4
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryCase:
-    """One update of a Qwen3-VL of random weights, held to a reference.
+    """One update of a Qwen3-VL of random weights, with a critic and a reference.
 
     Attributes:
         width: Hidden size.
@@ -44,7 +43,6 @@ class MemoryCase:
         num_response_tokens: Tokens of a response.
         dtype: Type of the weights.
         gradient_checkpointing: Whether layers keep only what goes into them.
-        has_critic: Whether there is a critic beside policy and reference.
     """
 
     width: int
@@ -60,7 +58,6 @@ class MemoryCase:
     num_response_tokens: int = 64
     dtype: Literal["float32", "bfloat16"] = "float32"
     gradient_checkpointing: bool = False
-    has_critic: bool = True
 
     def model_config(self) -> Qwen3VLConfig:
         """Returns the model's configuration."""
@@ -110,7 +107,7 @@ class MemoryCase:
             group_size=2,
             sampling=SamplingConfig(max_new_tokens=self.num_response_tokens),
             judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
-            algorithm=BilevelGAE(critic=CriticConfig(num_minibatches=2)) if self.has_critic else GRPO(),
+            algorithm=BilevelGAE(critic=CriticConfig(num_minibatches=2)),
             ppo=PPOConfig(num_minibatches=2, micro_batch_size=self.micro_batch_rows, warmup_iterations=0),
             memory=MemoryConfig(gradient_checkpointing=self.gradient_checkpointing),
             dtype=self.dtype,
@@ -176,22 +173,6 @@ _20M = MemoryCase(
     num_turns=2,
     num_response_tokens=32,
 )
-_2B = MemoryCase(
-    width=2048,
-    num_layers=28,
-    num_heads=16,
-    vocab_size=151_936,
-    vision_width=1024,
-    num_vision_layers=24,
-    num_rows=64,
-    micro_batch_rows=8,
-    num_turns=3,
-    num_turn_tokens=340,
-    num_response_tokens=200,
-    dtype="bfloat16",
-    gradient_checkpointing=True,
-    has_critic=False,
-)
 _150M = MemoryCase(width=768, num_layers=18, num_heads=12, vocab_size=8192, vision_width=256, num_vision_layers=4)
 
 CASES: dict[str, MemoryCase] = {
@@ -202,9 +183,3 @@ CASES: dict[str, MemoryCase] = {
     "150M-checkpointed": replace(_150M, gradient_checkpointing=True),
 }
 """Models of about as many parameters as their names say; those of 20M have a vocabulary as large models do."""
-
-GPU_CASES: dict[str, MemoryCase] = {
-    "2B": _2B,
-    "2B-uncheckpointed": replace(_2B, gradient_checkpointing=False, micro_batch_rows=2),
-}
-"""Those for a GPU of 80 GB: all weights of a model as deep and wide as Qwen3-VL-2B are trained, without a critic."""

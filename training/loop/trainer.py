@@ -32,8 +32,9 @@ from training.loop.process import stop_on_interrupt
 from training.loop.rescue import Rescue
 from training.loop.sampling.actor import Actors
 from training.loop.sampling.collect import Collector
-from training.loop.sampling.iteration import Sampled, Sampling
+from training.loop.sampling.iteration import Sampling
 from training.loop.sampling.prefetch import Batches
+from training.loop.sampling.rounds import Round
 from training.loop.terminated import launchers_limit
 from training.loop.tracking.console import RunConsole
 from training.loop.tracking.device_memory import PeakMemory
@@ -83,8 +84,7 @@ class Trainer:
         self.batches = Batches(config, self.learner, agent, self._scorer, sampling)
         self.loggers: RunLoggers | None = None
         self.iteration = 0
-        self._started = time.monotonic()
-        self._memory = PeakMemory(model.device)
+        self._started, self._memory = time.monotonic(), PeakMemory(model.device)
         self.saved_iteration = -1
         self.is_finished = self.is_interrupted = False
         self.best: BestPolicy | None = None
@@ -195,17 +195,14 @@ class Trainer:
         with self._memory.phase("rollout"):
             sampled = self.batches.next(self.iteration)
         with self._memory.phase("update"):
-            update = self._learn(sampled)
+            update = self._learn(sampled.sample.learnt)
         self.batches.wait()
-        metrics = sampled.metrics | update | sampled.judged | self._memory.metrics()
-        metrics["iteration_s"] = time.monotonic() - started
-        metrics["rollout_s"] = sampled.rollout_s
         self.iteration += 1
-        return metrics
+        seconds = {"iteration_s": time.monotonic() - started, "rollout_s": sampled.rollout_s}
+        return sampled.metrics | update | sampled.judged | self._memory.metrics() | seconds
 
-    def _learn(self, sampled: Sampled) -> dict[str, float]:
+    def _learn(self, learnt: Round) -> dict[str, float]:
         """Gives credit to what was sampled and updates the models on it; returns their metrics."""
-        learnt = sampled.sample.learnt
         batch = self.config.algorithm.keep(learnt.batch)
         outputs = self.learner.model_outputs(batch)
         credit = assigned_credit(self.config.algorithm, batch, outputs)

@@ -25,7 +25,6 @@ from agents.hf.families.family import (
 )
 from vlm_envs.errors import ConfigError
 
-
 LEAST_TRANSFORMERS = Version("5.21")
 """Features of tiles come one by one from it on."""
 
