@@ -158,7 +158,7 @@ def mags() -> Ablation:
         title="Mags-RL",
         claim="Two stages, precision before recall, with super-resolved crops answer better than direct training, and "
         "than crops that are only resized.",
-        setting="What colour is the dot on the block (`zoomqa_tiny`)? 20 and 15 iterations of 128 episodes. The start "
+        setting="What colour is the dot on the block (`mags_tiny`)? 20 and 15 iterations of 128 episodes. The start "
         "has imitated both stages' prompts with both sorts of crops, of an expert who zooms into the middle in half of "
         "the cases. Direct training has the second stage's prompts and reward from the beginning; rates, penalties and "
         "references are the same. All are tested with the second stage's prompts.",

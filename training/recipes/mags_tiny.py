@@ -87,10 +87,10 @@ def _of_stage(
     kl_coef: float,
     enlarged: Mapping[str, Any] = _SUPER_RESOLUTION,
 ) -> RunConfig:
-    """Returns `zoomqa_tiny`'s questions of dots on blocks, with the prompts and reward of one of the paper's stages.
+    """Returns questions of dots on blocks, with the prompts and reward of one of the paper's stages.
 
-    Boards are shown at a quarter of their size: blocks are seen there, the colours of their dots in crops only. In half
-    of the cases the expert of the cold start zooms into the middle, wherever the block is, and answers as if it knew.
+    Boards are shown at a quarter of their size: blocks are plain there, and their dots two pixels wide. In half of the
+    cases the expert of the cold start zooms into the middle, wherever the block is, and answers as if it knew.
     """
     config = tiny_recipe(
         "mags_tiny",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.gigpo import GiGPO
@@ -54,16 +55,19 @@ worlds that are not named."""
 NOT_YET = {"VLM/Navigation-v0": {"require_visible"}}
 """Arguments that a recipe has got since the mix was made, which has them when it is made anew."""
 
+BEFORE = {"VLM/ZoomQA-v0": {"source": "vlm_envs.content.dots:dotted_blocks"}}
+"""What arguments were when the mix was made that a recipe has changed since, likewise."""
+
 
 def mix_tiny() -> RunConfig:
     """All worlds of the other tiny recipes, one policy and one tokenizer; it needs the drivers of `make drivers`.
 
     Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same, and
-    the same expert; Navigation has those that its recipe had before. Success earns the same everywhere, and nothing is
-    paid by turns but what the judge gives in the grid worlds. So siblings need not be divided by what they differ in,
-    which would make as much of a step's cost as of success. Groups go where success is neither 0 nor 1. The cold start
-    goes on from two others, which ship too: of 4,028 steps, copying first and first turns then, and of 1,700 in which
-    grid worlds had half of the episodes and two thirds of the tokens.
+    the same expert; Navigation and ZoomQA have those that their recipes had before. Success earns the same everywhere,
+    and nothing is paid by turns but what the judge gives in the grid worlds. So siblings need not be divided by what
+    they differ in, which would make as much of a step's cost as of success. Groups go where success is neither 0 nor 1.
+    The cold start goes on from two others, which ship too: of 4,028 steps, copying first and first turns then, and of
+    1,700 in which grid worlds had half of the episodes and two thirds of the tokens.
     """
     config = tiny_recipe(
         "mix_tiny",
@@ -98,7 +102,12 @@ def _worlds() -> tuple[WorldSpec, ...]:
         specialist = recipe()
         (world,) = specialist.worlds
         rate = specialist.cold_start.suboptimal_rate
-        own = {name: value for name, value in world.kwargs.items() if name not in NOT_YET.get(world.env_id, ())}
-        kwargs = {**own, "format_reward": 0.0, **PAID.get(world.env_id, {})}
+        kwargs = {**_as_before(world), "format_reward": 0.0, **PAID.get(world.env_id, {})}
         worlds.append(replace(world, kwargs=kwargs, cold_start_weight=weight, cold_start_suboptimal_rate=rate))
     return tuple(worlds)
+
+
+def _as_before(world: WorldSpec) -> dict[str, Any]:
+    """Returns the arguments that a specialist's world had when the mix was made."""
+    own = {name: value for name, value in world.kwargs.items() if name not in NOT_YET.get(world.env_id, ())}
+    return {**own, **BEFORE.get(world.env_id, {})}

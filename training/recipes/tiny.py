@@ -162,24 +162,24 @@ def primitive_tiny() -> RunConfig:
 
 
 def zoomqa_tiny() -> RunConfig:
-    """ZoomQA about the dot on a block, which is seen on the board, but what colour its dot has only in a crop.
+    """ZoomQA about the stripes on a block, which is seen on the board; nothing tells what colour they are but a crop.
 
     In half of the cases the expert of the cold start answers without a look, as if it knew; who imitates it guesses
-    there, one of five colours. Reinforcement learning finds that looking pays.
+    there, one of six colours. Reinforcement learning finds that looking pays.
     """
     config = tiny_recipe(
         "zoomqa_tiny",
         WorldSpec(
             env_id="VLM/ZoomQA-v0",
             kwargs={
-                "source": "vlm_envs.content.dots:dotted_blocks",
+                "source": "vlm_envs.content.stripes:striped_blocks",
                 "prompt_format": "ivgr_views",
                 "max_pixels": 112 * 112,
                 "prompt_example": False,
             },
         ),
         num_iterations=60,
-        cold_start=ColdStartConfig(num_steps=450, num_first_turn_steps=200, suboptimal_rate=0.5),
+        cold_start=ColdStartConfig(num_steps=600, num_first_turn_steps=200, suboptimal_rate=0.5),
         max_new_tokens=32,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
     )
