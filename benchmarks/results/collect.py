@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -68,7 +69,9 @@ def collected(directory: Path) -> Result:
     agents = {name: _told(models[number], sampling) for number, name in enumerate(("told_before", "told_after"))}
     worlds = []
     for spec, name in zip(specs, world_names(specs), strict=True):
-        num_levels, measure = len(after[name]), MEASURES.get(spec.env_id, "success")
+        measure = MEASURES.get(spec.env_id, "success")
+        first, num_levels = int(config.get("first_eval_level", 0)), len(after[name])
+        played_by = partial(_played, spec=spec, first=first, num_levels=num_levels, measure=measure)
         played = agents if _can_be_told(spec) else {}
         worlds.append(
             WorldResult(
@@ -79,9 +82,9 @@ def collected(directory: Path) -> Result:
                 levels=[short_hash(each["start_state_hash"]) for each in after[name]],
                 before=[_measured(each, measure) for each in before[name]],
                 after=[_measured(each, measure) for each in after[name]],
-                lazy=_played(LazyAgent(num_val_levels=NUM_LAZY_LEVELS), spec, num_levels, measure),
+                lazy=played_by(LazyAgent(num_val_levels=NUM_LAZY_LEVELS)),
                 num_episodes=_num_played(lines, name, int(config["group_size"])),
-                **{told: _played(agent, spec, num_levels, measure) for told, agent in played.items()},
+                **{told: played_by(agent) for told, agent in played.items()},
             )
         )
     model, _ = load_checkpoint(models[1])
@@ -211,8 +214,8 @@ def _told(directory: Path, sampling: SamplingConfig) -> Agent:
     return ToldHFAgent(model=model, encoder=encoder, sampling=sampling, seed=1)
 
 
-def _played(agent: Agent, spec: WorldSpec, num_levels: int, measure: str) -> list[float]:
-    played = evaluate(agent, spec, split="test", num_episodes=num_levels)
+def _played(agent: Agent, *, spec: WorldSpec, first: int, num_levels: int, measure: str) -> list[float]:
+    played = evaluate(agent, spec, split="test", num_episodes=num_levels, first=first)
     return [_of_trajectory(each, measure) for each in played.trajectories]
 
 

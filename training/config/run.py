@@ -71,6 +71,8 @@ class RunConfig:
         cold_start: The supervised phase, used when `model` is None or by `python -m training cold_start`.
         num_eval_episodes: Held-out test episodes before and after; of a benchmark each item once at most. After is the
             last policy, or, with `eval_every`, the one that solved most validation levels.
+        first_eval_level: Index of the first test level that they are played on. Who has looked at results on some test
+            levels reports others; a benchmark's items begin at that one.
         eval_every: Iterations between evaluations on validation levels, which are also made after the last iteration;
             0 for none. The policy that solves most, the first of equals, is kept in `best/model`.
         num_val_episodes: Episodes of those evaluations.
@@ -116,6 +118,7 @@ class RunConfig:
     lora: LoRAConfig = field(default_factory=LoRAConfig)
     cold_start: ColdStartConfig = field(default_factory=ColdStartConfig)
     num_eval_episodes: int = 256
+    first_eval_level: int = 0
     eval_every: int = 0
     num_val_episodes: int = 128
     checkpoint_every: int = 10
@@ -140,7 +143,7 @@ class RunConfig:
         )
         require_at_least(self, 1, "num_groups", "group_size", "process_timeout_min")
         require_at_least(self, 0, "num_iterations", "num_eval_episodes", "num_val_episodes", "num_threads", "seed")
-        require_at_least(self, 0, "eval_every", "checkpoint_every", "record_every")
+        require_at_least(self, 0, "first_eval_level", "eval_every", "checkpoint_every", "record_every")
         require(
             self.staleness in (0, 1),
             f"--staleness must be 0, or 1 to sample the next batch beside the update; got {self.staleness}.",

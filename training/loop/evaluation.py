@@ -101,14 +101,21 @@ def _has_finite_rewards(trajectory: Trajectory) -> bool:
 
 
 def evaluate(
-    agent: Agent, spec: WorldSpec, *, split: str, num_episodes: int, name: str = "", engine: Engine | None = None
+    agent: Agent,
+    spec: WorldSpec,
+    *,
+    split: str,
+    num_episodes: int,
+    first: int = 0,
+    name: str = "",
+    engine: Engine | None = None,
 ) -> EvaluationResult:
-    """Plays the first `num_episodes` seeds of a split, the same ones at every call.
+    """Plays `num_episodes` seeds of a split, from the one with index `first` on, the same ones at every call.
 
-    A split that lists fewer levels (a benchmark) is played whole, each level once, and a line says so. `name` is what
-    the world's mix calls it; its env id by default. The processes of an engine share the seeds. Where the split lists a
-    data set's items, those that cannot be shown are not played, as the next one would be shown in their place and
-    counted twice; a line names them, and the number of episodes is what is left.
+    A split that lists fewer levels (a benchmark) is played to its end, each level once, and a line says so. `name` is
+    what the world's mix calls it; its env id by default. The processes of an engine share the seeds. Where the split
+    lists a data set's items, those that cannot be shown are not played, as the next one would be shown in their place
+    and counted twice; a line names them, and the number of episodes is what is left.
 
     Returns:
         The episodes. One that is lost with its worker, or whose worker does not come up, is played once more, and left
@@ -118,9 +125,9 @@ def evaluate(
         ConfigError: If the split has no level, or none of them can be shown.
         WorkerError: If none is left.
     """
-    num_episodes = _within(num_episodes, spec.num_levels(split), f"{name or spec.env_id} {split}")
+    num_episodes = _within(num_episodes, first, spec.num_levels(split), f"{name or spec.env_id} {split}")
     name, engine = name or spec.env_id, engine or LocalEngine()
-    seeds = _shown(spec, split, list(split_seeds(split, num_episodes)), engine, f"{name} {split}")
+    seeds = _shown(spec, split, list(split_seeds(split, num_episodes, start=first)), engine, f"{name} {split}")
     num_episodes = len(seeds)
     own = range(engine.rank, num_episodes, engine.num_processes)
     lost: list[Trajectory | None] = []
@@ -157,12 +164,17 @@ def _shown(spec: WorldSpec, split: str, seeds: list[int], engine: Engine, which:
     return [seed for seed in seeds if seed not in faults]
 
 
-def _within(num_episodes: int, num_levels: int | None, which: str) -> int:
+def _within(num_episodes: int, first: int, num_listed: int | None, which: str) -> int:
     """Returns how many episodes there can be without playing a listed level twice."""
-    if num_levels is None or num_episodes == num_levels:
+    if num_listed is None:
+        return num_episodes
+    if num_listed and first >= num_listed:
+        raise ConfigError(f"{which} has {num_listed} levels; --first-eval-level {first} leaves none of them.")
+    num_levels = num_listed - first
+    if num_episodes == num_levels:
         return num_episodes
     if num_episodes < num_levels:
-        print(f"{which}: plays the first {num_episodes:,} of {num_levels:,}.")
+        print(f"{which}: plays the first {num_episodes:,} of {num_levels:,}{f' from {first:,} on' * bool(first)}.")
         return num_episodes
     if num_levels == 0:
         raise ConfigError(f"{which} has no level to be evaluated on. Ask for 0 episodes there, or for another split.")

@@ -48,10 +48,8 @@ from training.rewards.score import ScoredTrajectory, TurnScorer
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 
 SHOWN = ("success", "reward", "format_rate", "entropy")
-NUM_RECORDED = 256
-"""Episodes per evaluation that are kept with their pictures."""
-NUM_RECORDED_TRAINING = 32
-"""Episodes of a recorded training iteration that are."""
+NUM_RECORDED, NUM_RECORDED_TRAINING = 256, 32
+"""Episodes per evaluation that are kept with their pictures, and of a recorded training iteration."""
 
 
 class Trainer:
@@ -295,6 +293,7 @@ class Trainer:
         """
         if num_episodes == 0:
             return []
+        first = self.config.first_eval_level if split == "test" else 0
         with ExitStack() as opened:
             model = opened.enter_context(self._acting(best))
             agent = self._actors.agent(model, seed=self.config.seed + 1, evaluates=True)
@@ -305,7 +304,7 @@ class Trainer:
             evaluations, records = [], []
             for spec, name in zip(self.config.worlds, world_names(self.config.worlds), strict=True):
                 evaluation = evaluate(
-                    agent, spec, split=split, num_episodes=num_episodes, name=name, engine=self.engine
+                    agent, spec, split=split, num_episodes=num_episodes, first=first, name=name, engine=self.engine
                 )
                 record = partial(self._record, evaluation, scorer, label, best)
                 records.append(self.engine.on_main(record))

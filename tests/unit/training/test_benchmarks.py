@@ -55,6 +55,16 @@ def test_a_benchmark_is_played_whole_and_once_and_the_line_says_so(tmp_path, cap
     assert "plays the first 4 of 9." in capsys.readouterr().out
 
 
+def test_an_evaluation_may_begin_behind_levels_that_were_played_before(tmp_path, capsys):
+    spec = WorldSpec(env_id=ENV_ID, kwargs=pairs(tmp_path, 9) | {"is_benchmark": True})
+    found = evaluate(OracleAgent(), spec, split="test", num_episodes=256, first=4)
+    assert [trajectory.seed for trajectory in found.trajectories] == list(SPLIT_SEEDS["test"][4:9])
+    evaluate(OracleAgent(), spec, split="test", num_episodes=2, first=4)
+    assert "plays the first 2 of 5 from 4 on." in capsys.readouterr().out
+    with pytest.raises(ConfigError, match="has 9 levels; --first-eval-level 9 leaves none"):
+        evaluate(OracleAgent(), spec, split="test", num_episodes=2, first=9)
+
+
 def test_an_item_that_cannot_be_shown_is_not_evaluated(tmp_path, capsys, monkeypatch):
     kwargs = pairs(tmp_path, 6) | {"is_benchmark": True}
     rows = [json.loads(line) for line in (tmp_path / "pairs.jsonl").read_text().splitlines()]

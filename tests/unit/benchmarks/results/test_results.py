@@ -20,9 +20,11 @@ from benchmarks.results.result import Result, WorldResult
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.config.worlds.spec import WorldSpec
+from training.loop.evaluation import evaluate
 from training.loop.run import train
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
+from vlm_envs.splits import split_seeds
 
 CHECKOUT = Path(__file__).parents[4]
 LAKE = WorldSpec(
@@ -62,6 +64,7 @@ def run(tiny_directory, tmp_path_factory):
             sampling=SamplingConfig(max_new_tokens=4),
             num_iterations=2,
             num_eval_episodes=3,
+            first_eval_level=5,
             num_threads=1,
         )
     )
@@ -69,8 +72,19 @@ def run(tiny_directory, tmp_path_factory):
     return directory
 
 
-def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path):
+def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path, monkeypatch):
+    played = []
+
+    def evaluate_noting(agent, spec, **options):
+        played.append(evaluate(agent, spec, **options))
+        return played[-1]
+
+    monkeypatch.setattr("benchmarks.results.collect.evaluate", evaluate_noting)
     found = collected(run)
+    seeds = [[each.seed for each in rival.trajectories] for rival in played]
+    assert [[each["seed"] for each in RunReader(run).trajectories("after")], *seeds] == [
+        list(split_seeds("test", 3, start=5))
+    ] * 4
     (world,) = found.worlds
     levels = (world.before, world.after, world.lazy, world.told_before, world.told_after)
     assert [len(each) for each in levels] == [3] * 5
