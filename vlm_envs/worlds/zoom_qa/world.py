@@ -94,12 +94,13 @@ class ZoomQAWorld(QAWorld):
         settings: Iterable[str] = tuple(SETTINGS),
         max_pixels: int = 1_048_576,
         blank_crops: bool = False,
-        views: str = "both",
+        views: str | None = "both",
         mags_stage: int | None = None,
         upscaler: str | Upscaler = "lanczos",
         upscaler_kwargs: Mapping[str, Any] | None = None,
         **world_kwargs: Any,
     ) -> None:
+        views = "none" if views is None else views  # how command lines read that word
         require_choice("views", views, VIEWS)
         require_flag("blank_crops", blank_crops)
         if views != "both" and prompt_format != "ivgr_views":

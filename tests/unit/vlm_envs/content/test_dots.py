@@ -7,6 +7,7 @@ import pytest
 
 from agents.oracle import OracleAgent
 from vlm_envs import make
+from vlm_envs.cli.settings import parse_settings
 from vlm_envs.content.blocks import BLOCK_COLORS
 from vlm_envs.content.dots import BLOCK_PX, DOT_PX, dotted_blocks
 from vlm_envs.content.scenes.colors import COLORS
@@ -81,3 +82,13 @@ def test_ids_find_samples_again_in_their_split():
     for wrong in ("dots:", "dots:x", "blocks:count:1"):
         with pytest.raises(LevelError, match="such as dots:123"):
             source.find(wrong)
+
+
+def test_no_views_may_be_asked_for_on_a_command_line():
+    num_shown = {}
+    for asked in ("both", "none"):
+        world = make("VLM/ZoomQA-v0", **_SETTINGS, **parse_settings([f"views={asked}"]))
+        world.reset(seed=3)
+        observation = world.step(OracleAgent().write(world.unwrapped))[0]
+        num_shown[asked] = len(observation["images"])
+    assert num_shown["none"] == 0 < num_shown["both"]
