@@ -92,8 +92,9 @@ def svg_tiny() -> RunConfig:
 def navigation_tiny() -> RunConfig:
     """Navigation to one of a few large things in homes that hold no others, until it is near and in sight.
 
-    Moves are half a metre. The tiny VLM thinks of how many moves away the thing is, and moves. The thing has to be in
-    sight in the end, because twenty moves that are always the same come near five of six.
+    Moves are half a metre. The tiny VLM thinks of how many moves away the thing is, and moves. There are twelve of them,
+    with a look after every third, and the thing has to be in sight in the end, because twenty moves that are always the
+    same come near five of six.
     """
     config = tiny_recipe(
         "navigation_tiny",
@@ -104,6 +105,8 @@ def navigation_tiny() -> RunConfig:
                 "things": ("Bookshelf", "HousePlant", "Bathtub", "Fridge", "Bed"),
                 "step_length": 0.5,
                 "require_visible": True,
+                "max_turns": 4,
+                "max_actions_per_turn": 3,
                 "min_solution_length": 4,
                 "max_visible": 0,
                 "format_reward": 0.0,  # paid by turns, and siblings that all arrive are then compared by how late
@@ -112,7 +115,7 @@ def navigation_tiny() -> RunConfig:
             },
         ),
         num_iterations=50,
-        cold_start=ColdStartConfig(num_steps=900, num_first_turn_steps=600),
+        cold_start=ColdStartConfig(num_steps=3600, num_first_turn_steps=600),
         max_new_tokens=40,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0),
     )
