@@ -218,7 +218,7 @@ def docqa_tiny() -> RunConfig:
 
     Numbers of the body's four pages begin with 1 to 6, each as likely, so that the position, which the search tells,
     is right about them in one report of six, and no text holds them: they are read off the picture of the page, where
-    they are 14 pixels high. No contact sheet is shown, on which they could be read unsearched. In half of the
+    they are 13 pixels high. No contact sheet is shown, on which they could be read unsearched. In half of the
     demonstrations the expert answers without a look, as if it knew; who imitates it guesses there. Reinforcement
     learning finds that searching pays. The start has first repeated random words, for names have to be copied into the
     query, then imitated a fixed set of demonstrations, for drawing reports takes longer than learning from them.
