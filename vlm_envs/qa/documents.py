@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError, require_flag, require_positive
 from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import size_within
@@ -81,35 +81,45 @@ def _drawn(overview: DocumentOverview) -> Picture:
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentContext(QAContext):
-    """A contact sheet of all pages; pages by query, pages by number, and a zoom into either.
+    """A contact sheet of all pages; pages by query, pages by number, and a zoom into what was shown.
 
     Attributes:
         max_pixels: Budget of every picture as it is shown, the sheet included.
+        show_sheet: Whether a conversation begins with the sheet; else nothing is seen before a tool shows it.
         retrieval: How pages are found and shown.
         zoom: How regions are cut out.
     """
 
     max_pixels: int = MAX_STITCHED_PIXELS
+    show_sheet: bool = True
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     zoom: ZoomSettings = field(default_factory=ZoomSettings)
 
     def __post_init__(self) -> None:
         require_positive("max_pixels", self.max_pixels)
+        require_flag("show_sheet", self.show_sheet)
 
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
-        """Returns the contact sheet, which tools know as `original_image`, and the sample's texts."""
-        sheet = DocumentOverview(_document(sample), self.max_pixels)
+        """Returns the contact sheet, if there is one, which tools know as `original_image`, and the sample's texts."""
         texts = TextStore()
         for name, text in sample.texts:
             texts = texts.with_text(name, text)
+        if not self.show_sheet:
+            return Memory(ImageStore(), texts), ()
+        sheet = DocumentOverview(_document(sample), self.max_pixels)
         return Memory(ImageStore().with_image(ORIGINAL_IMAGE, sheet), texts), (sheet,)
 
     def introduction(self, sample: Sample) -> str:
-        """Returns the document's name and length, what the picture shows, and what to answer if nothing is found."""
+        """Returns the document's name and length, what a picture shows, and what to answer if nothing is found."""
         document = _document(sample)
+        numbers = "position in the file, counted from 1; numbers printed on the pages may differ from it.\n"
+        shown = (
+            f"Picture {ORIGINAL_IMAGE} shows all of them, each under its"
+            if self.show_sheet
+            else "Tools know each by its"
+        )
         return (
-            f"Document {document.name}: {document.num_pages} pages. Picture {ORIGINAL_IMAGE} shows all of them, each "
-            "under its position in the file, counted from 1; numbers printed on the pages may differ from it.\n"
+            f"Document {document.name}: {document.num_pages} pages. {shown} {numbers}"
             f'If the document does not hold the answer, answer "{NOT_ANSWERABLE}".'
         )
 

@@ -40,6 +40,9 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "upscaler_kwargs": None,
         "train_on_all": False,
         "max_frames": None,
+        "first_label": 1,
+        "label_size": None,
+        "show_sheet": True,
     }
 )
 """Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ import numpy as np
 from vlm_envs.content.drawing import pick
 from vlm_envs.content.reports.blocks import Block, Contents, Cover, texts_of
 from vlm_envs.content.reports.contents import Organisation, generate_contents
+from vlm_envs.content.reports.numbering import PLAIN, Numbering
 from vlm_envs.content.reports.page_texts import blocks_of, chapter_of, notes_of, title_of
 from vlm_envs.content.reports.style import ReportStyle, draw_style
 from vlm_envs.content.reports.subjects import Front, Glossary, Letter, Risks, Subject
@@ -89,16 +90,19 @@ class Report:
         """Hash of everything that is printed and of how it is set, 32 hexadecimal digits."""
         # Splits go by this hash, so its keys stay as they were first written.
         fields = {"look" if name == "style" else name: value for name, value in asdict(self).items()}
+        if self.style.label_size is None:
+            del fields["look"]["label_size"]
         content = json.dumps([_SCHEME, fields], sort_keys=True).encode()
         return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def compose_report(num_pages: int, seed: int) -> Report:
+def compose_report(num_pages: int, seed: int, numbering: Numbering = PLAIN) -> Report:
     """Returns the report of a seed.
 
     Args:
         num_pages: `MIN_PAGES` to `MAX_PAGES`, the cover included.
         seed: Not negative.
+        numbering: How pages are numbered; nothing else depends on it.
 
     Returns:
         The same report for the same arguments, on every machine.
@@ -107,12 +111,12 @@ def compose_report(num_pages: int, seed: int) -> Report:
     num_letters = int(num_pages >= 8)
     num_contents = 2 if num_pages - 3 + _NUM_CHAPTERS > _ENTRIES_PER_CONTENTS_PAGE else 1
     organisation, body = generate_contents(rng, num_pages - 1 - num_contents - num_letters)
-    style = draw_style(rng)
+    style = replace(draw_style(rng), label_size=numbering.label_size)
     fronts: list[Subject] = [Front("cover"), *(Front("contents", part + 1) for part in range(num_contents))]
     if num_letters:
         fronts.append(organisation.letter)
     subjects = (*fronts, *body)
-    labels = _labels(len(fronts), body, style)
+    labels = _labels(len(fronts), body, style, numbering.first_label)
     title = pick(rng, _TITLES)
     entries = tuple(_entries(subjects, labels, organisation))
     pages = []
@@ -142,11 +146,11 @@ def _front_blocks(
     return (Contents(tuple(entries[begin : begin + _ENTRIES_PER_CONTENTS_PAGE])),)
 
 
-def _labels(num_fronts: int, body: Sequence[Subject], style: ReportStyle) -> list[str]:
+def _labels(num_fronts: int, body: Sequence[Subject], style: ReportStyle, first: int) -> list[str]:
     """Returns the printed label of every page: none, Roman, Arabic, and those of the appendix."""
     labels = ["", "ii", "iii", "iv", "v", "vi"][:num_fronts]
     num_plain = sum(not (style.letters_appendix and isinstance(subject, (Risks, Glossary))) for subject in body)
-    labels += [str(number) for number in range(1, num_plain + 1)]
+    labels += [str(number) for number in range(first, first + num_plain)]
     return labels + [f"A-{number}" for number in range(1, len(body) - num_plain + 1)]
 
 

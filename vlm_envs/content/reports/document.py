@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 
 from vlm_envs.content.reports.composition import Report, compose_report
+from vlm_envs.content.reports.numbering import PLAIN, Numbering
 from vlm_envs.content.reports.rendering import render_pdf, text_layer
 from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX, PdfDocument, check_page_number
@@ -16,9 +17,9 @@ MAX_CACHED_BYTES = 64 * 1024 * 1024
 
 
 @functools.lru_cache(maxsize=64)
-def report_of(num_pages: int, seed: int) -> Report:
+def report_of(num_pages: int, seed: int, numbering: Numbering) -> Report:
     """Returns the report of a recipe; the last few are kept."""
-    return compose_report(num_pages, seed)
+    return compose_report(num_pages, seed, numbering)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,23 +31,25 @@ class ReportDocument:
         digest: Hash of what is printed, known without rendering.
         num_pages: How many pages.
         seed: What the report was generated from.
+        numbering: How its pages are numbered.
     """
 
     name: str
     digest: str
     num_pages: int
     seed: int
+    numbering: Numbering = PLAIN
 
     @classmethod
-    def of(cls, num_pages: int, seed: int) -> ReportDocument:
+    def of(cls, num_pages: int, seed: int, numbering: Numbering = PLAIN) -> ReportDocument:
         """Returns the document of a recipe."""
-        report = report_of(num_pages, seed)
-        return cls(name=report.file_name, digest=report.digest, num_pages=num_pages, seed=seed)
+        report = report_of(num_pages, seed, numbering)
+        return cls(name=report.file_name, digest=report.digest, num_pages=num_pages, seed=seed, numbering=numbering)
 
     @property
     def report(self) -> Report:
         """What the document says."""
-        return report_of(self.num_pages, self.seed)
+        return report_of(self.num_pages, self.seed, self.numbering)
 
     def page_text(self, number: int) -> str:
         """Returns the words of the text layer of a page, from 1; nothing is rendered for it.

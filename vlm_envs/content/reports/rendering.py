@@ -10,7 +10,7 @@ from vlm_envs.content.reports.blocks import Contents, Cover
 from vlm_envs.content.reports.composition import Page, Report
 from vlm_envs.content.reports.flowables import POINTS_PER_MM, TEXT_WIDTH, Typesetting, flowables_of
 from vlm_envs.content.reports.page_texts import NOTE_MARK
-from vlm_envs.content.reports.typefaces import Fonts, registered
+from vlm_envs.content.reports.typefaces import Fonts, Shape, registered, shape_of
 from vlm_envs.tools.errors import require_package
 
 PAGE_WIDTH, PAGE_HEIGHT = 210 * POINTS_PER_MM, 297 * POINTS_PER_MM
@@ -19,6 +19,11 @@ _TOP = PAGE_HEIGHT - 24 * POINTS_PER_MM
 _FOOT = 14 * POINTS_PER_MM
 _BOTTOM = 24 * POINTS_PER_MM
 _SCALES = (1.16, 1.08, 1.0, 0.93, 0.86, 0.8)
+_SMALL_SCALES = (0.75, 0.7, 0.65, 0.6)
+_LABEL_TOP = PAGE_HEIGHT - 17 * POINTS_PER_MM
+_LABEL_ROOM = 0.3 * TEXT_WIDTH
+"""Greatest width of a large label; wider ones are set smaller, since titles stand beside them."""
+
 _GREY = "#666666"
 
 _lock = threading.Lock()
@@ -64,10 +69,17 @@ def text_layer(report: Report, number: int) -> str:
         return page.text
     name, title, style = report.organisation.name, report.title, report.style
     head = [page.chapter or title] if style.banner else [name, page.chapter or title]
-    foot = [style.label_form.format(label=page.label)]
+    foot = [] if style.label_size else [style.label_form.format(label=page.label)]
     if style.label_place != "middle":
         foot.append(f"{name} · {title}")
-    return "\n".join((*head, page.text, *foot))
+    return "\n".join((*head, _text_without_labels(page) if style.label_size else page.text, *foot))
+
+
+def _text_without_labels(page: Page) -> str:
+    """Returns what the text layer of a page holds, but for head and foot, where labels are shapes."""
+    contents = [block for block in page.blocks if isinstance(block, Contents)]
+    titles = [title for block in contents for title, _, _ in block.entries]
+    return "\n".join((page.title, *titles)) if contents else page.text
 
 
 def _is_cover(page: Page) -> bool:
@@ -124,8 +136,8 @@ def _draw_head(canvas: Any, report: Report, page: Page, fonts: Fonts) -> None:
 
 
 def _draw_foot(canvas: Any, report: Report, page: Page, number: int, fonts: Fonts) -> None:
-    """Draws the printed label, and the organisation where it leaves room."""
-    label = report.style.label_form.format(label=page.label)
+    """Draws the printed label, unless it is large, and the organisation where it leaves room."""
+    label = "" if report.style.label_size else report.style.label_form.format(label=page.label)
     _pen(canvas, "#222222", fonts.regular, 9.5)
     at_left = report.style.label_place == "outside" and number % 2 == 0
     if report.style.label_place == "middle":
@@ -156,11 +168,36 @@ def _draw_notes(canvas: Any, page: Page, fonts: Fonts) -> float:
 
 
 def _draw_title(canvas: Any, report: Report, page: Page, fonts: Fonts) -> float:
-    """Draws the title and returns where the room below it begins."""
+    """Draws the title, a large label beside it, and returns where the room below them begins."""
+    base = _TOP - 16
+    if report.style.label_size:
+        base = min(base, _draw_large_label(canvas, page.label, report.style.label_size))
     _pen(canvas, report.style.palette[0], fonts.bold, 18)
-    canvas.drawString(_MARGIN, _TOP - 16, page.title)
-    _rule(canvas, _TOP - 25, report.style.palette[1], 1.1)
-    return _TOP - 25 - 12
+    canvas.drawString(_MARGIN, base, page.title)
+    _rule(canvas, base - 9, report.style.palette[1], 1.1)
+    return base - 9 - 12
+
+
+def _draw_large_label(canvas: Any, label: str, size: float) -> float:
+    """Draws a label at the outer end of the title and returns its base line; one typeface in all reports."""
+    shape, digit = shape_of(label, "sans", "bold"), shape_of("0", "sans", "bold")
+    base = _LABEL_TOP - digit.height * size
+    _draw_shape(canvas, shape, "#222222", min(size, _LABEL_ROOM / shape.width), base)
+    return base
+
+
+def _draw_shape(canvas: Any, shape: Shape, color: str, size: float, base: float) -> float:
+    """Draws a line of text that ends at the right margin, as a path; returns its width in points."""
+    width = shape.width * size
+    path = canvas.beginPath()
+    for first, *others in shape.polygons:
+        path.moveTo(PAGE_WIDTH - _MARGIN - width + first[0] * size, base + first[1] * size)
+        for x, y in others:
+            path.lineTo(PAGE_WIDTH - _MARGIN - width + x * size, base + y * size)
+        path.close()
+    canvas.setFillColor(color)
+    canvas.drawPath(path, stroke=0, fill=1)
+    return width
 
 
 def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts, top: float) -> None:
@@ -172,9 +209,14 @@ def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts
         font, size = (fonts.bold, fonts.size * 1.05) if is_chapter else (fonts.regular, fonts.size)
         _pen(canvas, report.style.palette[0] if is_chapter else "#222222", font, size)
         canvas.drawString(left, height, title)
-        canvas.drawRightString(PAGE_WIDTH - _MARGIN, height, label)
+        if report.style.label_size:
+            shape = shape_of(label, report.style.typeface, "bold" if is_chapter else "regular")
+            width = _draw_shape(canvas, shape, report.style.palette[0] if is_chapter else "#222222", size, height)
+        else:
+            canvas.drawRightString(PAGE_WIDTH - _MARGIN, height, label)
+            width = canvas.stringWidth(label, font, size)
         begin = left + canvas.stringWidth(title, font, size) + 6
-        end = PAGE_WIDTH - _MARGIN - canvas.stringWidth(label, font, size) - 6
+        end = PAGE_WIDTH - _MARGIN - width - 6
         canvas.setStrokeColor("#999999")
         canvas.setLineWidth(0.6)
         canvas.setDash(0.6, 3)
@@ -184,7 +226,7 @@ def _draw_contents(canvas: Any, contents: Contents, report: Report, fonts: Fonts
 
 def _draw_blocks(canvas: Any, report: Report, page: Page, fonts: Fonts, top: float, bottom: float) -> None:
     """Draws the blocks below each other at the largest scale at which they fit."""
-    for scale in _SCALES:
+    for scale in (*_SCALES, *(_SMALL_SCALES if report.style.label_size else ())):
         setting = Typesetting(report.style, fonts, scale)
         flowables = [flowable for block in page.blocks for flowable in flowables_of(block, setting)]
         heights = [flowable.wrapOn(canvas, TEXT_WIDTH, top - bottom)[1] for flowable in flowables]

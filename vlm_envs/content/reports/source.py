@@ -13,6 +13,7 @@ import numpy as np
 from vlm_envs.content.drawing import pick
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.content.reports.document import ReportDocument
+from vlm_envs.content.reports.numbering import Numbering, Numberings
 from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
 from vlm_envs.content.reports.questions.missing import UNANSWERABLE
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, as_names, require_choice, require_range
@@ -36,9 +37,14 @@ class ReportSource:
         categories: Of `vlm_envs.content.reports.questions.ask.CATEGORIES`. `unanswerable` is one question in five if
             there are others, and the others are equally frequent.
         file_name: What every report is called; None for the names of who publishes it.
+        first_label: The number printed on the first page of the body, or the least and the largest, each as likely in
+            each report.
+        label_size: In points, from 24 to 160: printed numbers are so large, stand beside the titles, and are shapes,
+            which no text layer tells; None for the usual ones at the foot.
 
     Raises:
-        ConfigError: If a number of pages or a category does not exist, or the file's name is no PDF's.
+        ConfigError: If a number of pages or a category does not exist, the file's name is no PDF's, or pages cannot be
+            numbered so.
     """
 
     name = "report"
@@ -48,6 +54,9 @@ class ReportSource:
         num_pages: int | tuple[int, int] = (MIN_PAGES, MAX_PAGES),
         categories: Sequence[str] = CATEGORIES,
         file_name: str | None = None,
+        *,
+        first_label: int | tuple[int, int] = 1,
+        label_size: int | None = None,
     ) -> None:
         fewest, most = require_range("num_pages", num_pages)
         categories = as_names(categories)
@@ -61,6 +70,7 @@ class ReportSource:
             raise ConfigError(f"file_name must be such as 'report.pdf', or None; got {file_name!r}.")
         self.num_pages, self.file_name = (fewest, most), file_name
         self.categories = tuple(dict.fromkeys(categories))
+        self.numberings = Numberings.of(first_label, label_size)
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:
         """Returns a sample of a split.
@@ -76,13 +86,13 @@ class ReportSource:
         require_choice("split", split, SPLITS)
         for _ in range(_MAX_TRIES):
             num_pages = int(rng.integers(self.num_pages[0], self.num_pages[1] + 1))
-            sample = _sample(num_pages, self._category(rng), int(rng.integers(_MAX_SEED)))
+            sample = self._sample(num_pages, self._category(rng), int(rng.integers(_MAX_SEED)))
             if split_of(sample.digest.encode()) == split:
                 return self._named(sample)
         raise GenerationError(f"None of {_MAX_TRIES} reports belongs to the split {split!r}.")
 
     def find(self, sample_id: str) -> Sample:
-        """Returns the sample of an id, whatever this source's numbers of pages and categories are.
+        """Returns the sample of an id, numbered as here, whatever numbers of pages and categories this source has.
 
         Args:
             sample_id: Such as `report:12:chart_reading:834`: pages, category, seed.
@@ -92,7 +102,7 @@ class ReportSource:
         """
         match = _ID.fullmatch(sample_id)
         if match and MIN_PAGES <= int(match[1]) <= MAX_PAGES and match[2] in CATEGORIES and int(match[3]) <= _MAX_SEED:
-            sample = _sample(int(match[1]), match[2], int(match[3]))
+            sample = self._sample(int(match[1]), match[2], int(match[3]))
             if sample.sample_id == sample_id:
                 return self._named(sample)
         raise LevelError(
@@ -104,6 +114,9 @@ class ReportSource:
     def split_of(self, sample_id: str) -> str:
         """Returns the split of an id, by a hash of the report and the question; raises as `find`."""
         return split_of(self.find(sample_id).digest.encode())
+
+    def _sample(self, num_pages: int, category: str, seed: int) -> Sample:
+        return _sample(num_pages, category, seed, self.numberings.drawn(num_pages, seed))
 
     def _named(self, sample: Sample) -> Sample:
         if self.file_name is None:
@@ -119,9 +132,9 @@ class ReportSource:
 
 
 @functools.lru_cache(maxsize=64)
-def _sample(num_pages: int, category: str, seed: int) -> Sample:
-    """Returns the sample of an id's parts."""
-    document = ReportDocument.of(num_pages, seed)
+def _sample(num_pages: int, category: str, seed: int, numbering: Numbering) -> Sample:
+    """Returns the sample of an id's parts, of a report whose pages are numbered in a way."""
+    document = ReportDocument.of(num_pages, seed, numbering)
     # The question has a stream of its own: one seed is one report, whatever is asked about it.
     rng = np.random.default_rng((CATEGORIES.index(category), seed))
     asked = ask(document.report, category, rng)

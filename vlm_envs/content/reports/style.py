@@ -33,6 +33,8 @@ class ReportStyle:
         label_form: How it is written, with `{label}`.
         letters_appendix: Whether pages of the appendix are labelled A-1, A-2 and so on.
         banner: Whether a coloured band carries the chapter at the head.
+        label_size: In points: labels are so large and stand beside the titles instead. They are shapes then, those in
+            the contents too, and in no text layer. None for labels at the foot.
     """
 
     typeface: Typeface
@@ -42,6 +44,7 @@ class ReportStyle:
     label_form: str
     letters_appendix: bool
     banner: bool
+    label_size: int | None = None
 
 
 def draw_style(rng: np.random.Generator) -> ReportStyle:

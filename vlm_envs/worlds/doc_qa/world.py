@@ -9,6 +9,7 @@ from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.content.reports.questions.ask import CATEGORIES
 from vlm_envs.content.reports.source import ReportSource
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.qa.strategies import strategies
@@ -39,8 +40,8 @@ class DocQaWorld(QAWorld):
 
     ## Observation Space
     `Dict(text=FreeText, images=Pictures)`; without `images` in text mode. The first observation holds the contact
-    sheet, later ones what the last call showed: a page whose longer side has `long_side_px` pixels, or the best pages
-    side by side; each picture scaled down to `max_pixels`.
+    sheet, or no picture with `show_sheet=False`, later ones what the last call showed: a page whose longer side has
+    `long_side_px` pixels, or the best pages side by side; each picture scaled down to `max_pixels`.
 
     ## Rewards
     +1 for the right answer when it comes. Numbers and page labels must be exact, values read off charts may be 5 %
@@ -60,18 +61,21 @@ class DocQaWorld(QAWorld):
     left out where no page holds the answer.
 
     ## Arguments
-    `num_pages=(5, 60)`, or one number, `categories` and `file_name=None`, such as `"report.pdf"` where all are to be
-    called alike: of generated reports; `dataset=None` with `folder=None`: a local copy of `"mp_docvqa"` or
-    `"mmlongbench_doc"`, or any PDF files with a file of questions (`"pdf_folder"`), in place of them, see
-    `vlm_envs.qa.datasets.documents`; `is_benchmark=None`: whether all of it is `test`, None for what it was published
-    as; `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in
-    place of both; `retriever=None` for BM25 over the text layer, `"module:factory"` or a
-    `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query; `long_side_px=1120`; `max_pixels=4194304`
-    a picture; `answer_reward=1.0`; and those of every world: `prompt_format="arm"` or `"direct"`, `representation` (no
+    Of generated reports: `num_pages=(5, 60)`, or one number; `categories`; `file_name=None`, such as `"report.pdf"`
+    where all are to be called alike; `first_label=1`, the number printed on the body's first page, or the least and
+    the largest, such as `(1, 6)`, of which each report draws one; `label_size=None`, or points, such as 140:
+    printed numbers are so large, stand beside the titles, and are in no text layer. `dataset=None` with
+    `folder=None`: a local copy of `"mp_docvqa"` or `"mmlongbench_doc"`, or any PDF files with a file of questions
+    (`"pdf_folder"`), in place of them, see `vlm_envs.qa.datasets.documents`; `is_benchmark=None`: whether all of it
+    is `test`, None for what it was published as; `train_on_all=False`: whether all of it is `train`; `source=None`:
+    `"module:factory"` or a `SampleSource` in place of both; `retriever=None` for BM25 over the text layer,
+    `"module:factory"` or a `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query;
+    `long_side_px=1120`; `max_pixels=4194304` a picture; `show_sheet=True`: whether it begins with the contact
+    sheet; `answer_reward=1.0`; and those of every world: `prompt_format="arm"` or `"direct"`, `representation` (no
     `symbolic`), `obs_mode`, `split`, `max_turns=None` (5 for `arm`, 1 for `direct`), `max_steps=None`,
     `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
-    `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it says them. `reset(options={"level": text})`
-    takes the id of a question, such as `report:12:chart_reading:834`: pages, category, seed.
+    `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it says them. `reset(options={"level":
+    text})` takes the id of a question, such as `report:12:chart_reading:834`: pages, category, seed.
 
     ## Version History
     * v0: first version.
@@ -83,10 +87,13 @@ class DocQaWorld(QAWorld):
         num_pages: int | tuple[int, int] = (MIN_PAGES, MAX_PAGES),
         categories: Sequence[str] = CATEGORIES,
         file_name: str | None = None,
+        first_label: int | tuple[int, int] = 1,
+        label_size: int | None = None,
         retriever: str | Retriever | None = None,
         num_found: int = 5,
         long_side_px: int = PAGE_LONG_SIDE_PX,
         max_pixels: int = MAX_STITCHED_PIXELS,
+        show_sheet: bool = True,
         prompt_format: str = "arm",
         **world_kwargs: Any,
     ) -> None:
@@ -96,12 +103,16 @@ class DocQaWorld(QAWorld):
             long_side_px=long_side_px,
             max_pixels=min(max_pixels, MAX_STITCHED_PIXELS),
         )
+        if prompt_format == "direct" and not show_sheet:
+            raise ConfigError(
+                "prompt_format='direct' answers from the contact sheet: show_sheet must be True; got False."
+            )
         super().__init__(
             name="DocQA",
             goal="Answer a question about a document.",
-            generated=ReportSource(num_pages, categories, file_name),
+            generated=ReportSource(num_pages, categories, file_name, first_label=first_label, label_size=label_size),
             open_dataset=document_source,
-            context=DocumentContext(max_pixels=max_pixels, retrieval=retrieval),
+            context=DocumentContext(max_pixels=max_pixels, show_sheet=show_sheet, retrieval=retrieval),
             strategies=strategies("direct", "arm"),
             prompt_format=prompt_format,
             task_type=DocQaTask,

@@ -199,3 +199,24 @@ def test_levels_are_ids():
         world_at("report:5:nothing:1")
     with pytest.raises(ConfigError, match="prompt_format"):
         gym.make(ENV_ID, prompt_format="mags")
+
+
+def test_without_the_sheet_nothing_is_seen_before_a_tool_shows_it():
+    world, observation, _ = world_at("report:6:page_label:1", show_sheet=False)
+    assert observation["images"] == ()
+    assert (
+        "original_image shows" not in observation["text"]
+        and "6 pages. Tools know each by its pos" in observation["text"]
+    )
+    refused, *_ = world.step(call("image_zoom_in_tool", image="original_image", bbox_2d=[0, 0, 500, 500]))
+    assert "Error" in refused["text"] and refused["images"] == ()
+    calls, reward, info = played(world)
+    assert (reward, info["success"]) == (1.0, True)
+    assert calls[-1][0] == "doc_page_retrieval_by_index"
+
+
+def test_answers_from_the_sheet_alone_need_the_sheet():
+    with pytest.raises(ConfigError, match=r"prompt_format='direct' answers from the contact sheet: show_sheet must be"):
+        gym.make(ENV_ID, prompt_format="direct", show_sheet=False)
+    with pytest.raises(ConfigError, match="show_sheet must be True or False; got 0"):
+        gym.make(ENV_ID, show_sheet=0)
