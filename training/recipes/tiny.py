@@ -92,9 +92,9 @@ def svg_tiny() -> RunConfig:
 def navigation_tiny() -> RunConfig:
     """Navigation to one of a few large things in homes that hold no others, until it is near and in sight.
 
-    Moves are half a metre. The tiny VLM thinks of how many moves away the thing is, and moves. There are twelve of them,
-    with a look after every third, and the thing has to be in sight in the end, because twenty moves that are always the
-    same come near five of six.
+    Moves are half a metre. The tiny VLM thinks of how many moves away the thing is, and moves. There are twelve of
+    them, with a look after every third, and the thing has to be in sight in the end, because twenty moves that are
+    always the same come near five of six.
     """
     config = tiny_recipe(
         "navigation_tiny",
