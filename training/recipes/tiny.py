@@ -244,7 +244,7 @@ def docqa_tiny() -> RunConfig:
                 "prompt_example": False,
             },
         ),
-        num_iterations=120,
+        num_iterations=40,
         cold_start=ColdStartConfig(
             num_steps=4000,
             num_copying_steps=900,
