@@ -81,15 +81,6 @@ def joined(features: Sequence[ImageFeatures]) -> ImageFeatures:
     return ImageFeatures(tokens_ND=torch.cat([each.tokens_ND for each in features]), layers=layers)
 
 
-def shown_tokens(shown: Any) -> Tensor:
-    """Returns what a tower says of pictures, one token after the other, [N, D].
-
-    transformers says it picture by picture from 5.21 on, in one tensor before.
-    """
-    tokens: Tensor = shown if isinstance(shown, Tensor) else torch.cat(tuple(shown))
-    return tokens.flatten(0, -2)
-
-
 def vision_inputs(images: Sequence[ProcessedImage], device: torch.device, dtype: torch.dtype) -> dict[str, Tensor]:
     """Returns the vision tower's arguments for pictures, one behind the other; empty without pictures.
 

@@ -19,7 +19,6 @@ from agents.hf.families.family import (
     ProcessedImage,
     image_token,
     require_pixels,
-    shown_tokens,
     vision_inputs,
 )
 
@@ -66,7 +65,7 @@ class QwenVL(CausalFamily):
         tower = model.model.visual
         shown = model.model.get_image_features(**vision_inputs(images, tower.device, tower.dtype), return_dict=True)
         layers = getattr(shown, "deepstack_features", None) or ()
-        return ImageFeatures(tokens_ND=shown_tokens(shown.pooler_output), layers=tuple(map(shown_tokens, layers)))
+        return ImageFeatures(tokens_ND=torch.cat(shown.pooler_output), layers=tuple(map(torch.cat, layers)))
 
     def positions(self, model: Any, ids_BT: Tensor, mask_BT: Tensor, images: Sequence[ProcessedImage]) -> Tensor:
         """Returns positions along time, height and width, int64[3, B, T]."""

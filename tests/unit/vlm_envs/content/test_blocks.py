@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agents.oracle import OracleAgent
+from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
 from vlm_envs.content.blocks import (
     BLOCK_PX,
@@ -54,15 +55,9 @@ def test_what_is_asked_is_true_of_the_picture():
 def test_ids_find_samples_again_in_their_split():
     source = counted_blocks()
     assert isinstance(source, DividedSource)
-    for split in ("train", "val", "test"):
-        sample = source.draw(np.random.default_rng(3), split)
-        found = leftmost_blocks().find(sample.sample_id)
-        assert (found.sample_id, found.digest, found.evidence) == (sample.sample_id, sample.digest, sample.evidence)
-        assert np.array_equal(found.images[0].picture().pixels, sample.images[0].picture().pixels)
-        assert source.split_of(sample.sample_id) == split
-    for wrong in ("blocks:count:", "blocks:more:1", "scene:1"):
-        with pytest.raises(LevelError, match="such as blocks:count:123"):
-            source.find(wrong)
+    check_ids(
+        source, ("blocks:count:", "blocks:more:1", "scene:1"), such_as="blocks:count:123", finder=leftmost_blocks()
+    )
 
 
 def test_mistaken_sources_say_something_else_of_the_same_boards_and_ids_know_it():

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from agents.oracle import OracleAgent
+from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.content.blocks import BLOCK_COLORS
 from vlm_envs.content.dots import BLOCK_PX, DOT_PX, dotted_blocks
 from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.errors import LevelError
 
 _SETTINGS = {
     "source": "vlm_envs.content.dots:dotted_blocks",
@@ -72,16 +71,7 @@ def test_a_blank_crop_shows_no_dot():
 
 
 def test_ids_find_samples_again_in_their_split():
-    source = dotted_blocks()
-    for split in ("train", "val", "test"):
-        sample = source.draw(np.random.default_rng(3), split)
-        found = source.find(sample.sample_id)
-        assert (found.sample_id, found.digest, found.evidence) == (sample.sample_id, sample.digest, sample.evidence)
-        assert np.array_equal(found.images[0].picture().pixels, sample.images[0].picture().pixels)
-        assert source.split_of(sample.sample_id) == split
-    for wrong in ("dots:", "dots:x", "blocks:count:1"):
-        with pytest.raises(LevelError, match="such as dots:123"):
-            source.find(wrong)
+    check_ids(dotted_blocks(), ("dots:", "dots:x", "blocks:count:1"), such_as="dots:123")
 
 
 def test_no_views_may_be_asked_for_on_a_command_line():

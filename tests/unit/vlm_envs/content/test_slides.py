@@ -6,13 +6,12 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-import pytest
 
 from agents.oracle import OracleAgent
+from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
 from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.content.slides import NUM_FRAMES, WAYS, sliding_blocks
-from vlm_envs.errors import LevelError
 
 
 def middle(pixels, color):
@@ -52,13 +51,4 @@ def test_an_expert_is_right():
 
 
 def test_ids_find_samples_again_in_their_split():
-    source = sliding_blocks()
-    for split in ("train", "val", "test"):
-        sample = source.draw(np.random.default_rng(3), split)
-        found = source.find(sample.sample_id)
-        assert (found.sample_id, found.digest, found.evidence) == (sample.sample_id, sample.digest, sample.evidence)
-        assert found.images == sample.images
-        assert source.split_of(sample.sample_id) == split
-    for wrong in ("slides:", "slides:x", "blocks:count:1"):
-        with pytest.raises(LevelError, match="such as slides:123"):
-            source.find(wrong)
+    check_ids(sliding_blocks(), ("slides:", "slides:x", "blocks:count:1"), such_as="slides:123")

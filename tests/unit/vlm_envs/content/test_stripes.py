@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from agents.oracle import OracleAgent
+from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
 from vlm_envs.content import stripes
 from vlm_envs.content.blocks import BLOCK_COLORS
 from vlm_envs.content.lone_block import NUM_CELLS, lone_block
 from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.content.stripes import BLOCK_PX, CELL_PX, DULL, EVIDENCE_PX, STEPS, striped_blocks
-from vlm_envs.errors import LevelError
 from vlm_envs.tools.pictures import Picture, blank, within_budget
 
 _SHOWN = 112 * 112
@@ -132,13 +131,4 @@ def test_answers_are_as_often_and_depend_on_nothing_that_is_seen():
 
 
 def test_ids_find_samples_again_in_their_split():
-    source = striped_blocks()
-    for split in ("train", "val", "test"):
-        sample = source.draw(np.random.default_rng(3), split)
-        found = source.find(sample.sample_id)
-        assert (found.sample_id, found.digest, found.evidence) == (sample.sample_id, sample.digest, sample.evidence)
-        assert np.array_equal(found.images[0].picture().pixels, sample.images[0].picture().pixels)
-        assert source.split_of(sample.sample_id) == split
-    for wrong in ("stripes:", "stripes:x", "dots:1"):
-        with pytest.raises(LevelError, match="such as stripes:123"):
-            source.find(wrong)
+    check_ids(striped_blocks(), ("stripes:", "stripes:x", "dots:1"), such_as="stripes:123")

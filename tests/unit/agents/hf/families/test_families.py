@@ -18,7 +18,6 @@ from agents.hf.agent import HFAgent
 from agents.hf.checkpoint import MODEL_TYPES, require_checkpoint
 from agents.hf.draws import EpisodeDraws
 from agents.hf.families import registry
-from agents.hf.families.family import shown_tokens
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
@@ -269,13 +268,6 @@ def test_an_update_learns_from_what_was_sampled(family):
 
 def test_the_names_without_torch_are_those_of_the_registry():
     assert MODEL_TYPES == registry.MODEL_TYPES
-
-
-def test_features_are_read_as_either_version_of_transformers_gives_them():
-    whole = torch.arange(12.0).reshape(6, 2)
-    assert torch.equal(shown_tokens(whole), whole)
-    assert torch.equal(shown_tokens([whole[:4], whole[4:]]), whole)
-    assert torch.equal(shown_tokens(whole.reshape(2, 3, 2)), whole)
 
 
 def test_a_version_that_lays_tiles_out_otherwise_is_refused(monkeypatch, tmp_path):
