@@ -15,13 +15,17 @@ def test_a_cpu_has_no_peaks():
 
 
 def test_each_phase_has_its_own_peak(monkeypatch):
-    taken = {"most": 0}
-    monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", lambda device: taken.update(most=0))
-    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: taken["most"])
+    most = [0]
+    monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", lambda device: most.append(0))
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: most[-1])
+
+    def take(num_bytes):
+        most[-1] = max(most[-1], num_bytes)
+
     memory = PeakMemory(torch.device("cuda"))
     with memory.phase("rollout"):
-        taken["most"] = 3 * 2**30
+        take(3 * 2**30)
     with memory.phase("update"):
-        taken["most"] = 2**30
+        take(2**30)
     assert memory.metrics() == {"rollout_peak_gib": 3.0, "update_peak_gib": 1.0}
     assert memory.metrics() == {}
