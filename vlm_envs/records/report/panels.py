@@ -102,6 +102,7 @@ _KNOWN: dict[str, _Known] = {
     "format_rate": _Known("Responses", "Correct format", "share of turns", scale="rate"),
     "response_tokens": _Known("Responses", "Response length", "tokens per turn"),
     "cut_rate": _Known("Responses", "Cut at the token limit", "share of turns", scale="rate"),
+    "context_full": _Known("Responses", "Episodes that the context ended", "number"),
     "num_turns": _Known("Responses", "Turns", "per episode"),
     "entropy": _Known("Policy", "Entropy", "nats per token"),
     "kl": _Known("Policy", "KL from the start", "nats per token"),
