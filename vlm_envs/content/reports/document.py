@@ -13,7 +13,7 @@ from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX, PdfDocument, check_page_
 from vlm_envs.tools.pictures import Picture
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024
-"""Of rendered reports; the one unused longest is dropped. The last one is always kept."""
+"""Of rendered pages; the one unused longest is dropped. The last one is always kept."""
 
 
 @functools.lru_cache(maxsize=64)
@@ -68,8 +68,8 @@ class ReportDocument:
             EngineUnavailableError: If a package of the extra `tools` is missing.
         """
         check_page_number(self, number)
-        pdf, _ = _rendered.get(self.digest, lambda: _render(self))
-        return pdf.page_picture(number, long_side_px)
+        page, _ = _rendered.get((self.digest, number), lambda: _page(self, number))
+        return page.page_picture(1, long_side_px)
 
     def pdf_bytes(self) -> bytes:
         """Returns the PDF file.
@@ -85,6 +85,7 @@ _rendered: BoundedCache[tuple[PdfDocument, int]] = BoundedCache(
 )
 
 
-def _render(document: ReportDocument) -> tuple[PdfDocument, int]:
-    content = document.pdf_bytes()
+def _page(document: ReportDocument, number: int) -> tuple[PdfDocument, int]:
+    """Renders one page, and not the others: who searches looks at one or two."""
+    content = render_pdf(document.report, numbers=(number,))
     return PdfDocument(document.name, content), len(content)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+from collections.abc import Collection
 from typing import Any
 
 from vlm_envs.content.reports.blocks import Contents, Cover
@@ -30,11 +31,12 @@ _lock = threading.Lock()
 """Neither reportlab's fonts nor matplotlib are safe under threads."""
 
 
-def render_pdf(report: Report) -> bytes:
+def render_pdf(report: Report, *, numbers: Collection[int] | None = None) -> bytes:
     """Draws a report.
 
     Args:
         report: What to draw.
+        numbers: Positions of the pages to draw, from 1, which look as they do among all; None for all of them.
 
     Returns:
         A PDF whose pages are those of the report, with embedded fonts and a text layer. The numbers of charts are
@@ -51,8 +53,9 @@ def render_pdf(report: Report) -> bytes:
         canvas = pdfgen.Canvas(content, pagesize=(PAGE_WIDTH, PAGE_HEIGHT), invariant=1, pageCompression=1)
         canvas.setTitle(f"{report.organisation.name}: {report.title}")
         for number, page in enumerate(report.pages, start=1):
-            _draw_page(canvas, report, page, number, fonts)
-            canvas.showPage()
+            if numbers is None or number in numbers:
+                _draw_page(canvas, report, page, number, fonts)
+                canvas.showPage()
         canvas.save()
     return content.getvalue()
 
