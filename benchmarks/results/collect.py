@@ -36,6 +36,8 @@ TRAINING_SETTINGS = (
     *("sampling", "rollout", "staleness", "sampler", "judge", "algorithm", "ppo", "lora", "dtype", "reference"),
 )
 """Settings of a run that training depends on, besides its seed, the start and what that imitated."""
+_SINCE = {"ppo": {"target_kl": None}}
+"""Settings that there are since after the first results, with what changes nothing, and no digest either."""
 _OF_WORKERS = ("workers", "num_workers", "step_timeout_s")
 MAX_POINTS = 100
 """Of a curve: of longer ones, so many means."""
@@ -144,6 +146,8 @@ def setup_of(config: Record) -> str:
         config: Of the run.
     """
     settings = {name: config.get(name) for name in TRAINING_SETTINGS}
+    for name, later in _SINCE.items():
+        settings[name] = {k: v for k, v in settings[name].items() if (k, v) not in later.items()}
     settings["worlds"] = [{k: v for k, v in each.items() if k not in _OF_WORKERS} for each in config["worlds"]]
     # A start of one's own depends on the seed, as what is learnt from it does
     start = config["cold_start"] if config["model"] is None else weights_hash(model_directory(config["model"]))

@@ -216,6 +216,9 @@ def test_runs_are_seeds_of_each_other_where_settings_and_starts_are_the_same(run
     assert setup_of(config | aside) == setup
     assert setup_of(config | {"cold_start": {}}) == setup, "nothing is imitated"
     assert setup_of(config | {"num_groups": 7}) != setup
+    before = {name: value for name, value in config["ppo"].items() if name != "target_kl"}
+    assert setup_of(config | {"ppo": before}) == setup, "there was no such setting then"
+    assert setup_of(config | {"ppo": before | {"target_kl": 0.1}}) != setup
     (start / "model.safetensors").write_bytes(b"others")
     assert setup_of(config) != setup
     own = [config | {"model": None, "cold_start": {"num_steps": number}} for number in (3, 3, 4)]
