@@ -7,6 +7,7 @@ import json
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -145,7 +146,7 @@ def setup_of(config: Record) -> str:
     Args:
         config: Of the run.
     """
-    settings = {name: config.get(name) for name in TRAINING_SETTINGS}
+    settings: dict[str, Any] = {name: config.get(name) for name in TRAINING_SETTINGS}
     for name, later in _SINCE.items():
         settings[name] = {k: v for k, v in settings[name].items() if (k, v) not in later.items()}
     settings["worlds"] = [{k: v for k, v in each.items() if k not in _OF_WORKERS} for each in config["worlds"]]
