@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from agents.hf.agent import load_checkpoint
+from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.blind import BlindHFAgent
 from agents.hf.sampling import SamplingConfig
 from agents.hf.told import ToldHFAgent, can_be_told
 from agents.lazy import LazyAgent
+from agents.registry import make_agent
 from benchmarks.levels import short_hash
 from benchmarks.results.result import Result, WorldResult
 from training.checkpoints.best import BEST
@@ -28,7 +30,7 @@ from training.loop.evaluation import MEASURES, evaluate
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
-from vlm_envs.trajectory import Trajectory
+from vlm_envs.trajectory import Trajectory, observation_images
 
 NUM_LAZY_LEVELS = 128
 """Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
@@ -67,13 +69,15 @@ def collected(directory: Path) -> Result:
         _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})
     before, after = recorded.values()
     models = start_of(directory, config), policy_of(directory)
-    agents = {name: _told(models[number], sampling) for number, name in enumerate(("told_before", "told_after"))}
+    told = {
+        name: _agent(ToldHFAgent, models[number], sampling) for number, name in enumerate(("told_before", "told_after"))
+    }
+    blind = _agent(BlindHFAgent, models[1], sampling)
     worlds = []
     for spec, name in zip(specs, world_names(specs), strict=True):
         measure = MEASURES.get(spec.env_id, "success")
         first, num_levels = int(config.get("first_eval_level", 0)), len(after[name])
         played_by = partial(_played, spec=spec, first=first, num_levels=num_levels, measure=measure)
-        played = agents if _can_be_told(spec) else {}
         worlds.append(
             WorldResult(
                 world=name,
@@ -84,8 +88,9 @@ def collected(directory: Path) -> Result:
                 before=[_measured(each, measure) for each in before[name]],
                 after=[_measured(each, measure) for each in after[name]],
                 lazy=played_by(LazyAgent(num_val_levels=NUM_LAZY_LEVELS)),
+                blind=played_by(blind) if _shows_pictures(spec) else None,
                 num_episodes=_num_played(lines, name, int(config["group_size"])),
-                **{told: played_by(agent) for told, agent in played.items()},
+                **({name: played_by(agent) for name, agent in told.items()} if _can_be_told(spec) else {}),
             )
         )
     model, _ = load_checkpoint(models[1])
@@ -212,9 +217,15 @@ def _can_be_told(spec: WorldSpec) -> bool:
         return can_be_told(world)
 
 
-def _told(directory: Path, sampling: SamplingConfig) -> Agent:
+def _shows_pictures(spec: WorldSpec) -> bool:
+    """Returns whether an expert is shown a picture: by the world, or by a tool that it calls."""
+    played = evaluate(make_agent("oracle"), spec, split="val", num_episodes=4)
+    return any(observation_images(turn.observation) for each in played.trajectories for turn in each.turns)
+
+
+def _agent(kind: type[HFAgent], directory: Path, sampling: SamplingConfig) -> Agent:
     model, encoder = load_checkpoint(directory)
-    return ToldHFAgent(model=model, encoder=encoder, sampling=sampling, seed=1)
+    return kind(model=model, encoder=encoder, sampling=sampling, seed=1)
 
 
 def _played(agent: Agent, *, spec: WorldSpec, first: int, num_levels: int, measure: str) -> list[float]:
