@@ -278,6 +278,7 @@ def judging_tiny() -> RunConfig:
                     "check_whether_each_paragraph_sentence_number_in_range",
                 ),
                 "num_requirements": 1,
+                "counterfactual": True,
                 "max_turns": 3,
                 "format_reward": 0.1,
                 "prompt_example": False,
