@@ -17,7 +17,7 @@ from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matc
 from vlm_envs.errors import ConfigError, GenerationError, require_choice
 from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
 from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
-from vlm_envs.tools.instructions.plans import PLANS
+from vlm_envs.tools.instructions.plans import COUNTED, PLANS
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
 
 Flawed = tuple[Draft, int | None]
@@ -49,7 +49,8 @@ class Requirements:
             which one is, is drawn last: so nothing but the requirement tells.
 
     Raises:
-        ConfigError: If there is no such check, or not so many requirements.
+        ConfigError: If there is no such check, or not so many requirements, or a check does not count what it is to be
+            asked another number of.
     """
 
     checks: tuple[str, ...] = tuple(sorted(PLANS))
@@ -61,6 +62,11 @@ class Requirements:
             raise ConfigError("checks must name at least one check; leave it out for all.")
         for check in self.checks:
             require_choice("checks", check, PLANS)
+        others = sorted({*self.checks} - COUNTED)
+        if self.counterfactual and others:
+            raise ConfigError(
+                f"counterfactual is of checks that count, {', '.join(sorted(COUNTED))}; not of {others[0]}."
+            )
         low, high = self.number
         if not 1 <= low <= high <= MAX_CONSTRAINTS:
             raise ConfigError(f"num_requirements must be a range from 1 to {MAX_CONSTRAINTS}; got {low} to {high}.")

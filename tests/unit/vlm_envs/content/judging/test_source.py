@@ -13,12 +13,14 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS, Case
+from vlm_envs.content.judging.instruction_track import Requirements
 from vlm_envs.content.judging.samples import track_of
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.splits import SPLITS
+from vlm_envs.tools.instructions.plans import COUNTED
 
 SCENES = SceneSource(side_px=(300, 500), target_px=(16, 40))
 REPORTS = ReportSource(num_pages=(5, 12))
@@ -184,6 +186,10 @@ def test_of_four_candidates_every_claim_differs_in_the_same_place():
         ({"num_candidates": 3}, "1, 2 or 4; got 3"),
         ({"num_candidates": True}, "1, 2 or 4"),
         ({"profile": "arms"}, "Did you mean 'arm'"),
+        (
+            {"num_candidates": 4, "requirements": Requirements(checks=tuple(COUNTED), counterfactual=True)},
+            "of one or two responses",
+        ),
     ],
 )
 def test_misuse_is_explained(arguments, message):
