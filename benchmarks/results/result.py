@@ -24,6 +24,7 @@ class WorldResult:
         before: Of the start on each test level.
         after: Of the policy that was trained.
         lazy: Of the same responses in every episode, whatever is shown.
+        blind: Of the policy, if every picture is grey; None where nobody measured it, or nothing is shown.
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
         told_after: Of the policy, likewise.
         num_episodes: Of a mix: how many episodes of this world were played for training; None of other runs.
@@ -37,6 +38,7 @@ class WorldResult:
     before: list[float]
     after: list[float]
     lazy: list[float]
+    blind: list[float] | None = None
     told_before: list[float] | None = None
     told_after: list[float] | None = None
     num_episodes: int | None = None

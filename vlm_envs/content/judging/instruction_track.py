@@ -115,19 +115,19 @@ def draw_instruction_case(
         GenerationError: If no case was found.
     """
     definition, requirements = profile_named(profile), requirements or Requirements()
-    fewest, most = requirements.number
+    (fewest, most), asks_last = requirements.number, requirements.counterfactual
     for _ in range(_MAX_TRIES):
         instruction = draw_instruction(rng, definition, int(rng.integers(fewest, most + 1)), requirements.checks)
         if instruction is None:
             continue
-        if not requirements.counterfactual and is_wanted is not None and not is_wanted(instruction.text):
+        if not asks_last and is_wanted is not None and not is_wanted(instruction.text):
             return None
-        drafts = _draw_drafts(rng, instruction, max(2, num_candidates), moves_all=requirements.counterfactual)
-        if drafts is not None and requirements.counterfactual:
+        drafts = _draw_drafts(rng, instruction, max(2, num_candidates), moves_all=asks_last)
+        if drafts is not None and asks_last:
             instruction, drafts = _either_way(rng, instruction, *drafts) or (instruction, None)
         if drafts is None or not is_length_matched([draft.text() for draft, _ in drafts]):
             continue
-        if requirements.counterfactual and is_wanted is not None and not is_wanted(instruction.text):
+        if asks_last and is_wanted is not None and not is_wanted(instruction.text):
             return None
         candidates = [_candidate(instruction, draft, violated) for draft, violated in drafts]
         return Case(
@@ -152,12 +152,12 @@ def _draw_drafts(
         drafts.append((broken, violated))
     base = len(instruction.draft.text())
     fitted: list[Flawed] = []
-    for draft, violated in drafts:
-        failed = [] if violated is None else [violated]
+    for draft, flaw in drafts:
+        failed = [] if flaw is None else [flaw]
         if num_drafts > 2:
             draft = _rewritten(rng, instruction, draft, failed)
         wanted = round(base * float(rng.uniform(1 - _LENGTH_SPREAD, 1 + _LENGTH_SPREAD)))
-        fitted.append((_fitted(rng, instruction, draft, wanted, failed), violated))
+        fitted.append((_fitted(rng, instruction, draft, wanted, failed), flaw))
     return tuple(fitted) if len({draft.text() for draft, _ in fitted}) == num_drafts else None
 
 
