@@ -1,8 +1,9 @@
-"""A checkpoint that is shown nothing: how far does a policy come that cannot look?"""
+"""A checkpoint whose pictures are grey: how far does a policy come that cannot look?"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,9 +17,12 @@ GREY = 127
 class BlindHFAgent(HFAgent):
     """Samples as `HFAgent` does, and every picture it is shown is grey, of the size that it would have.
 
-    What it still solves it solves by the text, by what is likely, or by luck; a policy that looks falls to what a lazy
-    rival has, or below, for nothing like this was in its training.
+    What it still solves it solves by the text, by what is likely, or by luck. Nothing like grey was in its training, so
+    it may solve far less than who has learnt to do without pictures: it is a control of one policy, and no rival. Where
+    the text tells the state (`obs_mode` other than `"image"`), it is told all the same.
     """
+
+    kind: ClassVar[str] = "hf-blind"
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns a response per row, as `HFAgent.respond`."""

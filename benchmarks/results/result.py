@@ -91,10 +91,12 @@ class Result:
             ConfigError: If it cannot be read, or was written by a version that kept less.
         """
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            result = cls(**told | {"worlds": [WorldResult(**each) for each in told["worlds"]]})
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
             for world in result.worlds:
-                if not len(world.levels) == len(world.before) == len(world.after) == len(world.lazy):
+                told = (world.blind, world.told_before, world.told_after)
+                played = [world.before, world.after, world.lazy, *(each for each in told if each is not None)]
+                if {*map(len, played)} != {len(world.levels)}:
                     raise ValueError(f"not as many outcomes as levels in {world.world}")
             return result
         except (ValueError, TypeError, KeyError) as error:

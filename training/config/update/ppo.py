@@ -94,9 +94,9 @@ class PPOConfig:
             "to 0. Use --ppo.old-logprobs trainer or --ppo.importance-cap None.",
         )
         require(
-            self.target_kl is None or not self.takes_one_step,
-            "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio of the only step is 1, approx_kl is 0, and "
-            f"--ppo.target-kl {self.target_kl} would only ever raise the rate. Take more steps an iteration.",
+            self.target_kl is None or self.num_epochs * self.num_minibatches > 1,
+            "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 approx_kl is measured before the only step, so "
+            f"--ppo.target-kl {self.target_kl} has nothing to go by. Take more steps an iteration.",
         )
         self._refuse_clips_that_never_act()
         self._refuse_inert_kl()

@@ -263,7 +263,7 @@ class Learner:
         if self._pictures is not None:
             self._pictures.forget()
         metrics = update_metrics(steps, batch, outputs, credit)
-        self.rates.moved(metrics.get("approx_kl"))
+        self.rates.moved(metrics.get("approx_kl"), iteration=iteration)
         return metrics | {"learning_rate": self.policy_optimizer.learning_rate}
 
     def _policy_step(

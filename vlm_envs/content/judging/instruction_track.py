@@ -106,10 +106,11 @@ def draw_instruction_case(
         num_candidates: 1, 2 or 4. A single one is right in half of the cases.
         profile: The definition that decides what a text satisfies.
         requirements: What is required; by default of everything something.
-        is_wanted: Says of a request whether a case of it is wanted; by default all are. Nothing is written for others.
+        is_wanted: Says of a request whether a case of it is wanted, of counterfactual pairs of both texts, sorted; by
+            default all are. Nothing is written for requests that are not.
 
     Returns:
-        The case, the same for the same generator whatever is wanted; None if its request is not wanted.
+        The case, the same for the same generator whatever is wanted; None if it is not wanted.
 
     Raises:
         GenerationError: If no case was found.
@@ -123,12 +124,16 @@ def draw_instruction_case(
         if not asks_last and is_wanted is not None and not is_wanted(instruction.text):
             return None
         drafts = _draw_drafts(rng, instruction, max(2, num_candidates), moves_all=asks_last)
-        if drafts is not None and asks_last:
-            instruction, drafts = _either_way(rng, instruction, *drafts) or (instruction, None)
         if drafts is None or not is_length_matched([draft.text() for draft, _ in drafts]):
             continue
-        if asks_last and is_wanted is not None and not is_wanted(instruction.text):
-            return None
+        if asks_last:
+            # The pair is wanted or not: of two requests it may be that only one is, which would tell who is right
+            if is_wanted is not None and not is_wanted("\n\n".join(sorted(draft.text() for draft, _ in drafts))):
+                return None
+            asked = _either_way(rng, instruction, *drafts)
+            if asked is None:
+                continue
+            instruction, drafts = asked
         candidates = [_candidate(instruction, draft, violated) for draft, violated in drafts]
         return Case(
             track="instruction_following",

@@ -40,22 +40,23 @@ class TestTargetKl:
 
     def test_it_rises_where_the_policy_hardly_moves_and_falls_where_it_leaps(self, rates):
         for moved, expected in ((4e-4, 1.5), (6e-4, 1.5), (1.9e-3, 1.5), (2.1e-3, 1.0), (1.0, 1 / 1.5)):
-            rates.moved(moved)
+            rates.moved(moved, iteration=3)
             assert rates.policy(5) / 1e-3 == pytest.approx(expected)
 
     def test_it_stays_within_ten_times_of_its_schedule(self, rates):
-        for moved, bound in ((0.0, 10.0), (1.0, 0.1)):
+        for moved, bound in ((1e-9, 10.0), (1.0, 0.1)):
             for _ in range(20):
-                rates.moved(moved)
+                rates.moved(moved, iteration=3)
             assert rates.policy(5) / 1e-3 == pytest.approx(bound)
 
     def test_what_did_not_move_it_tells_nothing(self, rates):
-        rates.moved(None)
-        rates.moved(float("nan"))
+        rates.moved(None, iteration=3)
+        rates.moved(0.0, iteration=3)
+        rates.moved(float("nan"), iteration=3)
         assert rates.policy(5) / 1e-3 == pytest.approx(1.0)
 
     def test_the_critics_rate_is_its_schedules(self, rates):
-        rates.moved(0.0)
+        rates.moved(1e-9, iteration=3)
         assert rates.critic(5, 1e-2) == pytest.approx(1e-2)
 
     def test_a_resumed_learner_goes_on_with_it(self, played):
@@ -68,5 +69,15 @@ class TestTargetKl:
             assert updated(learner, batch)["learning_rate"] == pytest.approx(expected)
 
     def test_it_needs_a_ratio(self):
-        with pytest.raises(ConfigError, match="only ever raise the rate"):
+        with pytest.raises(ConfigError, match="has nothing to go by"):
             PPOConfig(num_minibatches=1, target_kl=1e-3)
+        with pytest.raises(ConfigError, match="has nothing to go by"):
+            PPOConfig(num_minibatches=1, target_kl=1e-3, old_logprobs="sampler")
+
+    def test_warming_up_is_not_moving_too_little(self):
+        ppo = PPOConfig(learning_rate=1e-3, warmup_iterations=4, target_kl=1e-3)
+        rates = LearningRates(run_config(num_iterations=10, ppo=ppo))
+        for iteration in range(5):
+            before = rates.policy(iteration)
+            rates.moved(1e-9, iteration=iteration)
+            assert (rates.policy(iteration) == before) == (iteration < 3)

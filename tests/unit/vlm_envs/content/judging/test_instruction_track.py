@@ -148,13 +148,18 @@ class TestCounterfactual:
             assert passed == [each.flaw is None for each in case.candidates]
             assert sorted(passed) == [False, True]
 
-    def test_a_request_that_is_not_wanted_changes_nothing_else(self):
+    def test_what_is_wanted_is_a_pair_of_texts(self):
         requirements = Requirements(checks=tuple(COUNTED), counterfactual=True)
-        wanted = []
-        for is_wanted in (lambda request: wanted.append(request) or True, lambda request: False):
+        asked = []
+        for is_wanted in (lambda texts: asked.append(texts) or True, None):
             rng = np.random.default_rng(3)
             case = draw_instruction_case(rng, num_candidates=2, requirements=requirements, is_wanted=is_wanted)
-            assert case is None or [case.request] == wanted
+            assert asked[-1] == "\n\n".join(sorted(candidate.text for candidate in case.candidates))
+        rng = np.random.default_rng(3)
+        unwanted = draw_instruction_case(
+            rng, num_candidates=2, requirements=requirements, is_wanted=lambda texts: False
+        )
+        assert unwanted is None
 
     def test_it_is_part_of_an_id(self):
         requirements = Requirements(checks=tuple(COUNTED), number=(1, 2), counterfactual=True)
