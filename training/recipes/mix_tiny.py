@@ -55,6 +55,7 @@ worlds that are not named."""
 NOT_YET = {
     "VLM/Navigation-v0": {"require_visible", "max_turns", "max_actions_per_turn"},
     "VLM/DocQA-v0": {"first_label", "label_size", "show_sheet"},
+    "VLM/RewardJudging-v0": {"counterfactual"},
 }
 """Arguments that a recipe has got since the mix was made, which has them when it is made anew."""
 
@@ -65,12 +66,13 @@ BEFORE = {"VLM/ZoomQA-v0": {"source": "vlm_envs.content.dots:dotted_blocks"}}
 def mix_tiny() -> RunConfig:
     """All worlds of the other tiny recipes, one policy and one tokenizer; it needs the drivers of `make drivers`.
 
-    Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same, and
-    the same expert; Navigation, ZoomQA and DocQA have those that their recipes had before. Success earns the same
-    everywhere, and nothing is paid by turns but what the judge gives in the grid worlds. So siblings need not be
-    divided by what they differ in, which would make as much of a step's cost as of success. Groups go where success is
-    neither 0 nor 1. The cold start goes on from two others, which ship too: of 4,028 steps, copying first and first
-    turns then, and of 1,700 in which grid worlds had half of the episodes and two thirds of the tokens.
+    Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same,
+    and the same expert; Navigation, ZoomQA, DocQA and RewardJudging have those that their recipes had before.
+    Success earns the same everywhere, and nothing is paid by turns but what the judge gives in the grid worlds. So
+    siblings need not be divided by what they differ in, which would make as much of a step's cost as of success.
+    Groups go where success is neither 0 nor 1. The cold start goes on from two others, which ship too: of 4,028
+    steps, copying first and first turns then, and of 1,700 in which grid worlds had half of the episodes and two
+    thirds of the tokens.
     """
     config = tiny_recipe(
         "mix_tiny",
