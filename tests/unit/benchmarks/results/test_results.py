@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
-from agents.lazy import LazyAgent
+from agents.registry import make_agent
 from benchmarks.__main__ import main
 from benchmarks.results.collect import _shows_pictures, collected, curve, file_name, setup_of
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
@@ -100,7 +100,7 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
 def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "benchmarks.results.collect._agent", lambda kind, _, sampling: asked.append(sampling) or LazyAgent()
+        "benchmarks.results.collect._agent", lambda kind, _, sampling: asked.append(sampling) or make_agent("random")
     )
     saved = json.loads((run / "config.json").read_text())
     other = tmp_path / "greedy"
