@@ -70,7 +70,7 @@ class LazyAgent:
     Candidates are sequences of named actions, the same every turn; sequences of whole episodes that solve many training
     levels; and what an oracle did on training levels: its whole episodes, and its first and its last response again and
     again. Of these the one with the highest success, then the highest return, on validation levels is played. Choosing
-    takes some hundred episodes of every kind of world, and where actions have names a minute or two more.
+    takes some hundred episodes of every kind of world, and where actions have names some seconds more.
 
     Args:
         num_train_levels: Training levels on which the oracle is watched.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,29 @@ _MOVED_RATE = 0.3
 """How often an action is moved to another place, besides those that are replaced."""
 
 
+@dataclass(eq=False, slots=True)
+class _Place:
+    """A state that some sequence has come to.
+
+    Attributes:
+        state: The state.
+        is_over: Whether an episode ends here when an action has led here.
+        after: What an action leads to and whether that changes anything; None if that is up to chance.
+    """
+
+    state: Any
+    is_over: bool
+    after: dict[Any, tuple[_Place, bool] | None] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class OpenLoop:
     """Levels of a world and what may be done in them.
 
     Attributes:
-        dynamics: Of the world.
-        states: Where episodes begin.
-        actions: All actions that have a name.
+        dynamics: Of the world; a step that drew no number is taken once and remembered.
+        states: Where episodes begin, hashable.
+        actions: All actions that have a name, hashable.
         length: Actions of a sequence.
     """
 
@@ -46,18 +61,38 @@ class OpenLoop:
     states: tuple[Any, ...]
     actions: tuple[Any, ...]
     length: int
+    _places: dict[Any, _Place] = field(default_factory=dict, init=False, repr=False)
 
     def num_solved(self, sequence: Sequence[Any]) -> int:
         """Returns how many levels a sequence solves."""
         return sum(self._is_solved(number, state, sequence) for number, state in enumerate(self.states))
 
     def _is_solved(self, number: int, state: Any, sequence: Sequence[Any]) -> bool:
-        rng = np.random.default_rng(number)
+        place, rng = self._place(state), None
         for action in sequence:
-            state, is_changed = self.dynamics.step(state, action, rng)
-            if is_changed and self.dynamics.is_over(state):
-                return self.dynamics.is_success(state)
+            found = place.after.get(action)
+            if found is None:
+                rng = rng or np.random.default_rng(number)
+                found = self._stepped(place, action, rng)
+            place, is_changed = found
+            if is_changed and place.is_over:
+                return self.dynamics.is_success(place.state)
         return False
+
+    def _stepped(self, place: _Place, action: Any, rng: np.random.Generator) -> tuple[_Place, bool]:
+        """Returns where an action leads, and whether that is elsewhere; keeps it if no number was drawn."""
+        before = rng.bit_generator.state if action not in place.after else None
+        state, is_changed = self.dynamics.step(place.state, action, rng)
+        found = self._place(state), is_changed
+        if before is not None:
+            place.after[action] = found if rng.bit_generator.state == before else None
+        return found
+
+    def _place(self, state: Any) -> _Place:
+        place = self._places.get(state)
+        if place is None:
+            place = self._places[state] = _Place(state, self.dynamics.is_over(state))
+        return place
 
     def searched(self, first: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
         """Returns what changes to the best of the first sequences lead to; equal levels give equal ones.

@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 
 from agents import lazy, open_loop
@@ -47,6 +48,14 @@ def lock():
     return OpenLoop(dynamics=Lock(), states=states, actions=(0, 1, 2), length=len(SECRET))
 
 
+def _is_solved(dynamics, state, sequence, rng):
+    for action in sequence:
+        state, _ = dynamics.step(state, action, rng)
+        if dynamics.is_over(state):
+            return dynamics.is_success(state)
+    return False
+
+
 class TestSearch:
     @pytest.fixture(autouse=True)
     def few_changes(self, monkeypatch):
@@ -67,6 +76,30 @@ class TestSearch:
     def test_an_episode_that_a_sequence_has_lost_stays_lost(self):
         hole_then_goal = (0, *SECRET)
         assert lock().num_solved(hole_then_goal) == 0
+
+    @pytest.mark.parametrize("is_slippery", [False, True])
+    def test_steps_are_remembered_and_chance_is_drawn_anew(self, is_slippery):
+        levels = open_loop.open_loop("VLM/FrozenLake-v0", {"size": 3, "is_slippery": is_slippery}, num_levels=20)
+        sequences = np.random.default_rng(0).choice(levels.actions, size=(200, 8)).tolist()
+        played = [
+            sum(
+                _is_solved(levels.dynamics, state, sequence, np.random.default_rng(number))
+                for number, state in enumerate(levels.states)
+            )
+            for sequence in sequences
+        ]
+        for _ in range(2):
+            assert [levels.num_solved(sequence) for sequence in sequences] == played
+        assert max(played) > 0
+
+    def test_a_step_without_chance_is_taken_once(self, monkeypatch):
+        levels, steps = lock(), []
+        step = Lock.step
+        monkeypatch.setattr(Lock, "step", lambda *words: steps.append(words) or step(*words))
+        levels.num_solved(SECRET)
+        assert len(steps) == sum(range(1, len(SECRET) + 1))
+        levels.num_solved(SECRET)
+        assert len(steps) == sum(range(1, len(SECRET) + 1))
 
     def test_answers_have_no_names_to_search_among(self):
         assert open_loop.open_loop("VLM/SVG-v0", {}) is None
