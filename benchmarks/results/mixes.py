@@ -22,24 +22,28 @@ HEADINGS = (
     "episodes",
     "trained, mix less specialist (95 %), p",
 )
-NO_RESULT, OTHER_LEVELS = "no result", "other arguments"
+NO_RESULT, OTHER_ARGUMENTS, OTHER_LEVELS = "no result", "other arguments", "other levels"
 PAY = ("format_reward", "answer_reward", "similarity_weight")
 """Arguments of worlds that say what is paid, and change no level."""
 
 
-def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[Result], bool]:
-    """Returns the runs of one world that had this one, all seeds of it, and whether they are the same in all arguments.
+def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[Result], str]:
+    """Returns the runs of one world that stand beside a mix's, and why they cannot be compared level by level.
 
     Args:
         world: Of a mix.
         results: Where they are looked for.
 
     Returns:
-        Those with the same arguments if there are any, else one with others; none where nobody ran in this world alone.
+        All seeds that played the same levels, or else all with the same arguments, or else one with others; none where
+        nobody ran in this world alone. And what differs, `"other levels"` or `"other arguments"`; empty if nothing.
     """
-    alone = [result for result in results if not is_mix(result) and result.worlds[0].env_id == world.env_id]
-    alike = [result for result in alone if _plays_the_same(world, result.worlds[0])]
-    return (alike, True) if alike else (alone[:1], False)
+    alone = [each for each in results if not is_mix(each) and each.worlds[0].env_id == world.env_id]
+    alike = [each for each in alone if _is_asked_the_same(world, each.worlds[0])]
+    if not alike:
+        return alone[:1], OTHER_ARGUMENTS
+    paired = [each for each in alike if each.worlds[0].levels == world.levels]
+    return (paired, "") if paired else (alike, OTHER_LEVELS)
 
 
 def difference(world: WorldResult, specialists: Sequence[WorldResult]) -> PairedDifference:
@@ -78,24 +82,24 @@ def _row(result: Result, world: WorldResult, p: float, results: Sequence[Result]
 
 def _beside(world: WorldResult, results: Sequence[Result]) -> list[str]:
     """Returns the cells about a world's specialist."""
-    specialists, is_same = specialists_of(world, results)
+    specialists, differing = specialists_of(world, results)
     if not specialists:
         return [NO_RESULT, "", ""]
     alone = [specialist.worlds[0] for specialist in specialists]
     before, after = (float(np.mean([getattr(each, name) for each in alone])) for name in ("before", "after"))
     seeds = f" ({len(alone)} seeds)" if len(alone) > 1 else ""
     cells = [f"{before:.3f} → {after:.3f}{seeds}", _told_count(specialists[0].num_episodes)]
-    if not is_same:
-        return [*cells, OTHER_LEVELS]
+    if differing:
+        return [*cells, differing]
     less = difference(world, alone)
     low, high = less.interval
     return [*cells, f"{less.mean:+.3f} ({low:+.3f} to {high:+.3f}), {told_p(less.p_value)}"]
 
 
-def _plays_the_same(one: WorldResult, other: WorldResult) -> bool:
-    """Returns whether both played the same levels; what is paid changes none."""
+def _is_asked_the_same(one: WorldResult, other: WorldResult) -> bool:
+    """Returns whether both have the same questions, measured alike; what is paid changes none."""
     ours, theirs = ({**each.kwargs, **dict.fromkeys(PAY)} for each in (one, other))
-    return ours == theirs and one.measure == other.measure and one.levels == other.levels
+    return ours == theirs and one.measure == other.measure
 
 
 def _told_count(number: int | None) -> str:

@@ -60,13 +60,18 @@ def test_levels_of_other_arguments_are_not_compared():
     other = result("lake_tiny", replace(LAKE, kwargs={"size": 8}))
     assert mix_lines([MIX, other])[2].endswith("| other arguments |")
     same = result("lake_of_four", replace(LAKE, kwargs={"size": 4}))
-    assert specialists_of(LAKE, [other, same]) == ([same], True), "one with the same arguments comes first"
-    assert specialists_of(BOXES, [MIX, other]) == ([], False), "a mix is nobody's specialist"
+    assert specialists_of(LAKE, [other, same]) == ([same], ""), "one with the same arguments comes first"
+    assert specialists_of(BOXES, [MIX, other])[0] == [], "a mix is nobody's specialist"
 
 
 def test_levels_that_differ_are_not_compared_and_those_that_repeat_count_once():
-    others = result("lake_tiny", replace(LAKE, levels=[f"other {level}" for level in range(40)]))
-    assert mix_lines([MIX, others])[2].endswith("| other arguments |")
+    others = [
+        result("lake_tiny", replace(LAKE, levels=[f"other {level}" for level in range(40)], after=after))
+        for after in (BETTER, WORSE)
+    ]
+    assert mix_lines([MIX, *others])[2].endswith("| 0.000 → 0.500 (2 seeds) | 200 | other levels |")
+    same = result("lake_tiny", LAKE)
+    assert specialists_of(LAKE, [*others, same]) == ([same], ""), "those that can be paired come first"
     pairs = replace(LAKE, levels=["a", "b"] * 20)
     wide, narrow = (difference(each, [replace(each, after=BETTER)]).interval for each in (pairs, LAKE))
     assert wide.high - wide.low < narrow.high - narrow.low, "of two levels that are alike nothing is by chance"
@@ -96,4 +101,4 @@ def test_the_command_prints_both_tables(tmp_path, capsys):
 
 def test_levels_are_the_same_whatever_they_pay():
     paid = result("lake_tiny", replace(LAKE, kwargs={"size": 4, "answer_reward": 10.0, "format_reward": 0.0}))
-    assert specialists_of(LAKE, [paid]) == ([paid], True)
+    assert specialists_of(LAKE, [paid]) == ([paid], "")
