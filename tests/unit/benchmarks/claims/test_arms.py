@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,10 +13,12 @@ from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
 from benchmarks.claims.arms import (
     IMITATION_RATES,
+    MORE_STEPS,
     Arm,
     Arms,
     Measuring,
     Point,
+    Stage,
     record_test,
     seconds_per_step,
 )
@@ -84,6 +87,44 @@ def test_both_arms_go_on_from_one_start_with_the_same_compute(arms, monkeypatch)
     for each in (start, imitation, learnt):
         assert len(each.solved) == 3
         assert each.best.success == max(point.success for point in each.curve)
+
+
+def test_the_best_on_validation_levels_plays_the_test_levels_and_the_first_of_equals_is_the_best(claim, monkeypatch):
+    solved, played = iter([1, 3, 3, 2, 4]), []
+
+    def scripted(agent, spec, *, split, num_episodes):
+        played.append((split, num_episodes, weight.item()))
+        num_solved = next(solved)
+        episodes = [SimpleNamespace(success=place < num_solved, start_state_hash="a") for place in range(4)]
+        return SimpleNamespace(trajectories=episodes, record=lambda: {"format_rate": 1.0})
+
+    monkeypatch.setattr("benchmarks.claims.arms.evaluate", scripted)
+    monkeypatch.setattr("benchmarks.claims.arms.make_agent", lambda *_, **__: None)
+    model = torch.nn.Linear(1, 1, bias=False)
+    weight = model.weight
+    stage = Stage(Arm(kind="rl", claim="short", seed=1), claim.config(seed=1), MEASURING, lambda _: None)
+    for step in range(4):
+        torch.nn.init.constant_(weight, step)
+        stage.validate(model, None, step=step)
+    assert [point.success for point in stage.arm.curve] == [0.25, 0.75, 0.75, 0.5]
+    assert (stage.arm.best.step, stage.best_success) == (1, 0.75)
+    stage.test(model, None)
+    assert played == [("val", 2, 0.0), ("val", 2, 1.0), ("val", 2, 2.0), ("val", 2, 3.0), ("test", 3, 1.0)]
+    assert stage.arm.solved == [True] * 4
+
+
+def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(arms, monkeypatch):
+    arms.prepare()
+    given = []
+
+    def imitate(stage, model, encoder, config, imitation, num_points):
+        given.append(imitation.num_steps)
+
+    monkeypatch.setattr("benchmarks.claims.arms.imitate", imitate)
+    monkeypatch.setattr("benchmarks.claims.arms.seconds_per_step", lambda *_: 0.25)
+    arms._imitate(1, 50.0)
+    assert given == [round(200 * MORE_STEPS)] * len(IMITATION_RATES)
+    assert 1.0 <= MORE_STEPS < 1.2, "no less than reinforcement learning has, and not much more"
 
 
 def test_the_better_rate_of_imitation_counts(arms, monkeypatch):

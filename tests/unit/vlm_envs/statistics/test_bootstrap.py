@@ -93,6 +93,10 @@ class TestLevelsPlayedSeveralTimes:
         both = np.array([difference, difference])
         return paired_seeds_bootstrap(0 * both, both, levels=levels)
 
+    def test_of_seeds_a_mean_is_of_the_episodes_that_were_drawn(self):
+        levels = ["often"] * 20 + [str(number) for number in range(5)]
+        assert seeds_interval(np.ones((3, 25)), levels=levels) == pytest.approx((1.0, 1.0))
+
     def test_those_played_more_often_weigh_more(self):
         found = paired_bootstrap([0.0] * 4, [1.0, 1.0, 1.0, 0.0], levels=["a", "a", "a", "b"])
         assert found.mean == 0.75 and tuple(found.interval) == (0.0, 1.0)

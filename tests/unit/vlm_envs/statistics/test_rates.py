@@ -49,6 +49,9 @@ class TestRepeatedInterval:
     def test_repeats_that_do_not_depend_on_the_level_are_all_worth_something(self):
         assert repeated_interval([2] * 6, [4] * 6) == pytest.approx(wilson_interval(12, 24))
 
+    def test_repeats_that_balance_by_chance_are_worth_no_more_than_trials_of_their_own(self):
+        assert repeated_interval([2, 2, 2, 3], [4] * 4) == pytest.approx(wilson_interval(9, 16))
+
     def test_without_trials_every_rate_is_possible(self):
         assert repeated_interval([], []) == (0.0, 1.0)
 

@@ -7,6 +7,8 @@ import copy
 import pytest
 
 from tests.unit.training.batches import run_config
+from training.algorithms.bilevel_gae import BilevelGAE
+from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.config.update.ppo import PPOConfig
 from training.loop.update.learner import Learner
@@ -28,6 +30,14 @@ def learner_of(model, encoder, target_kl):
 def updated(learner, batch):
     outputs = learner.model_outputs(batch)
     return learner.update(batch, outputs, learner.config.algorithm.credit(batch, outputs), iteration=0)
+
+
+def test_warming_up_begins_when_the_critic_has():
+    ppo = PPOConfig(learning_rate=1e-3, warmup_iterations=4, final_learning_rate_ratio=1.0)
+    algorithm = BilevelGAE(critic=CriticConfig(warmup_iterations=2))
+    rates = LearningRates(run_config(num_iterations=10, ppo=ppo, algorithm=algorithm))
+    warmed = [rates.policy(iteration) / 1e-3 for iteration in range(8)]
+    assert warmed == pytest.approx([0, 0, 0.25, 0.5, 0.75, 1, 1, 1])
 
 
 class TestTargetKl:
@@ -67,6 +77,12 @@ class TestTargetKl:
         resumed.load_state_dict(copy.deepcopy(first.state_dict()))
         for learner, expected in ((first, 1.5e-3), (resumed, 1.5e-3), (plain, 1e-3)):
             assert updated(learner, batch)["learning_rate"] == pytest.approx(expected)
+
+    def test_a_run_that_goes_on_without_it_has_its_schedule_again(self, rates):
+        rates.moved(1e-9, iteration=3)
+        without = LearningRates(run_config(num_iterations=10, ppo=PPOConfig(learning_rate=1e-3, warmup_iterations=0)))
+        without.load_state_dict(rates.state_dict())
+        assert without.policy(5) == pytest.approx(1e-3)
 
     def test_it_needs_a_ratio(self):
         with pytest.raises(ConfigError, match="has nothing to go by"):
