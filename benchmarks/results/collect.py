@@ -76,6 +76,7 @@ def collected(directory: Path) -> Result:
                 levels=[short_hash(each["start_state_hash"]) for each in after[name]],
                 before=[measured(each, measure) for each in before[name]],
                 after=[measured(each, measure) for each in after[name]],
+                **_looked(before[name], after[name]),
                 num_episodes=_num_played(lines, name, int(config["group_size"])),
                 **rivals.played(spec, first=first, num_levels=len(after[name])),
             )
@@ -174,6 +175,15 @@ def _num_played(lines: Sequence[Record], name: str, group_size: int) -> int | No
     """Returns how many episodes of a world iterations played, where they log its groups, as adaptive mixes do."""
     groups = [line[key] for line in lines if (key := f"mix/{name}/groups") in line]
     return round(sum(groups)) * group_size if groups else None
+
+
+def _looked(before: Sequence[Record], after: Sequence[Record]) -> dict[str, list[float]]:
+    """Returns in which episodes a tool was called and did its work, by its name in `WorldResult`; empty if in none."""
+    looked = {
+        f"looked_{when}": [float(each["metrics"].get("successful_calls", 0.0) > 0) for each in episodes]
+        for when, episodes in (("before", before), ("after", after))
+    }
+    return looked if any(map(any, looked.values())) else {}
 
 
 def _by_world(episodes: Sequence[Record]) -> dict[str, list[Record]]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 GREY = "shown grey"
+LOOKED = "tool used: start, trained"
 HEADINGS = (
     "recipe",
     "world",
@@ -30,6 +31,7 @@ HEADINGS = (
     "trained (95 %)",
     "p",
     "true state given: start, trained",
+    LOOKED,
     "minutes",
 )
 COLOURS = {"success": "#2b7a4b", "similarity": "#8a7a2b", "observation": "#2f6db5", "prediction": "#8a5fb0"}
@@ -101,11 +103,13 @@ def told_p(p: float) -> str:
 def lines(results: Sequence[Result]) -> list[str]:
     """Returns a table in Markdown, a line for each recipe of one world; mixes have a table of their own.
 
-    What the trained policies solve if they are shown grey stands there where anybody measured it. Of several seeds the
-    interval is of other seeds and other levels, and so is the p-value; of one, of other levels.
+    What the trained policies solve if they are shown grey, and in how many episodes a tool did its work, stands there
+    where anybody measured it. Of several seeds the interval is of other seeds and other levels, and so is the p-value;
+    of one, of other levels.
     """
     found = [*map(_row, by_recipe(results))]
-    shown = [place for place, name in enumerate(HEADINGS) if name != GREY or any(row[place] for row in found)]
+    measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (GREY, LOOKED)}
+    shown = [place for place, name in enumerate(HEADINGS) if measured.get(name, True)]
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
     return [f"| {' | '.join(row[place] for place in shown)} |" for row in rows]
 
@@ -115,7 +119,10 @@ def _row(seeds: Sequence[Result]) -> list[str]:
     world = worlds[0]
     before, after, lazy = ([getattr(each, name) for each in worlds] for name in ("before", "after", "lazy"))
     low, high = _interval_of_seeds(worlds)
-    told = [[getattr(each, name) for each in worlds] for name in ("told_before", "told_after")]
+    told, looked = (
+        [[getattr(each, f"{name}_{when}") for each in worlds] for when in ("before", "after")]
+        for name in ("told", "looked")
+    )
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
         f"`{result.recipe}`" + ("" if result.temperature == 1.0 else f", temperature {result.temperature:g}"),
@@ -128,7 +135,7 @@ def _row(seeds: Sequence[Result]) -> list[str]:
         told_p(
             p_value(world) if len(seeds) == 1 else paired_seeds_bootstrap(before, after, levels=world.levels).p_value
         ),
-        " → ".join(f"{np.mean(each):.3f}" for each in told if None not in each),
+        *(" → ".join(f"{np.mean(each):.3f}" for each in pair if None not in each) for pair in (told, looked)),
         f"{np.mean([each.minutes for each in seeds]):.0f}",
     ]
 

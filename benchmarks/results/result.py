@@ -27,6 +27,9 @@ class WorldResult:
         blind: Of the policy, if every picture is grey; None where nobody measured it, or nothing is shown.
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
         told_after: Of the policy, likewise.
+        looked_before: Of the start, whether a tool was called and did its work, 1 or 0 a level; None where nobody kept
+            it, and where neither start nor policy called any.
+        looked_after: Of the policy, likewise.
         num_episodes: Of a mix: how many episodes of this world were played for training; None of other runs.
     """
 
@@ -41,6 +44,8 @@ class WorldResult:
     blind: list[float] | None = None
     told_before: list[float] | None = None
     told_after: list[float] | None = None
+    looked_before: list[float] | None = None
+    looked_after: list[float] | None = None
     num_episodes: int | None = None
 
 
@@ -94,7 +99,7 @@ class Result:
             kept = json.loads(path.read_text(encoding="utf-8"))
             result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
             for world in result.worlds:
-                told = (world.blind, world.told_before, world.told_after)
+                told = (world.blind, world.told_before, world.told_after, world.looked_before, world.looked_after)
                 played = [world.before, world.after, world.lazy, *(each for each in told if each is not None)]
                 if {*map(len, played)} != {len(world.levels)}:
                     raise ValueError(f"not as many outcomes as levels in {world.world}")

@@ -14,7 +14,7 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
 from benchmarks.__main__ import main
-from benchmarks.results.collect import collected, curve, file_name, setup_of
+from benchmarks.results.collect import _looked, collected, curve, file_name, setup_of
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
 from benchmarks.results.rivals import shows_pictures
@@ -194,11 +194,21 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
 
 def test_what_nobody_measured_has_no_column():
     world = made([0.0] * 40, [1.0] * 40)
-    plain, blind = result(world), result(replace(world, blind=[0.25] * 40), recipe="other")
-    assert "shown grey" not in lines([plain])[0]
-    head, _, *rows = lines([plain, blind])
-    cells = [row.split(" | ")[head.split(" | ").index("shown grey")].strip() for row in rows]
-    assert sorted(cells) == ["", "0.250"]
+    plain = result(world)
+    for told, heading, cell in (
+        ({"blind": [0.25] * 40}, "shown grey", "0.250"),
+        ({"looked_before": [0.0, 1.0] * 20, "looked_after": [1.0] * 40}, "tool used: start, trained", "0.500 → 1.000"),
+    ):
+        assert heading not in lines([plain])[0]
+        head, _, *rows = lines([plain, result(replace(world, **told), recipe="other")])
+        cells = [row.split(" | ")[head.split(" | ").index(heading)].strip() for row in rows]
+        assert sorted(cells) == ["", cell]
+
+
+def test_who_looked_is_who_called_a_tool_that_did_its_work():
+    vain, looked, twice = ({"metrics": {"calls": 3.0, "successful_calls": number}} for number in (0.0, 1.0, 2.0))
+    assert _looked([vain, looked], [twice, looked]) == {"looked_before": [0.0, 1.0], "looked_after": [1.0, 1.0]}
+    assert _looked([vain, {"metrics": {}}], [vain, vain]) == {}
 
 
 @pytest.mark.parametrize(
