@@ -40,7 +40,7 @@ def frozenlake_tiny() -> RunConfig:
 
 
 def sokoban_tiny() -> RunConfig:
-    """Sokoban 6x6 with one box, beyond a teacher that overlooks inner walls in half of its turns.
+    """Sokoban 6x6 with one box, up to a teacher that overlooks inner walls in half of its turns.
 
     It starts from a policy that has imitated that expert and no other, who solves four levels of five. The cold start
     goes on from one of 4,500 steps, which ships as well.
