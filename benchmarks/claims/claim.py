@@ -68,6 +68,9 @@ _FROZEN_LAKE_START = {"num_steps": 6000, "num_first_turn_steps": 1200}
 _SOKOBAN_START = {"num_steps": 4500, "num_first_turn_steps": 1500}
 """Steps until few episodes teach little more: 40 to 50 minutes of one core in FrozenLake, an hour in Sokoban."""
 
+_FROZEN_LAKE_ITERATIONS = 80
+"""Five minutes of one core; two thirds of the recipe's."""
+
 _SOKOBAN_ITERATIONS = 120
 """Ten minutes of one core: success in training rises for as many, and little in the 180 more that the recipe has."""
 _SOKOBAN_FEWER_ITERATIONS = 60
@@ -81,21 +84,27 @@ CLAIMS = {
         recipe="frozenlake_tiny",
         num_steps=None,
         suboptimal_rate=None,
+        num_iterations=_FROZEN_LAKE_ITERATIONS,
     ),
     "frozenlake_500": Claim(
         title="FrozenLake, 500 episodes of an optimal expert",
         recipe="frozenlake_tiny",
         **_FROZEN_LAKE_START,
         num_demonstrations=500,
+        num_iterations=_FROZEN_LAKE_ITERATIONS,
     ),
     "frozenlake_2000": Claim(
         title="FrozenLake, 2,000 episodes of an optimal expert",
         recipe="frozenlake_tiny",
         **_FROZEN_LAKE_START,
         num_demonstrations=2000,
+        num_iterations=_FROZEN_LAKE_ITERATIONS,
     ),
     "frozenlake_unlimited": Claim(
-        title="FrozenLake, an optimal expert without end", recipe="frozenlake_tiny", **_FROZEN_LAKE_START
+        title="FrozenLake, an optimal expert without end",
+        recipe="frozenlake_tiny",
+        **_FROZEN_LAKE_START,
+        num_iterations=_FROZEN_LAKE_ITERATIONS,
     ),
     "sokoban_suboptimal": Claim(
         title="Sokoban, an expert that overlooks inner walls in half of its turns",

@@ -23,14 +23,12 @@ from training.checkpoints.reference import weights_hash
 from training.config.eval_sampling import EvalSamplingConfig
 from training.config.saved import rebuilt
 from training.config.worlds.spec import WorldSpec, world_names
-from training.loop.evaluation import evaluate
+from training.loop.evaluation import MEASURES, evaluate
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Trajectory
 
-MEASURES = {"VLM/SVG-v0": "similarity"}
-"""Of worlds whose success says little: which of their metrics counts in its place."""
 NUM_LAZY_LEVELS = 128
 """Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
 TRAINING_SETTINGS = (

@@ -16,6 +16,7 @@ SAYS: dict[str, list[str]] = {
     "03_vector.py": ["observations: 8 dicts of ['image', 'text']", "of 8"],
     "own_agent.py": [],
     "own_episode_reward.py": [],
+    "own_mix.py": [],
     "own_world.py": [],
     "rloo.py": [],
 }
@@ -60,3 +61,9 @@ def test_an_agent_of_ones_own_plays():
         cwd=EXAMPLES,
     )
     assert "own_agent:Walker says:\n  <answer>Down</answer>\nCarried out: Down" in output
+
+
+def test_a_mix_of_ones_own_is_a_recipe():
+    output = run_python("-m", "training", "plan", "--recipe", "examples/own_mix.py")
+    assert output.startswith("zoom_and_video with training/recipes/checkpoints/mix_tiny")
+    assert "VLM/ZoomQA-v0, counted by" in output

@@ -24,6 +24,9 @@ _UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}
 """What is wrong with items that cannot be shown, by what was asked: to look at two thousand pictures takes a dozen
 seconds, and a run evaluates the same ones again and again."""
 
+MEASURES = {"VLM/SVG-v0": "similarity"}
+"""Of worlds whose success says little: which of their metrics counts in its place."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult:
@@ -183,7 +186,7 @@ def _within(num_episodes: int, first: int, num_listed: int | None, which: str) -
 
 
 def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
-    """Returns the line that says what an evaluation came to.
+    """Returns the line that says what an evaluation came to, with the measure that counts in place of success.
 
     Args:
         label: What the evaluation is called, such as `before`.
@@ -192,7 +195,9 @@ def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
     """
     success, low, high = record["success"], record["success_low"], record["success_high"]
     played = f"{record['world']} {record['split']} success {success:.3f} [{low:.3f}, {high:.3f}]"
-    return f"{label}: {played} over {record['num_episodes']} levels{whose}"
+    measure = MEASURES.get(record["env_id"])
+    measured = f", {measure} {record.get(f'metric/{measure}', math.nan):.3f}" if measure else ""
+    return f"{label}: {played}{measured} over {record['num_episodes']} levels{whose}"
 
 
 def mean_success(evaluations: Sequence[EvaluationResult]) -> float:

@@ -34,7 +34,7 @@ def frozenlake_tiny() -> RunConfig:
     return _grid_recipe(
         "frozenlake_tiny",
         "VLM/FrozenLake-v0",
-        num_iterations=80,
+        num_iterations=120,
         cold_start=ColdStartConfig(num_steps=6000, num_first_turn_steps=1200, suboptimal_rate=0.3),
     )
 
@@ -246,12 +246,12 @@ def docqa_tiny() -> RunConfig:
         ),
         num_iterations=40,
         cold_start=ColdStartConfig(
-            num_steps=4000,
+            num_steps=8000,
             num_copying_steps=900,
             num_first_turn_steps=0,
             batch_size=8,
             suboptimal_rate=0.5,
-            num_demonstrations=2560,
+            num_demonstrations=12_000,
             residual_scale=0.15,
         ),
         max_new_tokens=96,
@@ -278,6 +278,7 @@ def judging_tiny() -> RunConfig:
                     "check_whether_each_paragraph_sentence_number_in_range",
                 ),
                 "num_requirements": 1,
+                "counterfactual": True,
                 "max_turns": 3,
                 "format_reward": 0.1,
                 "prompt_example": False,

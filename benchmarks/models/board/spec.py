@@ -31,6 +31,7 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "things": None,
         "checks": None,
         "num_requirements": (1, 4),
+        "counterfactual": False,
         "file_name": None,
         "grid_mm": 1,
         "tell_walls": False,

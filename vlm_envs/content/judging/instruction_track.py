@@ -20,6 +20,9 @@ from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction
 from vlm_envs.tools.instructions.plans import PLANS
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
 
+Flawed = tuple[Draft, int | None]
+"""A draft and the index of the constraint that it fails; None if it fails none."""
+
 _MAX_TRIES = 200
 _MAX_CHANGES = 24
 _LENGTH_SPREAD = 0.03
@@ -29,7 +32,10 @@ _LENGTH_TOLERANCE = 12
 """Characters by which a length may miss what was drawn; half a phrase."""
 
 
-_REQUIREMENTS = re.compile(r"([1-4])-([1-4]):(\w+(?:\+\w+)*)")
+_MAX_COUNTERFACTUALS = 8
+"""Tries to ask for what only the other response of a pair has."""
+
+_REQUIREMENTS = re.compile(r"([1-4])-([1-4]):(\w+(?:\+\w+)*)(:counterfactual)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +45,8 @@ class Requirements:
     Attributes:
         checks: Names of the checks that requirements are of, in alphabetical order.
         number: Fewest and most of them, 1 to 4; fewer where not so many go together.
+        counterfactual: Whether each pair is such that either could be the right one, were its requirement another, and
+            which one is, is drawn last: so nothing but the requirement tells.
 
     Raises:
         ConfigError: If there is no such check, or not so many requirements.
@@ -46,6 +54,7 @@ class Requirements:
 
     checks: tuple[str, ...] = tuple(sorted(PLANS))
     number: tuple[int, int] = (1, MAX_CONSTRAINTS)
+    counterfactual: bool = False
 
     def __post_init__(self) -> None:
         if not self.checks:
@@ -60,7 +69,8 @@ class Requirements:
     def __str__(self) -> str:
         """Returns them as part of an id; nothing for the default."""
         low, high = self.number
-        return "" if self == Requirements() else f"{low}-{high}:{'+'.join(self.checks)}"
+        suffix = ":counterfactual" if self.counterfactual else ""
+        return "" if self == Requirements() else f"{low}-{high}:{'+'.join(self.checks)}{suffix}"
 
     @classmethod
     def read(cls, text: str) -> Requirements | None:
@@ -69,7 +79,8 @@ class Requirements:
         if match is None:
             return None if text else cls()
         try:
-            return cls(checks=tuple(match[3].split("+")), number=(int(match[1]), int(match[2])))
+            number = int(match[1]), int(match[2])
+            return cls(checks=tuple(match[3].split("+")), number=number, counterfactual=match[4] is not None)
         except ConfigError:
             return None
 
@@ -103,40 +114,69 @@ def draw_instruction_case(
         instruction = draw_instruction(rng, definition, int(rng.integers(fewest, most + 1)), requirements.checks)
         if instruction is None:
             continue
-        if is_wanted is not None and not is_wanted(instruction.text):
+        if not requirements.counterfactual and is_wanted is not None and not is_wanted(instruction.text):
             return None
-        candidates = _draw_candidates(rng, instruction, max(2, num_candidates))
-        if candidates is not None and is_length_matched([candidate.text for candidate in candidates]):
-            return Case(
-                track="instruction_following",
-                request=instruction.text,
-                candidates=shown_candidates(rng, candidates, num_candidates),
-                constraints=instruction.constraints,
-            )
+        drafts = _draw_drafts(rng, instruction, max(2, num_candidates), moves_all=requirements.counterfactual)
+        if drafts is not None and requirements.counterfactual:
+            instruction, drafts = _either_way(rng, instruction, *drafts) or (instruction, None)
+        if drafts is None or not is_length_matched([draft.text() for draft, _ in drafts]):
+            continue
+        if requirements.counterfactual and is_wanted is not None and not is_wanted(instruction.text):
+            return None
+        candidates = [_candidate(instruction, draft, violated) for draft, violated in drafts]
+        return Case(
+            track="instruction_following",
+            request=instruction.text,
+            candidates=shown_candidates(rng, candidates, num_candidates),
+            constraints=instruction.constraints,
+        )
     raise GenerationError(f"No case of {num_candidates} candidates was found in {_MAX_TRIES} instructions.")
 
 
-def _draw_candidates(
-    rng: np.random.Generator, instruction: Instruction, num_candidates: int
-) -> tuple[Candidate, ...] | None:
-    """Returns a right candidate and flawed ones, or None if the draft could not be broken in one place only."""
-    drafts: list[tuple[Draft, int | None]] = [(instruction.draft, None)]
-    for _ in range(num_candidates - 1):
+def _draw_drafts(
+    rng: np.random.Generator, instruction: Instruction, num_drafts: int, *, moves_all: bool
+) -> tuple[Flawed, ...] | None:
+    """Returns a right draft and flawed ones, with what each fails; None if the draft could not be broken so."""
+    drafts: list[Flawed] = [(instruction.draft, None)]
+    for _ in range(num_drafts - 1):
         violated = int(rng.integers(len(instruction.constraints)))
-        broken = draw_broken(rng, instruction, violated)
+        broken = draw_broken(rng, instruction, violated, moves_all=moves_all)
         if broken is None:
             return None
         drafts.append((broken, violated))
     base = len(instruction.draft.text())
-    candidates = []
-    for draft, index in drafts:
-        failed = [] if index is None else [index]
-        if num_candidates > 2:
+    fitted: list[Flawed] = []
+    for draft, violated in drafts:
+        failed = [] if violated is None else [violated]
+        if num_drafts > 2:
             draft = _rewritten(rng, instruction, draft, failed)
         wanted = round(base * float(rng.uniform(1 - _LENGTH_SPREAD, 1 + _LENGTH_SPREAD)))
-        text = _fitted(rng, instruction, draft, wanted, failed).text()
-        candidates.append(Candidate(text=text, flaw=None if index is None else _flaw(instruction, index, text)))
-    return tuple(candidates) if len({candidate.text for candidate in candidates}) == num_candidates else None
+        fitted.append((_fitted(rng, instruction, draft, wanted, failed), violated))
+    return tuple(fitted) if len({draft.text() for draft, _ in fitted}) == num_drafts else None
+
+
+def _either_way(
+    rng: np.random.Generator, instruction: Instruction, right: Flawed, flawed: Flawed
+) -> tuple[Instruction, tuple[Flawed, Flawed]] | None:
+    """Returns an instruction that one of two drafts satisfies and the other fails in one place; which, is drawn.
+
+    Returns:
+        The instruction with its drafts, the right one first; None if none was found by which the other one is right.
+    """
+    (draft, _), (broken, violated) = right, flawed
+    assert violated is not None
+    for _ in range(_MAX_COUNTERFACTUALS):
+        other = instruction.asking_anew(rng, broken, violated)
+        if not other.failed(broken) and other.failed(draft) == [violated]:
+            break
+    else:
+        return None
+    return (instruction, (right, flawed)) if rng.integers(2) else (other, ((broken, None), (draft, violated)))
+
+
+def _candidate(instruction: Instruction, draft: Draft, violated: int | None) -> Candidate:
+    text = draft.text()
+    return Candidate(text=text, flaw=None if violated is None else _flaw(instruction, violated, text))
 
 
 def _flaw(instruction: Instruction, violated: int, text: str) -> Flaw:

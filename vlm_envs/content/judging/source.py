@@ -110,6 +110,10 @@ class JudgingSource:
             require_choice("tracks", track, TRACKS)
         if isinstance(self.num_candidates, bool) or self.num_candidates not in NUM_CANDIDATES:
             raise ConfigError(f"num_candidates must be 1, 2 or 4; got {self.num_candidates!r}.")
+        if self.requirements.counterfactual and self.num_candidates > 2:
+            raise ConfigError(
+                "counterfactual is of one or two responses; of four, num_candidates=4, only one can be right."
+            )
         require_choice("profile", self.profile, PROFILES)
 
     def draw(self, rng: np.random.Generator, split: str) -> Sample:

@@ -7,7 +7,7 @@ which constraint the change breaks is known.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -48,6 +48,14 @@ class Instruction:
         task = f"Describe {self.draft.topic.name} as it is seen in a picture."
         return "\n".join((task, "Requirements:", *requirements))
 
+    def asking_anew(self, rng: np.random.Generator, draft: Draft, index: int) -> Instruction:
+        """Returns an instruction of another draft, of whose constraints one is drawn anew so that it satisfies that."""
+        name = self.constraints[index].checker
+        drawn = Constraint.of(name, **PLANS[name].arguments(rng, draft, self.profile))
+        return replace(
+            self, draft=draft, constraints=(*self.constraints[:index], drawn, *self.constraints[index + 1 :])
+        )
+
     def failed(self, draft: Draft) -> list[int]:
         """Returns the indices of the constraints that a draft's text fails."""
         text = draft.text()
@@ -81,22 +89,27 @@ def draw_instruction(
     return None if instruction.failed(draft) else instruction
 
 
-def draw_broken(rng: np.random.Generator, instruction: Instruction, violated: int) -> Draft | None:
+def draw_broken(
+    rng: np.random.Generator, instruction: Instruction, violated: int, *, moves_all: bool = False
+) -> Draft | None:
     """Changes an instruction's draft until it fails one constraint and no other.
 
     Args:
         rng: Where all randomness comes from.
         instruction: The instruction.
         violated: Index of the constraint to fail.
+        moves_all: Whether what a check counts of each paragraph changes in all of them, where its plan can do that.
 
     Returns:
         The changed draft; None if no try failed that constraint alone.
     """
     target = instruction.constraints[violated]
+    plan = PLANS[target.checker]
+    disturb = plan.disturb_all if moves_all and plan.disturb_all is not None else plan.disturb
     for _ in range(_MAX_TRIES):
         changed, grows = instruction.draft, bool(rng.integers(2))
         for _ in range(_MAX_CHANGES):
-            changed = PLANS[target.checker].disturb(rng, changed, target, grows)
+            changed = disturb(rng, changed, target, grows)
             failed = instruction.failed(changed)
             if failed:
                 break

@@ -50,12 +50,14 @@ class Plan:
         arguments: Draws arguments of the check with which the draft satisfies it.
         disturb: Changes the draft a little against a constraint.
         prepare: Gives the draft what the check is about.
+        disturb_all: As `disturb`, of all paragraphs alike, where each is counted; None where that is no other thing.
     """
 
     groups: frozenset[str]
     arguments: Callable[[Rng, Draft, Profile], dict[str, Any]]
     disturb: Disturb
     prepare: Callable[[Rng, Draft], Draft] = lambda rng, draft: draft
+    disturb_all: Disturb | None = None
 
 
 def _around(rng: Rng, counts: list[int], slack: int, least: int = 1) -> tuple[int, int]:
@@ -90,6 +92,17 @@ def _add_or_drop(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) ->
         return draft.with_paragraph(row, rest or sentences)
     added = draw_sentence(rng, draft.topic)
     return draft.with_paragraph(row, (*sentences[:column], added, *sentences[column:]))
+
+
+def _add_or_drop_everywhere(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
+    """Adds a sentence to each paragraph or drops one of each, never the last."""
+    changed = []
+    for sentences in draft.paragraphs:
+        place = int(rng.integers(len(sentences)))
+        added = (draw_sentence(rng, draft.topic), sentences[place]) if grows else ()
+        rest = (*sentences[:place], *added, *sentences[place + 1 :])
+        changed.append(rest or sentences)
+    return replace(draft, paragraphs=tuple(changed))
 
 
 def _pad_or_trim(rng: Rng, draft: Draft, constraint: Constraint, grows: bool) -> Draft:
@@ -171,12 +184,18 @@ def _rewrite_number(style: NumberStyle, rng: Rng, draft: Draft, constraint: Cons
     return draft.with_sentence(row, column, sentence)
 
 
-def _range_plan(group: str, slack: int, measure: Callable[[Draft, Profile], list[int]], disturb: Disturb) -> Plan:
+def _range_plan(
+    group: str,
+    slack: int,
+    measure: Callable[[Draft, Profile], list[int]],
+    disturb: Disturb,
+    disturb_all: Disturb | None = None,
+) -> Plan:
     def arguments(rng: Rng, draft: Draft, profile: Profile) -> dict[str, Any]:
         lower, upper = _around(rng, measure(draft, profile), slack)
         return {"lower_bound": lower, "upper_bound": upper}
 
-    return Plan(frozenset({group}), arguments, disturb)
+    return Plan(frozenset({group}), arguments, disturb, disturb_all=disturb_all)
 
 
 def _edge_plan(begins: bool, level: Level) -> Plan:
@@ -209,7 +228,11 @@ PLANS: dict[str, Plan] = {
         "sentences", 1, lambda draft, profile: [len(draft.places)], _add_or_drop
     ),
     "check_whether_each_paragraph_sentence_number_in_range": _range_plan(
-        "sentences", 0, lambda draft, profile: list(map(len, draft.paragraphs)), _add_or_drop
+        "sentences",
+        0,
+        lambda draft, profile: list(map(len, draft.paragraphs)),
+        _add_or_drop,
+        _add_or_drop_everywhere,
     ),
     "check_whether_response_word_count_in_range": _range_plan(
         "words", 8, lambda draft, profile: [len(profile.words(draft.text()))], _pad_or_trim

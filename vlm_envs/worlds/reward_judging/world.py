@@ -61,7 +61,8 @@ class RewardJudgingWorld(QAWorld):
     `reverse_order=False`: True shows the same seeds' responses in the opposite order, so judging in both orders is two
     runs, and levels given by their ids likewise; `profile="arm"` or `"mm_ifengine"`, what the checks count;
     `checks=None`, names of those that requirements are of and that can be called, or all; `num_requirements=(1, 4)`, or
-    one number; `tools=True`: False leaves only `direct`; `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of
+    one number; `counterfactual=False`: True takes pairs of texts only of which either would be right, were another
+    number asked for, so that nothing in them tells which is; `tools=True`: False leaves only `direct`; `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of
     pictures and of things in them; `num_pages=(5, 60)` of reports; `dataset=None` with `folder=None`: a local copy of
     `vl_rewardbench`, `llava_critic`, `mm_ifeval` or `armbench_vl`, or `judged` or `pairs` of one's own, in place of
     generated cases, see `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all of it is `test`, None for
@@ -85,6 +86,7 @@ class RewardJudgingWorld(QAWorld):
         profile: str = "arm",
         checks: str | Sequence[str] | None = None,
         num_requirements: int | tuple[int, int] = (1, MAX_CONSTRAINTS),
+        counterfactual: bool = False,
         tools: bool = True,
         side_px: tuple[int, int] | int = (2000, 8000),
         target_px: tuple[int, int] | int = (8, 40),
@@ -96,6 +98,7 @@ class RewardJudgingWorld(QAWorld):
         requirements = Requirements(
             checks=tuple(PLANS) if checks is None else as_names(checks),
             number=require_range("num_requirements", num_requirements),
+            counterfactual=require_flag("counterfactual", counterfactual),
         )
         cases = JudgingSource(
             tracks=(tracks,) if isinstance(tracks, str) else tuple(tracks),
