@@ -67,7 +67,7 @@ def mix_tiny() -> RunConfig:
         frozenlake_tiny().worlds[0],
         num_iterations=150,
         cold_start=ColdStartConfig(
-            num_steps=10_000,
+            num_steps=8000,
             num_copying_steps=900,
             num_first_turn_steps=1500,
             batch_size=12,
