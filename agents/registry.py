@@ -68,6 +68,12 @@ AGENTS: dict[str, AgentEntry] = {
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
+    "hf-blind": AgentEntry(
+        factory="agents.hf.blind:BlindHFAgent",
+        summary="the same, shown grey pictures: what it solves without looking",
+        part="DIR",
+        check="agents.hf.checkpoint:require_checkpoint",
+    ),
     "vllm": AgentEntry(
         factory="agents.vllm.agent:VLLMAgent",
         summary="a checkpoint of Qwen2.5-VL or Qwen3-VL, sampled with vLLM on this machine",

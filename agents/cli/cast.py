@@ -15,7 +15,7 @@ from vlm_envs.registration import arguments_of, registered_name
 RECIPE = "recipe"
 """`recipe:NAME` is the start that a recipe ships."""
 
-_OF_CHECKPOINTS = ("hf", "hf-told", "vllm")
+_OF_CHECKPOINTS = ("hf", "hf-told", "hf-blind", "vllm")
 """Agents that are made from a checkpoint."""
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from safetensors import SafetensorError
@@ -127,6 +127,9 @@ class CheckpointAgent(ABC):
         ValueError: If it is of no family that is known, incomplete or damaged, or there is no such device.
     """
 
+    kind: ClassVar[str] = "hf"
+    """What boards tell it from others by, beside its weights."""
+
     def __init__(
         self,
         directory: str | Path | None = None,
@@ -153,7 +156,7 @@ class CheckpointAgent(ABC):
     @property
     def identity(self) -> dict[str, Any]:
         """What tells a checkpoint from others, wherever it lies; nothing for a model in memory, which may yet learn."""
-        return {} if self.directory is None else {"name": "hf", "weights": weights_digest(self.directory)}
+        return {} if self.directory is None else {"name": self.kind, "weights": weights_digest(self.directory)}
 
     def sync(self, policy: Any, version: int) -> None:
         """Acts with these weights from the next episode on; they are shared, not copied."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class ToldHFAgent(HFAgent):
     are shown all the same. Formats that have no place for what is seen are refused.
     """
 
+    kind: ClassVar[str] = "hf-told"
     _worlds: VectorWorld | None = None
 
     def start(self, worlds: VectorWorld) -> None:

@@ -69,7 +69,7 @@ _SOKOBAN_START = {"num_steps": 4500, "num_first_turn_steps": 1500}
 """Steps until few episodes teach little more: 40 to 50 minutes of one core in FrozenLake, an hour in Sokoban."""
 
 _FROZEN_LAKE_ITERATIONS = 80
-"""Five minutes of one core; two thirds of the recipe's."""
+"""Five minutes of one core."""
 
 _SOKOBAN_ITERATIONS = 120
 """Ten minutes of one core: success in training rises for as many, and little in the 180 more that the recipe has."""

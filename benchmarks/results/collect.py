@@ -7,14 +7,17 @@ import json
 from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from agents.agent import Agent
-from agents.hf.agent import load_checkpoint
+from agents.hf.agent import HFAgent, load_checkpoint
+from agents.hf.blind import BlindHFAgent
 from agents.hf.sampling import SamplingConfig
 from agents.hf.told import ToldHFAgent, can_be_told
 from agents.lazy import LazyAgent
+from agents.registry import make_agent
 from benchmarks.levels import short_hash
 from benchmarks.results.result import Result, WorldResult
 from training.checkpoints.best import BEST
@@ -27,7 +30,7 @@ from training.loop.evaluation import MEASURES, evaluate
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
-from vlm_envs.trajectory import Trajectory
+from vlm_envs.trajectory import Trajectory, observation_images
 
 NUM_LAZY_LEVELS = 128
 """Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
@@ -36,6 +39,8 @@ TRAINING_SETTINGS = (
     *("sampling", "rollout", "staleness", "sampler", "judge", "algorithm", "ppo", "lora", "dtype", "reference"),
 )
 """Settings of a run that training depends on, besides its seed, the start and what that imitated."""
+_SINCE = {"ppo": {"target_kl": None}}
+"""Settings that there are since after the first results, with what changes nothing, and no digest either."""
 _OF_WORKERS = ("workers", "num_workers", "step_timeout_s")
 MAX_POINTS = 100
 """Of a curve: of longer ones, so many means."""
@@ -64,13 +69,15 @@ def collected(directory: Path) -> Result:
         _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})
     before, after = recorded.values()
     models = start_of(directory, config), policy_of(directory)
-    agents = {name: _told(models[number], sampling) for number, name in enumerate(("told_before", "told_after"))}
+    told = {
+        name: _agent(ToldHFAgent, models[number], sampling) for number, name in enumerate(("told_before", "told_after"))
+    }
+    blind = _agent(BlindHFAgent, models[1], sampling)
     worlds = []
     for spec, name in zip(specs, world_names(specs), strict=True):
         measure = MEASURES.get(spec.env_id, "success")
         first, num_levels = int(config.get("first_eval_level", 0)), len(after[name])
         played_by = partial(_played, spec=spec, first=first, num_levels=num_levels, measure=measure)
-        played = agents if _can_be_told(spec) else {}
         worlds.append(
             WorldResult(
                 world=name,
@@ -81,8 +88,9 @@ def collected(directory: Path) -> Result:
                 before=[_measured(each, measure) for each in before[name]],
                 after=[_measured(each, measure) for each in after[name]],
                 lazy=played_by(LazyAgent(num_val_levels=NUM_LAZY_LEVELS)),
+                blind=played_by(blind) if _shows_pictures(spec) else None,
                 num_episodes=_num_played(lines, name, int(config["group_size"])),
-                **{told: played_by(agent) for told, agent in played.items()},
+                **({name: played_by(agent) for name, agent in told.items()} if _can_be_told(spec) else {}),
             )
         )
     model, _ = load_checkpoint(models[1])
@@ -143,7 +151,9 @@ def setup_of(config: Record) -> str:
     Args:
         config: Of the run.
     """
-    settings = {name: config.get(name) for name in TRAINING_SETTINGS}
+    settings: dict[str, Any] = {name: config.get(name) for name in TRAINING_SETTINGS}
+    for name, later in _SINCE.items():
+        settings[name] = {k: v for k, v in settings[name].items() if (k, v) not in later.items()}
     settings["worlds"] = [{k: v for k, v in each.items() if k not in _OF_WORKERS} for each in config["worlds"]]
     # A start of one's own depends on the seed, as what is learnt from it does
     start = config["cold_start"] if config["model"] is None else weights_hash(model_directory(config["model"]))
@@ -207,9 +217,15 @@ def _can_be_told(spec: WorldSpec) -> bool:
         return can_be_told(world)
 
 
-def _told(directory: Path, sampling: SamplingConfig) -> Agent:
+def _shows_pictures(spec: WorldSpec) -> bool:
+    """Returns whether an expert is shown a picture: by the world, or by a tool that it calls."""
+    played = evaluate(make_agent("oracle"), spec, split="val", num_episodes=4)
+    return any(observation_images(turn.observation) for each in played.trajectories for turn in each.turns)
+
+
+def _agent(kind: type[HFAgent], directory: Path, sampling: SamplingConfig) -> Agent:
     model, encoder = load_checkpoint(directory)
-    return ToldHFAgent(model=model, encoder=encoder, sampling=sampling, seed=1)
+    return kind(model=model, encoder=encoder, sampling=sampling, seed=1)
 
 
 def _played(agent: Agent, *, spec: WorldSpec, first: int, num_levels: int, measure: str) -> list[float]:

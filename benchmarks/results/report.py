@@ -19,11 +19,13 @@ from vlm_envs.statistics.rates import Interval, repeated_interval
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+GREY = "shown grey"
 HEADINGS = (
     "recipe",
     "world",
     "seeds",
     "lazy rival",
+    GREY,
     "start",
     "trained (95 %)",
     "p",
@@ -99,10 +101,13 @@ def told_p(p: float) -> str:
 def lines(results: Sequence[Result]) -> list[str]:
     """Returns a table in Markdown, a line for each recipe of one world; mixes have a table of their own.
 
-    Of several seeds the interval is of other seeds and other levels, and so is the p-value; of one, of other levels.
+    What the trained policies solve if they are shown grey stands there where anybody measured it. Of several seeds the
+    interval is of other seeds and other levels, and so is the p-value; of one, of other levels.
     """
-    rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *map(_row, by_recipe(results))]
-    return [f"| {' | '.join(row)} |" for row in rows]
+    found = [*map(_row, by_recipe(results))]
+    shown = [place for place, name in enumerate(HEADINGS) if name != GREY or any(row[place] for row in found)]
+    rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
+    return [f"| {' | '.join(row[place] for place in shown)} |" for row in rows]
 
 
 def _row(seeds: Sequence[Result]) -> list[str]:
@@ -117,6 +122,7 @@ def _row(seeds: Sequence[Result]) -> list[str]:
         f"{world.world}{measure}",
         str(len(seeds)),
         f"{np.mean(lazy):.3f}",
+        "" if any(each.blind is None for each in worlds) else f"{np.mean([each.blind for each in worlds]):.3f}",
         f"{np.mean(before):.3f}",
         f"**{np.mean(after):.3f}** ({low:.3f} to {high:.3f})",
         told_p(

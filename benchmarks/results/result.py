@@ -24,6 +24,7 @@ class WorldResult:
         before: Of the start on each test level.
         after: Of the policy that was trained.
         lazy: Of the same responses in every episode, whatever is shown.
+        blind: Of the policy, if every picture is grey; None where nobody measured it, or nothing is shown.
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
         told_after: Of the policy, likewise.
         num_episodes: Of a mix: how many episodes of this world were played for training; None of other runs.
@@ -37,6 +38,7 @@ class WorldResult:
     before: list[float]
     after: list[float]
     lazy: list[float]
+    blind: list[float] | None = None
     told_before: list[float] | None = None
     told_after: list[float] | None = None
     num_episodes: int | None = None
@@ -89,10 +91,12 @@ class Result:
             ConfigError: If it cannot be read, or was written by a version that kept less.
         """
         try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            result = cls(**told | {"worlds": [WorldResult(**each) for each in told["worlds"]]})
+            kept = json.loads(path.read_text(encoding="utf-8"))
+            result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
             for world in result.worlds:
-                if not len(world.levels) == len(world.before) == len(world.after) == len(world.lazy):
+                told = (world.blind, world.told_before, world.told_after)
+                played = [world.before, world.after, world.lazy, *(each for each in told if each is not None)]
+                if {*map(len, played)} != {len(world.levels)}:
                     raise ValueError(f"not as many outcomes as levels in {world.world}")
             return result
         except (ValueError, TypeError, KeyError) as error:

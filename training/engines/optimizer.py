@@ -126,6 +126,12 @@ class Optimizer:
         moments = [value for value in states if isinstance(value, Tensor) and value.dim() > 0]
         return [*(master for _, master in self._with_masters()), *moments]
 
+    @property
+    def learning_rate(self) -> float:
+        """The rate of the last step, and of the next if none is set."""
+        rate: float = self._adamw.param_groups[0]["lr"]
+        return rate
+
     def set_learning_rate(self, learning_rate: float) -> None:
         """Sets the rate of the steps to come."""
         for group in self._adamw.param_groups:

@@ -16,6 +16,7 @@ from training.data.worlds.episodes import play_each, why_lost
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.qa.datasets.unshown import told_left_out
+from vlm_envs.registration import registered_name
 from vlm_envs.splits import split_seeds
 from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Trajectory
@@ -195,7 +196,7 @@ def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
     """
     success, low, high = record["success"], record["success_low"], record["success_high"]
     played = f"{record['world']} {record['split']} success {success:.3f} [{low:.3f}, {high:.3f}]"
-    measure = MEASURES.get(record["env_id"])
+    measure = MEASURES.get(registered_name(record["env_id"]))
     measured = f", {measure} {record.get(f'metric/{measure}', math.nan):.3f}" if measure else ""
     return f"{label}: {played}{measured} over {record['num_episodes']} levels{whose}"
 

@@ -26,15 +26,15 @@ from training.recipes.tiny import (
 )
 
 SPECIALISTS: dict[Callable[[], RunConfig], float] = {
-    frozenlake_tiny: 2.0,
-    sokoban_tiny: 2.0,
-    navigation_tiny: 1.5,
-    primitive_tiny: 3.0,
-    svg_tiny: 2.5,
-    zoomqa_tiny: 2.0,
+    frozenlake_tiny: 3.0,
+    sokoban_tiny: 3.0,
+    navigation_tiny: 2.5,
+    primitive_tiny: 2.0,
+    svg_tiny: 2.0,
+    zoomqa_tiny: 1.0,
     docqa_tiny: 3.0,
-    videoqa_tiny: 0.2,
-    judging_tiny: 0.8,
+    videoqa_tiny: 0.5,
+    judging_tiny: 0.3,
 }
 """The recipes of one world each whose worlds are mixed, and the weights of these in the cold start: more where most is
 left to learn. A loss is a mean over tokens, so worlds of short responses need more of them to be heard at all.
@@ -55,23 +55,21 @@ worlds that are not named."""
 def mix_tiny() -> RunConfig:
     """All worlds of the other tiny recipes, one policy and one tokenizer; it needs the drivers of `make drivers`.
 
-    Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same, and
-    the same expert; Navigation, ZoomQA and DocQA have those that their recipes had before. Success earns the same
-    everywhere, and nothing is paid by turns but what the judge gives in the grid worlds. So siblings need not be
-    divided by what they differ in, which would make as much of a step's cost as of success. Groups go where success is
-    neither 0 nor 1. The cold start goes on from two others, which ship too: of 4,028 steps, copying first and first
-    turns then, and of 1,700 in which grid worlds had half of the episodes and two thirds of the tokens.
+    Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same,
+    and the same expert. Success earns the same everywhere, and nothing is paid by turns but what the judge gives in
+    the grid worlds. So siblings need not be divided by what they differ in, which would make as much of a step's
+    cost as of success. Groups go where success is neither 0 nor 1. The cold start goes on from another, which ships
+    too: of 8,000 steps, copying first and first turns then.
     """
     config = tiny_recipe(
         "mix_tiny",
         frozenlake_tiny().worlds[0],
         num_iterations=150,
         cold_start=ColdStartConfig(
-            num_steps=8000,
-            num_copying_steps=900,
-            num_first_turn_steps=1500,
+            num_steps=6000,
+            num_first_turn_steps=0,
             batch_size=12,
-            residual_scale=0.15,
+            start_from="training/recipes/checkpoints/mix_first_steps",
         ),
         max_new_tokens=96,
     )

@@ -34,7 +34,7 @@ def frozenlake_tiny() -> RunConfig:
     return _grid_recipe(
         "frozenlake_tiny",
         "VLM/FrozenLake-v0",
-        num_iterations=120,
+        num_iterations=80,
         cold_start=ColdStartConfig(num_steps=6000, num_first_turn_steps=1200, suboptimal_rate=0.3),
     )
 

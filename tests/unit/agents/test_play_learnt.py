@@ -108,7 +108,7 @@ def test_a_mix_plays_any_of_its_worlds():
     assert Path(sokoban.agent.removeprefix("hf:")).name == "mix_tiny"
 
 
-@pytest.mark.parametrize("kind", ["hf", "hf-told", "vllm"])
+@pytest.mark.parametrize("kind", ["hf", "hf-told", "hf-blind", "vllm"])
 def test_a_run_is_named_by_its_folder(kind, tiny_directory, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(tiny_directory, run / "latest" / "model")

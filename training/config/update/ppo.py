@@ -24,6 +24,9 @@ class PPOConfig:
             first steps go by the sign of the first gradients, at the full rate, while advantages are at their noisiest.
             Ten are what verl's recipe of DAPO takes; verl's own default is none.
         final_learning_rate_ratio: What learning rates fall to, linearly over the run, as a share of their peaks.
+        target_kl: How far an iteration is to move the policy, in nats a token (`approx_kl`): its rate is raised after
+            one that moved it by less than half of that and lowered after one that moved it by more than twice, see
+            `training.loop.update.rates`. None leaves the rate to its schedule.
         num_epochs: The policy's passes over an iteration's batch.
         num_minibatches: Its optimiser steps per pass.
         micro_batch_size: Rows per forward pass; gradients accumulate, results do not depend on it.
@@ -58,6 +61,7 @@ class PPOConfig:
     learning_rate: float = 1e-6
     warmup_iterations: int = 10
     final_learning_rate_ratio: float = 1.0
+    target_kl: float | None = None
     num_epochs: int = 1
     num_minibatches: int = 4
     micro_batch_size: int = 32
@@ -78,7 +82,7 @@ class PPOConfig:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        require_above(self, 0, "learning_rate", "max_grad_norm", "clip_high", "importance_cap")
+        require_above(self, 0, "learning_rate", "max_grad_norm", "clip_high", "importance_cap", "target_kl")
         require_between(self, 0, 1, "final_learning_rate_ratio", includes=(False, True))
         require_between(self, 0, 1, "clip_low", includes=(False, False))
         require_at_least(self, 1, "num_epochs", "num_minibatches", "micro_batch_size", "max_nonfinite_steps")
@@ -88,6 +92,11 @@ class PPOConfig:
             self.importance_cap is None or self.old_logprobs == "trainer",
             "--ppo.importance-cap corrects the gap between sampler and trainer, which --ppo.old-logprobs sampler sets "
             "to 0. Use --ppo.old-logprobs trainer or --ppo.importance-cap None.",
+        )
+        require(
+            self.target_kl is None or self.num_epochs * self.num_minibatches > 1,
+            "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 approx_kl is measured before the only step, so "
+            f"--ppo.target-kl {self.target_kl} has nothing to go by. Take more steps an iteration.",
         )
         self._refuse_clips_that_never_act()
         self._refuse_inert_kl()

@@ -37,6 +37,7 @@ from training.loop.update.gradients import Metrics, accumulate_gradient
 from training.loop.update.losses import critic_loss, masked_mean, policy_loss, update_metrics
 from training.loop.update.micro_batches import MicroBatch, RowLimits, micro_batches, minibatches, row_groups
 from training.loop.update.out_of_memory import OF_UPDATE, OF_UPDATES_AT_ONCE, FittedPasses
+from training.loop.update.rates import LearningRates
 
 
 class Learner:
@@ -108,6 +109,7 @@ class Learner:
             if self.critic_config is not None
             else None
         )
+        self.rates = LearningRates(config)
         self.num_updates = 0
         self._put_away()
 
@@ -260,7 +262,9 @@ class Learner:
             self.critic_optimizer.zero_grad()
         if self._pictures is not None:
             self._pictures.forget()
-        return update_metrics(steps, batch, outputs, credit)
+        metrics = update_metrics(steps, batch, outputs, credit)
+        self.rates.moved(metrics.get("approx_kl"), iteration=iteration)
+        return metrics | {"learning_rate": self.policy_optimizer.learning_rate}
 
     def _policy_step(
         self, batch: Batch, outputs: ModelOutputs, advantages_BT: Tensor, rows: list[int]
@@ -348,15 +352,9 @@ class Learner:
         return defaultdict(float, zip(metrics, total.tolist(), strict=True))
 
     def _set_learning_rates(self, iteration: int) -> None:
-        """Sets both rates from the iteration alone, so that a resumed run sees the same ones."""
-        ppo = self.config.ppo
-        left = 1.0 - iteration / max(1, self.config.num_iterations)
-        decay = max(0.0, left) * (1.0 - ppo.final_learning_rate_ratio) + ppo.final_learning_rate_ratio
-        since = iteration - self.config.algorithm.critic_warmup_iterations
-        warmup = min(1.0, max(0, since + 1) / ppo.warmup_iterations) if ppo.warmup_iterations else 1.0
-        self.policy_optimizer.set_learning_rate(ppo.learning_rate * warmup * decay)
+        self.policy_optimizer.set_learning_rate(self.rates.policy(iteration))
         if self.critic_optimizer is not None and self.critic_config is not None:
-            self.critic_optimizer.set_learning_rate(self.critic_config.learning_rate * decay)
+            self.critic_optimizer.set_learning_rate(self.rates.critic(iteration, self.critic_config.learning_rate))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything that training changed; what it started from, the reference, is none of it."""
@@ -365,6 +363,7 @@ class Learner:
             "policy_optimizer": self.policy_optimizer.state_dict(),
             "critic": self._state_of(self.critic) if self.critic is not None else None,
             "critic_optimizer": self.critic_optimizer.state_dict() if self.critic_optimizer is not None else None,
+            "rates": self.rates.state_dict(),
             "num_updates": self.num_updates,
         }
 
@@ -380,6 +379,8 @@ class Learner:
         if self.critic is not None and self.critic_optimizer is not None:
             self._load(self.critic, state, "critic")
             self.critic_optimizer.load_state_dict(state["critic_optimizer"], state["critic"])
+        if "rates" in state:  # not of a time when the iteration alone decided them
+            self.rates.load_state_dict(state["rates"])
         self.num_updates = state["num_updates"]
         self._put_away()
 

@@ -17,7 +17,7 @@ from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matc
 from vlm_envs.errors import ConfigError, GenerationError, require_choice
 from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
 from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
-from vlm_envs.tools.instructions.plans import PLANS
+from vlm_envs.tools.instructions.plans import COUNTED, PLANS
 from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
 
 Flawed = tuple[Draft, int | None]
@@ -49,7 +49,8 @@ class Requirements:
             which one is, is drawn last: so nothing but the requirement tells.
 
     Raises:
-        ConfigError: If there is no such check, or not so many requirements.
+        ConfigError: If there is no such check, or not so many requirements, or a check does not count what it is to be
+            asked another number of.
     """
 
     checks: tuple[str, ...] = tuple(sorted(PLANS))
@@ -61,6 +62,11 @@ class Requirements:
             raise ConfigError("checks must name at least one check; leave it out for all.")
         for check in self.checks:
             require_choice("checks", check, PLANS)
+        others = sorted({*self.checks} - COUNTED)
+        if self.counterfactual and others:
+            raise ConfigError(
+                f"counterfactual is of checks that count, {', '.join(sorted(COUNTED))}; not of {others[0]}."
+            )
         low, high = self.number
         if not 1 <= low <= high <= MAX_CONSTRAINTS:
             raise ConfigError(f"num_requirements must be a range from 1 to {MAX_CONSTRAINTS}; got {low} to {high}.")
@@ -100,29 +106,34 @@ def draw_instruction_case(
         num_candidates: 1, 2 or 4. A single one is right in half of the cases.
         profile: The definition that decides what a text satisfies.
         requirements: What is required; by default of everything something.
-        is_wanted: Says of a request whether a case of it is wanted; by default all are. Nothing is written for others.
+        is_wanted: Says of a request whether a case of it is wanted, of counterfactual pairs of both texts, sorted; by
+            default all are. Nothing is written for requests that are not.
 
     Returns:
-        The case, the same for the same generator whatever is wanted; None if its request is not wanted.
+        The case, the same for the same generator whatever is wanted; None if it is not wanted.
 
     Raises:
         GenerationError: If no case was found.
     """
     definition, requirements = profile_named(profile), requirements or Requirements()
-    fewest, most = requirements.number
+    (fewest, most), asks_last = requirements.number, requirements.counterfactual
     for _ in range(_MAX_TRIES):
         instruction = draw_instruction(rng, definition, int(rng.integers(fewest, most + 1)), requirements.checks)
         if instruction is None:
             continue
-        if not requirements.counterfactual and is_wanted is not None and not is_wanted(instruction.text):
+        if not asks_last and is_wanted is not None and not is_wanted(instruction.text):
             return None
-        drafts = _draw_drafts(rng, instruction, max(2, num_candidates), moves_all=requirements.counterfactual)
-        if drafts is not None and requirements.counterfactual:
-            instruction, drafts = _either_way(rng, instruction, *drafts) or (instruction, None)
+        drafts = _draw_drafts(rng, instruction, max(2, num_candidates), moves_all=asks_last)
         if drafts is None or not is_length_matched([draft.text() for draft, _ in drafts]):
             continue
-        if requirements.counterfactual and is_wanted is not None and not is_wanted(instruction.text):
-            return None
+        if asks_last:
+            # The pair is wanted or not: of two requests it may be that only one is, which would tell who is right
+            if is_wanted is not None and not is_wanted("\n\n".join(sorted(draft.text() for draft, _ in drafts))):
+                return None
+            asked = _either_way(rng, instruction, *drafts)
+            if asked is None:
+                continue
+            instruction, drafts = asked
         candidates = [_candidate(instruction, draft, violated) for draft, violated in drafts]
         return Case(
             track="instruction_following",
@@ -146,12 +157,12 @@ def _draw_drafts(
         drafts.append((broken, violated))
     base = len(instruction.draft.text())
     fitted: list[Flawed] = []
-    for draft, violated in drafts:
-        failed = [] if violated is None else [violated]
+    for draft, flaw in drafts:
+        failed = [] if flaw is None else [flaw]
         if num_drafts > 2:
             draft = _rewritten(rng, instruction, draft, failed)
         wanted = round(base * float(rng.uniform(1 - _LENGTH_SPREAD, 1 + _LENGTH_SPREAD)))
-        fitted.append((_fitted(rng, instruction, draft, wanted, failed), violated))
+        fitted.append((_fitted(rng, instruction, draft, wanted, failed), flaw))
     return tuple(fitted) if len({draft.text() for draft, _ in fitted}) == num_drafts else None
 
 

@@ -122,7 +122,7 @@ class JudgingSource:
         Args:
             rng: The only source of chance.
             split: `"train"`, `"val"` or `"test"`; the question that the case is made of belongs to it, or else the
-                instruction.
+                instruction, or the pair of texts where either may be the right one.
 
         Raises:
             GenerationError: If no case was found.
@@ -146,7 +146,7 @@ class JudgingSource:
                 question_id=str(self.requirements) if question is None else question.sample_id,
             )
             # A question belongs to its split already, and so does whatever is made of it.
-            case = _make(name, question, lambda request: split_of(request.encode()) == split)
+            case = _make(name, question, lambda content: split_of(content.encode()) == split)
             if case is not None:
                 return str(name), case
         raise GenerationError(f"No case of track {track!r} and split {split!r} was found in {_MAX_TRIES} tries.")

@@ -280,3 +280,6 @@ PLANS: dict[str, Plan] = {
     "check_whether_has_no_arabic_number_in_response": _number_plan(NumberStyle.WORDS, NumberStyle.WHOLE, None),
 }
 """A plan for every check, by its name."""
+
+COUNTED = frozenset(name for name in PLANS if "_in_range" in name)
+"""The checks that ask for a range of a count: of two texts of other counts, either can be asked for."""

@@ -17,7 +17,7 @@ from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS
-from vlm_envs.tools.instructions.plans import PLANS
+from vlm_envs.tools.instructions.plans import COUNTED, PLANS
 from vlm_envs.worlds.reward_judging.context import JudgingContext
 from vlm_envs.worlds.reward_judging.task import JudgingTask
 
@@ -60,17 +60,19 @@ class RewardJudgingWorld(QAWorld):
     `tracks=("fine_grained", "document", "instruction_following")` or one of them; `num_candidates=2`, 1, 2 or 4;
     `reverse_order=False`: True shows the same seeds' responses in the opposite order, so judging in both orders is two
     runs, and levels given by their ids likewise; `profile="arm"` or `"mm_ifengine"`, what the checks count;
-    `checks=None`, names of those that requirements are of and that can be called, or all; `num_requirements=(1, 4)`, or
-    one number; `counterfactual=False`: True takes pairs of texts only of which either would be right, were another
-    number asked for, so that nothing in them tells which is; `tools=True`: False leaves only `direct`; `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of
-    pictures and of things in them; `num_pages=(5, 60)` of reports; `dataset=None` with `folder=None`: a local copy of
-    `vl_rewardbench`, `llava_critic`, `mm_ifeval` or `armbench_vl`, or `judged` or `pairs` of one's own, in place of
-    generated cases, see `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all of it is `test`, None for
-    what it was published as; `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a
+    `checks=None`, names of those that requirements are of and that can be called, or all; `num_requirements=(1, 4)`,
+    or one number; `counterfactual=False`: True takes pairs of texts only of which either would be right, were another
+    number asked for, so that nothing in them tells which is; `tools=True`: False leaves only `direct`;
+    `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5, 60)` of
+    reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
+    `armbench_vl`, or `judged` or `pairs` of one's own, in place of generated cases, see
+    `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was
+    published as; `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a
     `SampleSource` in place of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have
     4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's own number; and those of every world:
-    `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_steps=None`, `format_reward=0.0`,
-    `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1.
+    `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_steps=None`,
+    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
+    `max_actions_per_turn` is 1.
     `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
@@ -96,7 +98,7 @@ class RewardJudgingWorld(QAWorld):
         **world_kwargs: Any,
     ) -> None:
         requirements = Requirements(
-            checks=tuple(PLANS) if checks is None else as_names(checks),
+            checks=tuple(COUNTED if counterfactual else PLANS) if checks is None else as_names(checks),
             number=require_range("num_requirements", num_requirements),
             counterfactual=require_flag("counterfactual", counterfactual),
         )

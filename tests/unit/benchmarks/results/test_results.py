@@ -14,7 +14,7 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from agents.lazy import LazyAgent
 from benchmarks.__main__ import main
-from benchmarks.results.collect import collected, curve, file_name, setup_of
+from benchmarks.results.collect import _shows_pictures, collected, curve, file_name, setup_of
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
 from tests.unit.training.batches import run_config
@@ -81,13 +81,16 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
 
     monkeypatch.setattr("benchmarks.results.collect.evaluate", evaluate_noting)
     found = collected(run)
-    seeds = [[each.seed for each in rival.trajectories] for rival in played]
+    rivals = [
+        rival for rival in played if rival.split == "test"
+    ]  # an expert shows on others whether there are pictures
+    seeds = [[each.seed for each in rival.trajectories] for rival in rivals]
     assert [[each["seed"] for each in RunReader(run).trajectories("after")], *seeds] == [
         list(split_seeds("test", 3, start=5))
-    ] * 4
+    ] * 5
     (world,) = found.worlds
-    levels = (world.before, world.after, world.lazy, world.told_before, world.told_after)
-    assert [len(each) for each in levels] == [3] * 5
+    levels = (world.before, world.after, world.lazy, world.blind, world.told_before, world.told_after)
+    assert [len(each) for each in levels] == [3] * 6
     assert (found.recipe, found.num_iterations, found.num_episodes) == ("lake", 2, 8)
     assert [point["iteration"] for point in found.curve] == [0.0, 1.0]
     found.save(tmp_path / "lake.json")
@@ -96,7 +99,9 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
 
 def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr("benchmarks.results.collect._told", lambda _, sampling: asked.append(sampling) or LazyAgent())
+    monkeypatch.setattr(
+        "benchmarks.results.collect._agent", lambda kind, _, sampling: asked.append(sampling) or LazyAgent()
+    )
     saved = json.loads((run / "config.json").read_text())
     other = tmp_path / "greedy"
     shutil.copytree(run, other)
@@ -107,7 +112,7 @@ def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monk
         asked.clear()
         found = collected(other)
         assert found.temperature == expected and ("temperature 0" in lines([found])[-1]) == (expected == 0.0)
-        assert [(each.temperature, each.max_new_tokens) for each in asked] == [(expected, 4)] * 2
+        assert [(each.temperature, each.max_new_tokens) for each in asked] == [(expected, 4)] * 3
 
 
 def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
@@ -182,6 +187,29 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
         lines([seeds[0], seeds[0]])
 
 
+def test_what_nobody_measured_has_no_column():
+    world = made([0.0] * 40, [1.0] * 40)
+    plain, blind = result(world), result(replace(world, blind=[0.25] * 40), recipe="other")
+    assert "shown grey" not in lines([plain])[0]
+    head, _, *rows = lines([plain, blind])
+    cells = [row.split(" | ")[head.split(" | ").index("shown grey")].strip() for row in rows]
+    assert sorted(cells) == ["", "0.250"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (LAKE, True),
+        (WorldSpec(env_id="VLM/RewardJudging-v0", kwargs={"tracks": "instruction_following"}), False),
+    ],
+    ids=["a world of pictures", "a world of texts"],
+)
+def test_only_who_is_shown_pictures_can_be_shown_grey_ones(spec, expected):
+    if not expected:
+        pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
+    assert _shows_pictures(spec) is expected
+
+
 def test_a_level_that_is_played_several_times_counts_as_one():
     start, after = [0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30
     once = made(start, after)
@@ -216,6 +244,9 @@ def test_runs_are_seeds_of_each_other_where_settings_and_starts_are_the_same(run
     assert setup_of(config | aside) == setup
     assert setup_of(config | {"cold_start": {}}) == setup, "nothing is imitated"
     assert setup_of(config | {"num_groups": 7}) != setup
+    before = {name: value for name, value in config["ppo"].items() if name != "target_kl"}
+    assert setup_of(config | {"ppo": before}) == setup, "there was no such setting then"
+    assert setup_of(config | {"ppo": before | {"target_kl": 0.1}}) != setup
     (start / "model.safetensors").write_bytes(b"others")
     assert setup_of(config) != setup
     own = [config | {"model": None, "cold_start": {"num_steps": number}} for number in (3, 3, 4)]

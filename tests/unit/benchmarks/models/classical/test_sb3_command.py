@@ -221,6 +221,9 @@ def test_a_checkpoints_identity_is_of_its_weights(tiny_directory, tmp_path):
         digest.update(name.encode() + hashlib.sha256(files[name].read_bytes()).digest())
     (one,) = contestants([f"hf:{tiny_directory}"], references=False)
     assert one.identity == {"name": "hf", "settings": {}, "weights": digest.hexdigest()}
+    kinds = [f"{kind}:{tiny_directory}" for kind in ("hf", "hf-told", "hf-blind")]
+    names = [each.identity["name"] for each in contestants(kinds, references=False)]
+    assert names == ["hf", "hf-told", "hf-blind"], "the same weights, told or blinded, are another contestant"
     moved = shutil.copytree(tiny_directory, tmp_path / "moved")
     (two,) = contestants([f"hf:{moved}"], references=False)
     assert two.digest == one.digest

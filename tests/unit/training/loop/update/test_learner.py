@@ -331,7 +331,7 @@ def test_the_policys_rate_rises_over_ten_iterations_by_default(played):
     rates = []
     for iteration in (0, 4, 9, 10):
         learner._set_learning_rates(iteration)
-        rates.append(learner.policy_optimizer._adamw.param_groups[0]["lr"] / 1e-3)
+        rates.append(learner.policy_optimizer.learning_rate / 1e-3)
     assert rates == pytest.approx([0.1, 0.5, 1.0, 1.0])
 
 

@@ -10,9 +10,12 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, Case
-from vlm_envs.content.judging.instruction_track import draw_instruction_case
+from vlm_envs.content.judging.instruction_track import Requirements, draw_instruction_case
+from vlm_envs.errors import ConfigError
 from vlm_envs.tools.instructions.checkers import CHECKERS
+from vlm_envs.tools.instructions.plans import COUNTED, PLANS
 from vlm_envs.tools.instructions.profiles import PROFILES
+from vlm_envs.tools.instructions.segmentation import paragraphs_of
 
 _PREFIX = "constraint_violated:"
 
@@ -102,3 +105,67 @@ def test_equal_generators_give_equal_cases():
     first, second = (draw_instruction_case(np.random.default_rng(5), num_candidates=4) for _ in range(2))
     assert first == second
     assert first.digest == second.digest
+
+
+@pytest.fixture(scope="module")
+def either_way() -> list[Case]:
+    counted = Requirements(checks=tuple(COUNTED), number=(1, 1), counterfactual=True)
+    draws = (np.random.default_rng(seed) for seed in range(400))
+    return [draw_instruction_case(rng, num_candidates=2, requirements=counted) for rng in draws]
+
+
+class TestCounterfactual:
+    """Pairs of which either would be the right one, were another number asked for."""
+
+    def test_the_requirement_alone_tells(self, either_way):
+        """Without it, even paragraphs are as often wrong as right; else seven of ten are right."""
+
+        def unevenness(text: str) -> float:
+            return float(np.std([paragraph.count(". ") for paragraph in paragraphs_of(text)]))
+
+        told = [
+            pair for pair in either_way if unevenness(pair.candidates[0].text) != unevenness(pair.candidates[1].text)
+        ]
+        right = [
+            unevenness(pair.candidates[pair.right].text) < unevenness(pair.candidates[1 - pair.right].text)
+            for pair in told
+        ]
+        assert len(told) > 100
+        assert abs(np.mean(right) - 0.5) < 3 * 0.5 / np.sqrt(len(told))
+
+    def test_longer_texts_are_right_as_often(self, either_way):
+        right = [
+            len(pair.candidates[pair.right].text) > len(pair.candidates[1 - pair.right].text) for pair in either_way
+        ]
+        assert abs(np.mean(right) - 0.5) < 3 * 0.5 / np.sqrt(len(either_way))
+
+    @pytest.mark.parametrize("check", sorted(COUNTED))
+    def test_every_check_that_counts_comes_up_and_tells_the_flaw(self, check):
+        requirements = Requirements(checks=(check,), number=(1, 1), counterfactual=True)
+        for seed in range(4):
+            case = draw_instruction_case(np.random.default_rng(seed), num_candidates=2, requirements=requirements)
+            passed = [case.constraints[0].check(each.text).passed for each in case.candidates]
+            assert passed == [each.flaw is None for each in case.candidates]
+            assert sorted(passed) == [False, True]
+
+    def test_what_is_wanted_is_a_pair_of_texts(self):
+        requirements = Requirements(checks=tuple(COUNTED), counterfactual=True)
+        asked = []
+        for is_wanted in (lambda texts: asked.append(texts) or True, None):
+            rng = np.random.default_rng(3)
+            case = draw_instruction_case(rng, num_candidates=2, requirements=requirements, is_wanted=is_wanted)
+            assert asked[-1] == "\n\n".join(sorted(candidate.text for candidate in case.candidates))
+        rng = np.random.default_rng(3)
+        unwanted = draw_instruction_case(
+            rng, num_candidates=2, requirements=requirements, is_wanted=lambda texts: False
+        )
+        assert unwanted is None
+
+    def test_it_is_part_of_an_id(self):
+        requirements = Requirements(checks=tuple(COUNTED), number=(1, 2), counterfactual=True)
+        assert str(requirements).endswith(":counterfactual")
+        assert Requirements.read(str(requirements)) == requirements
+
+    def test_other_checks_are_refused(self):
+        with pytest.raises(ConfigError, match="counterfactual is of checks that count"):
+            Requirements(checks=tuple(PLANS), counterfactual=True)

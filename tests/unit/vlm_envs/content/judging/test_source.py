@@ -13,12 +13,16 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS, Case
+from vlm_envs.content.judging.instruction_track import Requirements
 from vlm_envs.content.judging.samples import track_of
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.errors import ConfigError, LevelError
-from vlm_envs.splits import SPLITS
+from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.tools.instructions.plans import COUNTED
+
+PARAGRAPHS = "check_whether_response_paragraph_number_in_range"
 
 SCENES = SceneSource(side_px=(300, 500), target_px=(16, 40))
 REPORTS = ReportSource(num_pages=(5, 12))
@@ -184,6 +188,10 @@ def test_of_four_candidates_every_claim_differs_in_the_same_place():
         ({"num_candidates": 3}, "1, 2 or 4; got 3"),
         ({"num_candidates": True}, "1, 2 or 4"),
         ({"profile": "arms"}, "Did you mean 'arm'"),
+        (
+            {"num_candidates": 4, "requirements": Requirements(checks=tuple(COUNTED), counterfactual=True)},
+            "of one or two responses",
+        ),
     ],
 )
 def test_misuse_is_explained(arguments, message):
@@ -216,3 +224,20 @@ def test_sources_are_values():
     assert pickle.loads(pickle.dumps(judging)).draw(np.random.default_rng(2), "train") == judging.draw(
         np.random.default_rng(2), "train"
     )
+
+
+def test_of_counterfactual_pairs_the_texts_belong_to_a_split_and_the_request_to_all():
+    """Were it the request, often one text of a pair could be right in a split and not the other, which would tell."""
+    requirements = Requirements(checks=(PARAGRAPHS,), number=(1, 1), counterfactual=True)
+    source = JudgingSource(tracks=("instruction_following",), requirements=requirements)
+    drawn = {}
+    for split in SPLITS:
+        rng = np.random.default_rng(0)
+        drawn[split] = [source.draw_case(rng, split)[1] for _ in range(60)]
+    for split, cases in drawn.items():
+        texts = ["\n\n".join(sorted(candidate.text for candidate in case.candidates)) for case in cases]
+        assert {split_of(text.encode()) for text in texts} == {split}
+    requests = {split: {case.request for case in cases} for split, cases in drawn.items()}
+    assert len(requests["test"] & requests["train"]) > len(requests["test"]) / 2
+    (sample_id, case) = source.draw_case(np.random.default_rng(7), "test")
+    assert source.case(sample_id) == case
