@@ -5,35 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from agents.agent import Agent
-from agents.hf.agent import HFAgent, load_checkpoint
-from agents.hf.blind import BlindHFAgent
+from agents.hf.agent import load_checkpoint
 from agents.hf.sampling import SamplingConfig
-from agents.hf.told import ToldHFAgent, can_be_told
-from agents.lazy import LazyAgent
-from agents.registry import make_agent
 from benchmarks.levels import short_hash
 from benchmarks.results.result import Result, WorldResult
+from benchmarks.results.rivals import Rivals, measured
 from training.checkpoints.best import BEST
 from training.checkpoints.files import LATEST, has_model, model_directory
 from training.checkpoints.reference import weights_hash
 from training.config.eval_sampling import EvalSamplingConfig
 from training.config.saved import rebuilt
 from training.config.worlds.spec import WorldSpec, world_names
-from training.loop.evaluation import MEASURES, evaluate
+from training.loop.evaluation import measure_of
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
-from vlm_envs.trajectory import Trajectory, observation_images
 
-NUM_LAZY_LEVELS = 128
-"""Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
 TRAINING_SETTINGS = (
     *("trained_with", "worlds", "mix", "tokenizer_worlds", "num_iterations", "num_groups", "group_size"),
     *("sampling", "rollout", "staleness", "sampler", "judge", "algorithm", "ppo", "lora", "dtype", "reference"),
@@ -47,7 +39,7 @@ MAX_POINTS = 100
 
 
 def collected(directory: Path) -> Result:
-    """Returns what a finished run came to; its lazy rival, and both policies told the truth, play its test levels now.
+    """Returns what a finished run came to; its rivals play its test levels now.
 
     Args:
         directory: Of the run.
@@ -68,16 +60,13 @@ def collected(directory: Path) -> Result:
     for name in world_names(specs):
         _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})
     before, after = recorded.values()
-    models = start_of(directory, config), policy_of(directory)
-    told = {
-        name: _agent(ToldHFAgent, models[number], sampling) for number, name in enumerate(("told_before", "told_after"))
-    }
-    blind = _agent(BlindHFAgent, models[1], sampling)
+    (start, _), (trained, encoder) = (
+        load_checkpoint(each) for each in (start_of(directory, config), policy_of(directory))
+    )
+    rivals = Rivals.of(start, trained, encoder, sampling)
     worlds = []
     for spec, name in zip(specs, world_names(specs), strict=True):
-        measure = MEASURES.get(spec.env_id, "success")
-        first, num_levels = int(config.get("first_eval_level", 0)), len(after[name])
-        played_by = partial(_played, spec=spec, first=first, num_levels=num_levels, measure=measure)
+        measure, first = measure_of(spec.env_id), int(config.get("first_eval_level", 0))
         worlds.append(
             WorldResult(
                 world=name,
@@ -85,21 +74,18 @@ def collected(directory: Path) -> Result:
                 kwargs=spec.kwargs,
                 measure=measure,
                 levels=[short_hash(each["start_state_hash"]) for each in after[name]],
-                before=[_measured(each, measure) for each in before[name]],
-                after=[_measured(each, measure) for each in after[name]],
-                lazy=played_by(LazyAgent(num_val_levels=NUM_LAZY_LEVELS)),
-                blind=played_by(blind) if _shows_pictures(spec) else None,
+                before=[measured(each, measure) for each in before[name]],
+                after=[measured(each, measure) for each in after[name]],
                 num_episodes=_num_played(lines, name, int(config["group_size"])),
-                **({name: played_by(agent) for name, agent in told.items()} if _can_be_told(spec) else {}),
+                **rivals.played(spec, first=first, num_levels=len(after[name])),
             )
         )
-    model, _ = load_checkpoint(models[1])
     return Result(
         recipe=recipe_of(config),
         title=str(config["trained_with"]),
         seed=int(config["seed"]),
         setup=setup_of(config),
-        num_parameters=sum(weight.numel() for weight in model.parameters()),
+        num_parameters=sum(weight.numel() for weight in trained.parameters()),
         num_iterations=len(lines),
         num_episodes=len(lines) * int(config["num_groups"]) * int(config["group_size"]),
         minutes=sum(line["iteration_s"] for line in lines) / 60,
@@ -205,34 +191,3 @@ def _require_whole(reader: RunReader, name: str, recorded: dict[str, int]) -> No
                 f"Of the {line['num_episodes']} episodes of {line['label']!r} in {name}, {recorded[line['label']]} "
                 "were recorded, and levels cannot be paired. Evaluate on at most 256: --num-eval-episodes 256."
             )
-
-
-def _measured(episode: Record, measure: str) -> float:
-    return float(episode["success"]) if measure == "success" else round(float(episode["metrics"].get(measure, 0.0)), 4)
-
-
-def _can_be_told(spec: WorldSpec) -> bool:
-    with spec.made() as world:
-        world.reset(seed=0)
-        return can_be_told(world)
-
-
-def _shows_pictures(spec: WorldSpec) -> bool:
-    """Returns whether an expert is shown a picture: by the world, or by a tool that it calls."""
-    played = evaluate(make_agent("oracle"), spec, split="val", num_episodes=4)
-    return any(observation_images(turn.observation) for each in played.trajectories for turn in each.turns)
-
-
-def _agent(kind: type[HFAgent], directory: Path, sampling: SamplingConfig) -> Agent:
-    model, encoder = load_checkpoint(directory)
-    return kind(model=model, encoder=encoder, sampling=sampling, seed=1)
-
-
-def _played(agent: Agent, *, spec: WorldSpec, first: int, num_levels: int, measure: str) -> list[float]:
-    played = evaluate(agent, spec, split="test", num_episodes=num_levels, first=first)
-    return [_of_trajectory(each, measure) for each in played.trajectories]
-
-
-def _of_trajectory(episode: Trajectory, measure: str) -> float:
-    metrics = episode.turns[-1].info.get("metrics") or {}
-    return _measured({"success": episode.success, "metrics": metrics}, measure)

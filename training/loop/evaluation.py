@@ -25,7 +25,7 @@ _UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}
 """What is wrong with items that cannot be shown, by what was asked: to look at two thousand pictures takes a dozen
 seconds, and a run evaluates the same ones again and again."""
 
-MEASURES = {"VLM/SVG-v0": "similarity"}
+_MEASURES = {"VLM/SVG-v0": "similarity"}
 """Of worlds whose success says little: which of their metrics counts in its place."""
 
 
@@ -196,9 +196,14 @@ def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
     """
     success, low, high = record["success"], record["success_low"], record["success_high"]
     played = f"{record['world']} {record['split']} success {success:.3f} [{low:.3f}, {high:.3f}]"
-    measure = MEASURES.get(registered_name(record["env_id"]))
-    measured = f", {measure} {record.get(f'metric/{measure}', math.nan):.3f}" if measure else ""
+    measure = measure_of(record["env_id"])
+    measured = "" if measure == "success" else f", {measure} {record.get(f'metric/{measure}', math.nan):.3f}"
     return f"{label}: {played}{measured} over {record['num_episodes']} levels{whose}"
+
+
+def measure_of(env_id: str) -> str:
+    """Returns what a world's levels are measured by: `"success"`, or the metric that counts in its place."""
+    return _MEASURES.get(registered_name(env_id), "success")
 
 
 def mean_success(evaluations: Sequence[EvaluationResult]) -> float:

@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
-from agents.lazy import LazyAgent
+from agents.registry import make_agent
 from benchmarks.__main__ import main
-from benchmarks.results.collect import _shows_pictures, collected, curve, file_name, setup_of
+from benchmarks.results.collect import collected, curve, file_name, setup_of
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
+from benchmarks.results.rivals import shows_pictures
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.config.worlds.spec import WorldSpec
@@ -79,7 +80,7 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
         played.append(evaluate(agent, spec, **options))
         return played[-1]
 
-    monkeypatch.setattr("benchmarks.results.collect.evaluate", evaluate_noting)
+    monkeypatch.setattr("benchmarks.results.rivals.evaluate", evaluate_noting)
     found = collected(run)
     rivals = [
         rival for rival in played if rival.split == "test"
@@ -99,9 +100,13 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
 
 def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(
-        "benchmarks.results.collect._agent", lambda kind, _, sampling: asked.append(sampling) or LazyAgent()
-    )
+
+    def rival(*, sampling, **settings):
+        asked.append(sampling)
+        return make_agent("random")
+
+    for kind in ("ToldHFAgent", "BlindHFAgent"):
+        monkeypatch.setattr(f"benchmarks.results.rivals.{kind}", rival)
     saved = json.loads((run / "config.json").read_text())
     other = tmp_path / "greedy"
     shutil.copytree(run, other)
@@ -207,7 +212,7 @@ def test_what_nobody_measured_has_no_column():
 def test_only_who_is_shown_pictures_can_be_shown_grey_ones(spec, expected):
     if not expected:
         pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
-    assert _shows_pictures(spec) is expected
+    assert shows_pictures(spec) is expected
 
 
 def test_a_level_that_is_played_several_times_counts_as_one():

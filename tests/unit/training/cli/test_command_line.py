@@ -59,7 +59,7 @@ WITH_AN_EXPERT_OF_THEIR_OWN = {
     "sokoban_tiny": "--cold-start.suboptimal-rate 0.5",
     "primitive_tiny": "--cold-start.suboptimal-rate 0.4",
     "zoomqa_tiny": "--cold-start.suboptimal-rate 0.5",
-    "docqa_tiny": "--cold-start.suboptimal-rate 0.5, --cold-start.num-demonstrations 2560",
+    "docqa_tiny": "--cold-start.suboptimal-rate 0.5, --cold-start.num-demonstrations 12000",
     "judging_tiny": "--cold-start.suboptimal-rate 0.5",
 }
 

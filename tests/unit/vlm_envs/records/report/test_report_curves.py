@@ -40,6 +40,15 @@ def test_every_metric_has_a_panel():
     }
 
 
+def test_every_metric_that_the_page_lists_has_a_place_in_the_report():
+    page = (Path(__file__).parents[5] / "docs" / "training.md").read_text(encoding="utf-8")
+    table = page.partition("| metric | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines() for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
+    line = {"iteration": 0} | {name.replace("<", "").replace(">", ""): 1.0 for name in names}
+    assert {"learning_rate", "staleness", "approx_kl"} < line.keys()
+    assert "Other" not in {group.title for group in panel_groups([line], [])}
+
+
 def test_evaluations_become_points_with_wilson_intervals():
     line = {"iteration": 0, "env_id": "w", "split": "test", "num_episodes": 20, "num_successes": 0}
     [group] = panel_groups([], [line, line | {"iteration": 9, "num_successes": 20}])

@@ -1,0 +1,88 @@
+"""Who plays a run's test levels beside its policies: they tell what its numbers are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agents.agent import Agent
+from agents.hf.blind import BlindHFAgent
+from agents.hf.chat import ChatEncoder
+from agents.hf.sampling import SamplingConfig
+from agents.hf.told import ToldHFAgent, can_be_told
+from agents.lazy import LazyAgent
+from agents.registry import make_agent
+from training.config.worlds.spec import WorldSpec
+from training.loop.evaluation import evaluate, measure_of
+from vlm_envs.records.json_lines import Record
+from vlm_envs.trajectory import observation_images
+
+NUM_LAZY_LEVELS = 128
+"""Validation levels on which the last candidates for a lazy rival are compared: the best of few is the luckiest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rivals:
+    """The rivals of a run.
+
+    Attributes:
+        told_before: Its start, told what it should see.
+        told_after: Its policy, likewise.
+        blind: Its policy, shown grey pictures.
+    """
+
+    told_before: Agent
+    told_after: Agent
+    blind: Agent
+
+    @classmethod
+    def of(cls, start: Any, trained: Any, encoder: ChatEncoder, sampling: SamplingConfig) -> Rivals:
+        """Returns the rivals of two models in memory, which draw as the run's own evaluations did."""
+        settings: dict[str, Any] = {"encoder": encoder, "sampling": sampling, "seed": 1}
+        return cls(
+            told_before=ToldHFAgent(model=start, **settings),
+            told_after=ToldHFAgent(model=trained, **settings),
+            blind=BlindHFAgent(model=trained, **settings),
+        )
+
+    def played(self, spec: WorldSpec, *, first: int, num_levels: int) -> dict[str, list[float]]:
+        """Returns what each comes to on test levels, by its name in `WorldResult`, with the lazy one.
+
+        Whoever could not differ from the policy is left out: in worlds that have no place for what is seen, or show
+        nothing.
+
+        Args:
+            spec: The world.
+            first: Index of the first level.
+            num_levels: How many.
+        """
+        agents: dict[str, Agent] = {"lazy": LazyAgent(num_val_levels=NUM_LAZY_LEVELS)}
+        if shows_pictures(spec):
+            agents["blind"] = self.blind
+        if _has_place_for_what_is_seen(spec):
+            agents |= {"told_before": self.told_before, "told_after": self.told_after}
+        return {name: _levels(agent, spec, first=first, num_levels=num_levels) for name, agent in agents.items()}
+
+
+def measured(episode: Record, measure: str) -> float:
+    """Returns what an episode counts for: 1 if it is solved, or one of its world's metrics."""
+    return float(episode["success"]) if measure == "success" else round(float(episode["metrics"].get(measure, 0.0)), 4)
+
+
+def shows_pictures(spec: WorldSpec) -> bool:
+    """Returns whether an expert is shown a picture: by the world, or by a tool that it calls."""
+    played = evaluate(make_agent("oracle"), spec, split="val", num_episodes=4)
+    return any(observation_images(turn.observation) for each in played.trajectories for turn in each.turns)
+
+
+def _has_place_for_what_is_seen(spec: WorldSpec) -> bool:
+    with spec.made() as world:
+        world.reset(seed=0)
+        return can_be_told(world)
+
+
+def _levels(agent: Agent, spec: WorldSpec, *, first: int, num_levels: int) -> list[float]:
+    played = evaluate(agent, spec, split="test", num_episodes=num_levels, first=first)
+    ends = ((each.success, each.turns[-1].info.get("metrics") or {}) for each in played.trajectories)
+    measure = measure_of(spec.env_id)
+    return [measured({"success": success, "metrics": metrics}, measure) for success, metrics in ends]
