@@ -66,7 +66,7 @@ def mix_tiny() -> RunConfig:
         frozenlake_tiny().worlds[0],
         num_iterations=150,
         cold_start=ColdStartConfig(
-            num_steps=6000,
+            num_steps=5000,
             num_first_turn_steps=0,
             batch_size=12,
             start_from="training/recipes/checkpoints/mix_first_steps",
