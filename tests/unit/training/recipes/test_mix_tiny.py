@@ -14,7 +14,7 @@ import vlm_envs
 from agents.hf.agent import load_encoder
 from agents.oracle import OracleAgent
 from training.preflight.judges import without_judges
-from training.recipes.mix_tiny import BEFORE, NOT_YET, PAID, SPECIALISTS, mix_tiny
+from training.recipes.mix_tiny import PAID, SPECIALISTS, mix_tiny
 
 ROOT = Path(__file__).parents[4]
 CONFIG = mix_tiny()
@@ -27,10 +27,7 @@ def test_worlds_are_those_of_the_specialists_and_so_are_their_experts():
     assert len({world.env_id for world in CONFIG.worlds}) == len(SPECIALISTS) == 9
     for world, specialist in zip(CONFIG.worlds, specialists, strict=True):
         (own,) = specialist.worlds
-        as_before = {name: value for name, value in own.kwargs.items() if name not in NOT_YET.get(own.env_id, ())}
-        as_before |= BEFORE.get(own.env_id, {})
-        assert as_before.keys() <= own.kwargs.keys()
-        paid_alike = {**as_before, "format_reward": 0.0, **PAID.get(own.env_id, {})}
+        paid_alike = {**own.kwargs, "format_reward": 0.0, **PAID.get(own.env_id, {})}
         shown_alike = replace(world, cold_start_weight=None, cold_start_suboptimal_rate=None)
         assert shown_alike == replace(own, kwargs=paid_alike)
         assert world.cold_start_suboptimal_rate == specialist.cold_start.suboptimal_rate
