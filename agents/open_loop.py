@@ -52,7 +52,7 @@ class OpenLoop:
 
     Attributes:
         dynamics: Of the world; a step that drew no number is taken once and remembered.
-        states: Where episodes begin, hashable.
+        states: Where episodes begin; nothing is remembered of those that cannot be hashed.
         actions: All actions that have a name, hashable.
         length: Actions of a sequence.
     """
@@ -89,7 +89,10 @@ class OpenLoop:
         return found
 
     def _place(self, state: Any) -> _Place:
-        place = self._places.get(state)
+        try:
+            place = self._places.get(state)
+        except TypeError:  # one that holds a list or an array, as a world of one's own may
+            return _Place(state, self.dynamics.is_over(state))
         if place is None:
             place = self._places[state] = _Place(state, self.dynamics.is_over(state))
         return place

@@ -1,7 +1,7 @@
 """The best that can be had without looking."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -100,6 +100,20 @@ class TestSearch:
         assert len(steps) == sum(range(1, len(SECRET) + 1))
         levels.num_solved(SECRET)
         assert len(steps) == sum(range(1, len(SECRET) + 1))
+
+    def test_states_that_cannot_be_hashed_are_searched_all_the_same(self):
+        class ListLock(Lock):
+            def step(self, state, action, rng):
+                return Locked(state.needed, [*state.given, action]), True
+
+            def is_success(self, state):
+                return Lock.is_success(self, Locked(state.needed, tuple(state.given)))
+
+            def is_over(self, state):
+                return Lock.is_over(self, Locked(state.needed, tuple(state.given)))
+
+        levels = replace(lock(), dynamics=ListLock(), states=tuple(Locked(each.needed, []) for each in lock().states))
+        assert levels.searched([(0,), (2, 0)]) == lock().searched([(0,), (2, 0)])
 
     def test_answers_have_no_names_to_search_among(self):
         assert open_loop.open_loop("VLM/SVG-v0", {}) is None
