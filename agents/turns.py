@@ -34,6 +34,7 @@ def make_turn(
         observation=observation,
         state=seen["state"],
         state_text=seen.get("state_text"),
+        seen_sections=seen.get("seen_sections", {}),
         optimal_actions_left=seen.get("optimal_actions_left"),
         response_text=response.text,
         stop_reason=response.stop_reason,

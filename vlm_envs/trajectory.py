@@ -66,6 +66,7 @@ class Turn:
         info: The world's `info` after the step.
         state: The world's typed state the agent saw.
         state_text: The same in words, in the world's representation; None where the world did not say it.
+        seen_sections: What the response's sections would tell of it, were it seen perfectly; empty where none tells it.
         optimal_actions_left: Length of an optimal plan from that state; None if there is none or nobody knows.
         thoughts: Reasoning that is no part of the response, as far as a provider shows it.
         usage: What the response took: `seconds`, `prompt_tokens`, `completion_tokens`, `usd` and more, where known.
@@ -82,6 +83,7 @@ class Turn:
     info: Mapping[str, Any]
     state: Mapping[str, Any]
     state_text: str | None = None
+    seen_sections: Mapping[str, str] = field(default_factory=dict)
     optimal_actions_left: int | None = None
     prompt_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     response_ids: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))

@@ -34,6 +34,9 @@ from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation
 
+SEEN = "observation"
+"""The section in which most strategies have a model write what it sees."""
+
 OBS_MODES = ("image", "text", "image+text", "image+description")
 
 DESCRIBED = "A true description of what is shown:"
@@ -187,6 +190,14 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         exact = "structured" if "structured" in self.task.representations else self.representation
         return self.view.true_description(self.state, exact)
 
+    @property
+    def seen_sections(self) -> dict[str, str]:
+        """The true text of each section in which a response tells what it sees; empty where the format has none.
+
+        It is the section `observation`, or what the task's `seen_sections` makes of another.
+        """
+        return self._seen_sections(self.view.describe(self.state, self.representation))
+
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
@@ -308,6 +319,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
                 observation["images"] = several
         return observation
 
+    def _seen_sections(self, state_text: str) -> dict[str, str]:
+        sections = self.turn_format.sections
+        if SEEN in sections:
+            return {SEEN: state_text}
+        return {name: text for name, text in self.task.seen_sections(self.state).items() if name in sections}
+
     def _info(
         self,
         parsed: ParsedResponse[ActionT],
@@ -318,11 +335,13 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
     ) -> dict[str, Any]:
         """Returns the `info` dict every step and reset shares."""
         state = self.state
+        state_text = self.view.describe(state, self.representation)
         return {
             "success": self.dynamics.is_success(state),
             "metrics": self.task.metrics(state),
             "reward_terms": reward_terms,
-            "state_text": self.view.describe(state, self.representation),
+            "state_text": state_text,
+            "seen_sections": self._seen_sections(state_text),
             "state": self.view.structured(state),
             "representation": self.representation,
             "prompt_format": self.prompt_format,

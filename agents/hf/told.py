@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -13,10 +13,7 @@ from agents.hf.agent import HFAgent
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
-from vlm_envs.world import World
-
-SEEN = "observation"
-"""The section in which formats have a model write what it sees, where they have one for that."""
+from vlm_envs.world import SEEN, World
 
 
 class ToldHFAgent(HFAgent):
@@ -58,7 +55,7 @@ def opening(world: World[Any, Any]) -> str:
     Raises:
         ConfigError: If the format has no place for it.
     """
-    seen = _seen(world)
+    seen = world.seen_sections
     if not seen:
         raise ConfigError(
             f"The format of this world has no section {SEEN!r} in which to tell what is seen; it has "
@@ -71,12 +68,4 @@ def opening(world: World[Any, Any]) -> str:
 
 def can_be_told(world: World[Any, Any]) -> bool:
     """Returns whether a world's format has a place where a model tells what it sees, and nothing else."""
-    return bool(_seen(world))
-
-
-def _seen(world: World[Any, Any]) -> Mapping[str, str]:
-    """Returns the true description of a world's state by section; empty where the format has no place for it."""
-    sections = world.turn_format.sections
-    if SEEN in sections:
-        return {SEEN: world.view.describe(world.state, world.representation)}
-    return {name: text for name, text in world.task.seen_sections(world.state).items() if name in sections}
+    return bool(world.seen_sections)

@@ -23,6 +23,7 @@ from training.config.saved import rebuilt
 from training.config.worlds.spec import WorldSpec, world_names
 from training.loop.evaluation import measure_of
 from vlm_envs.errors import ConfigError, require
+from vlm_envs.qa.task import tool_was_used
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
 
@@ -160,13 +161,15 @@ def curve(lines: Sequence[Record], measures: Collection[str] = ("success",)) -> 
         measures: What its worlds are measured by.
     """
     names = {each if each == "success" else f"metric/{each}": each for each in measures}
-    names |= {"score/observation": "observation", "score/prediction": "prediction"}
+    names |= {"thought_score": "observation", "score/observation": "observation", "score/prediction": "prediction"}
+    if any(line.get("tool_used") for line in lines):  # worlds without tools log zeros, too
+        names["tool_used"] = "tool_used"
     size = -(-len(lines) // MAX_POINTS) or 1
     points = []
     for first in range(0, len(lines), size):
         part = lines[first : first + size]
-        known = {new: [line[old] for line in part if line.get(old) is not None] for old, new in names.items()}
-        means = {name: round(float(np.mean(values)), 4) for name, values in known.items() if values}
+        known = {old: [line[old] for line in part if line.get(old) is not None] for old in names}
+        means = {names[old]: round(float(np.mean(values)), 4) for old, values in known.items() if values}
         points.append({"iteration": float(np.mean([line["iteration"] for line in part])), **means})
     return points
 
@@ -180,7 +183,7 @@ def _num_played(lines: Sequence[Record], name: str, group_size: int) -> int | No
 def _looked(before: Sequence[Record], after: Sequence[Record]) -> dict[str, list[float]]:
     """Returns in which episodes a tool was called and did its work, by its name in `WorldResult`; empty if in none."""
     looked = {
-        f"looked_{when}": [float(each["metrics"].get("successful_calls", 0.0) > 0) for each in episodes]
+        f"looked_{when}": [float(tool_was_used(each["metrics"])) for each in episodes]
         for when, episodes in (("before", before), ("after", after))
     }
     return looked if any(map(any, looked.values())) else {}

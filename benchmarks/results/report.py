@@ -34,13 +34,20 @@ HEADINGS = (
     LOOKED,
     "minutes",
 )
-COLOURS = {"success": "#2b7a4b", "similarity": "#8a7a2b", "observation": "#2f6db5", "prediction": "#8a5fb0"}
+COLOURS = {
+    "success": "#2b7a4b",
+    "similarity": "#8a7a2b",
+    "observation": "#2f6db5",
+    "prediction": "#8a5fb0",
+    "tool_used": "#b0487a",
+}
 TOLD = "solved, true state given"
 LABELS = {
     "success": "solved",
     "similarity": "similarity",
     "observation": "observations right",
     "prediction": "predictions right",
+    "tool_used": "tool used",
 }
 
 
@@ -147,7 +154,7 @@ def _interval_of_seeds(worlds: Sequence[WorldResult], which: str = "after") -> I
 
 
 def draw(results: Sequence[Result], path: Path) -> None:
-    """Writes a picture with a panel a recipe: what it solved, and how right it saw and foresaw, over training.
+    """Writes a picture with a panel a recipe: what it solved, how right it saw and foresaw, if tools were used.
 
     Mixes are left out: what all their worlds come to together says little where shares change.
     """

@@ -64,8 +64,8 @@ class Result:
         num_episodes: Episodes it played for training.
         minutes: That the iterations took, without evaluations.
         worlds: What it came to in each.
-        curve: Means of some iterations each: `iteration`, the worlds' measures, and the judges' scores, `observation`
-            and `prediction`, where they gave any.
+        curve: Means of some iterations each: `iteration`, the worlds' measures, where there are any the scores of what
+            was said to be seen and to come, `observation` and `prediction`, and `tool_used`, the share of episodes.
         made_by: Command, commit and versions.
         temperature: At which all evaluations drew their responses; 0 is greedy.
     """

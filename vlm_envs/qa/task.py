@@ -17,6 +17,9 @@ from vlm_envs.responses.answers import AnswerKey, AnswerKind, score_answer
 from vlm_envs.responses.formats import QA_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS, WITHOUT_SYMBOLS
 from vlm_envs.responses.parsing import ActionGrammar
 
+SUCCESSFUL_CALLS = "successful_calls"
+"""The metric that counts calls of tools that did their work."""
+
 _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
     {
         "choice": "Answer with the letter of one option.",
@@ -127,12 +130,17 @@ class QATask(Task[QAState, Act]):
             "score": score,
             f"score_{state.sample.category}": score,
             "calls": float(len(state.calls)),
-            "successful_calls": float(sum(call.succeeded for call in state.calls)),
+            SUCCESSFUL_CALLS: float(sum(call.succeeded for call in state.calls)),
         }
 
     def sample_action(self, state: QAState, rng: np.random.Generator) -> Act:
         """Returns a random answer of the right kind."""
         return Answer(random_answer(state.sample.key, rng))
+
+
+def tool_was_used(metrics: Mapping[str, float]) -> bool:
+    """Returns whether a tool was called and did its work, from a world's final `metrics`."""
+    return metrics.get(SUCCESSFUL_CALLS, 0.0) > 0
 
 
 def options(key: AnswerKey) -> tuple[str, ...]:

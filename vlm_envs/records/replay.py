@@ -114,6 +114,7 @@ def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> T
                 info=info,
                 state=seen["state"],
                 state_text=seen["state_text"],
+                seen_sections=seen["seen_sections"],
                 optimal_actions_left=seen["optimal_actions_left"],
             )
         )

@@ -31,6 +31,7 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
     "metrics": dict,
     "reward_terms": dict,
     "state_text": str,
+    "seen_sections": dict,
     "state": dict,
     "representation": str,
     "prompt_format": str,

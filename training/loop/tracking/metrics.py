@@ -9,12 +9,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
+from judges.turn_rewards.thoughts import score_thoughts
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.functional.grpo import zero_variance_groups
 from training.batch import OBSERVED, Batch
 from training.loop.evaluation import mean_metrics
 from training.rewards.score import ScoredTrajectory
+from vlm_envs.qa.task import SUCCESSFUL_CALLS, tool_was_used
 from vlm_envs.records.episode_record import TurnNotes
+from vlm_envs.trajectory import Trajectory, Turn
 
 
 def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout_s: float) -> dict[str, float]:
@@ -26,7 +29,8 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         rollout_s: Seconds it took to play them.
 
     Returns:
-        Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), format rate, lengths,
+        Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), how right thoughts were of
+        what is seen (likewise), in how many episodes a tool did its work, where there are any, format rate, lengths,
         number of episodes that the context ended, speeds, fraction of groups without variance, fractions of what no
         judge could score and of rows that cannot be trained on, number of episodes with an infinite or NaN reward,
         which are in no mean of rewards. What judges add is averaged over the episodes that were wholly judged; a mean
@@ -65,6 +69,8 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         metrics
         | mean_metrics([each.trajectory for each in scored])
         | mean_scores(scored)
+        | _thought_score(turns)
+        | _tool_used([each.trajectory for each in scored])
         | _reward_parts(finite, judged)
     )
 
@@ -86,6 +92,19 @@ def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
         f"score/{section}": float(np.mean([scores[section].value if section in scores else 0.0 for scores in judged]))
         for section in sections
     }
+
+
+def _thought_score(turns: Sequence[Turn]) -> dict[str, float]:
+    """Returns `thought_score`, the mean of what `score_thoughts` says of turns; nothing where no turn has a place."""
+    scores = [score for turn in turns if (score := score_thoughts(turn)) is not None]
+    return {"thought_score": _mean(scores)} if scores else {}
+
+
+def _tool_used(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Returns `tool_used`, the share of episodes in which a tool did its work; nothing where there are no tools."""
+    ends = [each.turns[-1].info.get("metrics") or {} for each in trajectories]
+    used = [tool_was_used(metrics) for metrics in ends if SUCCESSFUL_CALLS in metrics]
+    return {"tool_used": _mean(used)} if used else {}
 
 
 def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] | None = None) -> list[TurnNotes]:

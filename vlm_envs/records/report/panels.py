@@ -99,6 +99,8 @@ class _Known:
 _KNOWN: dict[str, _Known] = {
     "reward": _Known("Reward", "Reward", "raw, per episode"),
     "return": _Known("Reward", "Return", "reward with judges' rewards, per episode"),
+    "thought_score": _Known("Responses", "Thoughts of what is seen", "how right, mean over turns", scale="rate"),
+    "tool_used": _Known("Responses", "A tool did its work", "share of episodes", scale="rate"),
     "format_rate": _Known("Responses", "Correct format", "share of turns", scale="rate"),
     "response_tokens": _Known("Responses", "Response length", "tokens per turn"),
     "cut_rate": _Known("Responses", "Cut at the token limit", "share of turns", scale="rate"),

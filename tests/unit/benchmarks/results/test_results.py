@@ -211,6 +211,13 @@ def test_who_looked_is_who_called_a_tool_that_did_its_work():
     assert _looked([vain, {"metrics": {}}], [vain, vain]) == {}
 
 
+def test_a_curve_has_what_thoughts_and_tools_came_to_where_there_are_any():
+    lines = [{"iteration": 1, "success": 0.5, "thought_score": 0.25, "tool_used": 0.0}]
+    assert curve(lines) == [{"iteration": 1.0, "success": 0.5, "observation": 0.25}]
+    lines.append({"iteration": 2, "success": 0.5, "score/observation": 1.0, "tool_used": 0.75})
+    assert [(point["observation"], point["tool_used"]) for point in curve(lines)] == [(0.25, 0.0), (1.0, 0.75)]
+
+
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
