@@ -35,7 +35,7 @@ from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation
 
 SEEN = "observation"
-"""The section in which most strategies have a model write what it sees."""
+"""The section in which a model writes what it sees, in strategies that have one for it."""
 
 OBS_MODES = ("image", "text", "image+text", "image+description")
 

@@ -64,7 +64,7 @@ def collected(directory: Path) -> Result:
     (start, _), (trained, encoder) = (
         load_checkpoint(each) for each in (start_of(directory, config), policy_of(directory))
     )
-    rivals = Rivals.of(start, trained, encoder, sampling)
+    rivals = Rivals.of(start, trained, encoder, sampling, seed=int(config["seed"]) + 1)
     worlds = []
     for spec, name in zip(specs, world_names(specs), strict=True):
         measure, first = measure_of(spec.env_id), int(config.get("first_eval_level", 0))
@@ -161,9 +161,8 @@ def curve(lines: Sequence[Record], measures: Collection[str] = ("success",)) -> 
         measures: What its worlds are measured by.
     """
     names = {each if each == "success" else f"metric/{each}": each for each in measures}
-    names |= {"thought_score": "observation", "score/observation": "observation", "score/prediction": "prediction"}
-    if any(line.get("tool_used") for line in lines):  # worlds without tools log zeros, too
-        names["tool_used"] = "tool_used"
+    names |= {"score/observation": "observation", "score/prediction": "prediction"}
+    names |= {"thought_score": "thought", "tool_used": "tool_used"}
     size = -(-len(lines) // MAX_POINTS) or 1
     points = []
     for first in range(0, len(lines), size):
@@ -181,12 +180,13 @@ def _num_played(lines: Sequence[Record], name: str, group_size: int) -> int | No
 
 
 def _looked(before: Sequence[Record], after: Sequence[Record]) -> dict[str, list[float]]:
-    """Returns in which episodes a tool was called and did its work, by its name in `WorldResult`; empty if in none."""
-    looked = {
-        f"looked_{when}": [float(tool_was_used(each["metrics"])) for each in episodes]
-        for when, episodes in (("before", before), ("after", after))
-    }
-    return looked if any(map(any, looked.values())) else {}
+    """Returns in which episodes a tool did its work, by its name in `WorldResult`; empty where there are no tools."""
+    looked = {}
+    for when, episodes in (("before", before), ("after", after)):
+        used = [tool_was_used(each["metrics"]) for each in episodes]
+        if None not in used:
+            looked[f"looked_{when}"] = [*map(float, used)]
+    return looked
 
 
 def _by_world(episodes: Sequence[Record]) -> dict[str, list[Record]]:

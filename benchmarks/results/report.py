@@ -39,6 +39,7 @@ COLOURS = {
     "similarity": "#8a7a2b",
     "observation": "#2f6db5",
     "prediction": "#8a5fb0",
+    "thought": "#2a9d9d",
     "tool_used": "#b0487a",
 }
 TOLD = "solved, true state given"
@@ -47,6 +48,7 @@ LABELS = {
     "similarity": "similarity",
     "observation": "observations right",
     "prediction": "predictions right",
+    "thought": "thoughts of what is seen right",
     "tool_used": "tool used",
 }
 

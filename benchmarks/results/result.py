@@ -28,7 +28,7 @@ class WorldResult:
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
         told_after: Of the policy, likewise.
         looked_before: Of the start, whether a tool was called and did its work, 1 or 0 a level; None where nobody kept
-            it, and where neither start nor policy called any.
+            it, and where there are none.
         looked_after: Of the policy, likewise.
         num_episodes: Of a mix: how many episodes of this world were played for training; None of other runs.
     """
@@ -64,8 +64,8 @@ class Result:
         num_episodes: Episodes it played for training.
         minutes: That the iterations took, without evaluations.
         worlds: What it came to in each.
-        curve: Means of some iterations each: `iteration`, the worlds' measures, where there are any the scores of what
-            was said to be seen and to come, `observation` and `prediction`, and `tool_used`, the share of episodes.
+        curve: Means of some iterations each: `iteration`, the worlds' measures, and where there are any the judges'
+            scores, `observation` and `prediction`, the `thought` score and `tool_used`, the share of episodes.
         made_by: Command, commit and versions.
         temperature: At which all evaluations drew their responses; 0 is greedy.
     """

@@ -36,9 +36,9 @@ class Rivals:
     blind: Agent
 
     @classmethod
-    def of(cls, start: Any, trained: Any, encoder: ChatEncoder, sampling: SamplingConfig) -> Rivals:
-        """Returns the rivals of two models in memory, which draw as the run's own evaluations did."""
-        settings: dict[str, Any] = {"encoder": encoder, "sampling": sampling, "seed": 1}
+    def of(cls, start: Any, trained: Any, encoder: ChatEncoder, sampling: SamplingConfig, *, seed: int) -> Rivals:
+        """Returns the rivals of two models in memory, which draw as the run's own evaluations did, by a seed."""
+        settings: dict[str, Any] = {"encoder": encoder, "sampling": sampling, "seed": seed}
         return cls(
             told_before=ToldHFAgent(model=start, **settings),
             told_after=ToldHFAgent(model=trained, **settings),

@@ -38,6 +38,11 @@ class Strategy:
         """The tags."""
         return QA_FORMATS[self.name]
 
+    @property
+    def looks_closer(self) -> bool:
+        """Whether a tool can be called, or a zoom be asked for."""
+        return self.has_tools or bool(self.readers())
+
     def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns what the prompt says of how to look."""
         return ("Think about what you see in the pictures, then answer.",)

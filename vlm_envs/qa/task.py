@@ -18,7 +18,7 @@ from vlm_envs.responses.formats import QA_FORMATS, SECTION_MEANING, TOOL_OUTPUT_
 from vlm_envs.responses.parsing import ActionGrammar
 
 SUCCESSFUL_CALLS = "successful_calls"
-"""The metric that counts calls of tools that did their work."""
+"""The metric that counts calls of tools, and zooms, that did their work."""
 
 _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
     {
@@ -124,23 +124,22 @@ class QATask(Task[QAState, Act]):
         return f"{opening}\n{state.reply}\n{closing}"
 
     def metrics(self, state: QAState) -> dict[str, float]:
-        """Returns the score, in all and of its category, and how many calls there were."""
+        """Returns the score, in all and of its category, and how many calls there were, where there can be any."""
         score = score_answer(state.answer, state.sample.key)
-        return {
-            "score": score,
-            f"score_{state.sample.category}": score,
-            "calls": float(len(state.calls)),
-            SUCCESSFUL_CALLS: float(sum(call.succeeded for call in state.calls)),
-        }
+        measured = {"score": score, f"score_{state.sample.category}": score}
+        if not self.strategy.looks_closer:
+            return measured
+        num_successful = sum(call.succeeded for call in state.calls)
+        return measured | {"calls": float(len(state.calls)), SUCCESSFUL_CALLS: float(num_successful)}
 
     def sample_action(self, state: QAState, rng: np.random.Generator) -> Act:
         """Returns a random answer of the right kind."""
         return Answer(random_answer(state.sample.key, rng))
 
 
-def tool_was_used(metrics: Mapping[str, float]) -> bool:
-    """Returns whether a tool was called and did its work, from a world's final `metrics`."""
-    return metrics.get(SUCCESSFUL_CALLS, 0.0) > 0
+def tool_was_used(metrics: Mapping[str, float]) -> bool | None:
+    """Returns whether a tool was called and did its work, from a world's final `metrics`; None where there are none."""
+    return metrics[SUCCESSFUL_CALLS] > 0 if SUCCESSFUL_CALLS in metrics else None
 
 
 def options(key: AnswerKey) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from training.algorithms.functional.grpo import zero_variance_groups
 from training.batch import OBSERVED, Batch
 from training.loop.evaluation import mean_metrics
 from training.rewards.score import ScoredTrajectory
-from vlm_envs.qa.task import SUCCESSFUL_CALLS, tool_was_used
+from vlm_envs.qa.task import tool_was_used
 from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.trajectory import Trajectory, Turn
 
@@ -101,10 +102,19 @@ def _thought_score(turns: Sequence[Turn]) -> dict[str, float]:
 
 
 def _tool_used(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns `tool_used`, the share of episodes in which a tool did its work; nothing where there are no tools."""
-    ends = [each.turns[-1].info.get("metrics") or {} for each in trajectories]
-    used = [tool_was_used(metrics) for metrics in ends if SUCCESSFUL_CALLS in metrics]
-    return {"tool_used": _mean(used)} if used else {}
+    """Returns `tool_used`, the share of episodes in which a tool did its work, of those of worlds that have tools.
+
+    In a mix each such world has its own, too, `tool_used/<world>`; where there are no tools, nothing is returned.
+    """
+    used: defaultdict[str, list[bool]] = defaultdict(list)
+    for each in trajectories:
+        if (was_used := tool_was_used(each.turns[-1].info.get("metrics") or {})) is not None:
+            used[each.world].append(was_used)
+    if not used:
+        return {}
+    of_worlds = {f"tool_used/{world}": _mean(of) for world, of in sorted(used.items())}
+    is_mix = len({each.world for each in trajectories}) > 1
+    return {"tool_used": _mean([*itertools.chain(*used.values())])} | (of_worlds if is_mix else {})
 
 
 def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] | None = None) -> list[TurnNotes]:

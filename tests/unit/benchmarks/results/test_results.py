@@ -208,14 +208,26 @@ def test_what_nobody_measured_has_no_column():
 def test_who_looked_is_who_called_a_tool_that_did_its_work():
     vain, looked, twice = ({"metrics": {"calls": 3.0, "successful_calls": number}} for number in (0.0, 1.0, 2.0))
     assert _looked([vain, looked], [twice, looked]) == {"looked_before": [0.0, 1.0], "looked_after": [1.0, 1.0]}
-    assert _looked([vain, {"metrics": {}}], [vain, vain]) == {}
+    assert _looked([vain, vain], [vain, vain]) == {"looked_before": [0.0, 0.0], "looked_after": [0.0, 0.0]}
+    assert _looked([{"metrics": {}}], [{"metrics": {}}]) == {}
 
 
 def test_a_curve_has_what_thoughts_and_tools_came_to_where_there_are_any():
-    lines = [{"iteration": 1, "success": 0.5, "thought_score": 0.25, "tool_used": 0.0}]
-    assert curve(lines) == [{"iteration": 1.0, "success": 0.5, "observation": 0.25}]
-    lines.append({"iteration": 2, "success": 0.5, "score/observation": 1.0, "tool_used": 0.75})
-    assert [(point["observation"], point["tool_used"]) for point in curve(lines)] == [(0.25, 0.0), (1.0, 0.75)]
+    told = [{"iteration": 1, "success": 0.5, "thought_score": 0.25, "tool_used": 0.0}]
+    assert curve(told) == [{"iteration": 1.0, "success": 0.5, "thought": 0.25, "tool_used": 0.0}]
+    assert curve([{"iteration": 1, "success": 0.5}]) == [{"iteration": 1.0, "success": 0.5}]
+
+
+def test_a_picture_has_a_line_for_what_was_measured(tmp_path, monkeypatch):
+    from matplotlib.figure import Figure
+
+    drawn = {}
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.update(figure=figure))
+    points = [{"iteration": 0.0, "success": 0.5, "tool_used": 0.25}, {"iteration": 1.0, "success": 0.5, "thought": 1.0}]
+    draw([result(made([0.0] * 40, [1.0] * 40), curve=points)], tmp_path / "results.png")
+    lines_of = {line.get_label(): [*line.get_ydata()] for line in drawn["figure"].axes[0].get_lines()}
+    assert lines_of["tool used"] == [0.25] and lines_of["thoughts of what is seen right"] == [1.0]
+    assert "observations right" not in lines_of
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,16 @@ from training.loop.tracking.metrics import _thought_score, _tool_used
 
 
 def test_tools_are_logged_where_there_are_any():
-    ends = [{"calls": 2.0, "successful_calls": 1.0}, {"calls": 1.0, "successful_calls": 0.0}, {"similarity": 0.5}]
-    played = [SimpleNamespace(turns=[SimpleNamespace(info={}), SimpleNamespace(info={"metrics": end})]) for end in ends]
-    assert _tool_used(played) == {"tool_used": 0.5}
-    assert _tool_used(played[2:]) == {}
+    ends = [("a", {"successful_calls": 1.0}), ("a", {"successful_calls": 0.0}), ("b", {"similarity": 0.5})]
+    ends.append(("c", {"successful_calls": 2.0}))
+    played = [
+        SimpleNamespace(world=world, turns=[SimpleNamespace(info={}), SimpleNamespace(info={"metrics": end})])
+        for world, end in ends
+    ]
+    assert _tool_used(played[:2]) == {"tool_used": 0.5}
+    assert _tool_used(played) == {"tool_used": 2 / 3, "tool_used/a": 0.5, "tool_used/c": 1.0}
+    assert _tool_used(played[2:3]) == {}
+    assert _tool_used(played[1:2]) == {"tool_used": 0.0}, "who never calls a tool that there is has none to thank"
 
 
 def test_thoughts_are_averaged_over_the_turns_that_have_a_place_for_them():
