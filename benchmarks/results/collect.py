@@ -183,9 +183,9 @@ def _looked(before: Sequence[Record], after: Sequence[Record]) -> dict[str, list
     """Returns in which episodes a tool did its work, by its name in `WorldResult`; empty where there are no tools."""
     looked = {}
     for when, episodes in (("before", before), ("after", after)):
-        used = [tool_was_used(each["metrics"]) for each in episodes]
-        if None not in used:
-            looked[f"looked_{when}"] = [*map(float, used)]
+        used = [float(was) for each in episodes if (was := tool_was_used(each["metrics"])) is not None]
+        if len(used) == len(episodes):
+            looked[f"looked_{when}"] = used
     return looked
 
 
