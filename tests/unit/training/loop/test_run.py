@@ -110,7 +110,6 @@ def differing(first: object, second: object, path: str = "") -> list[str]:
 
 LOGGED = {
     "frozenlake_tiny": set(),
-    "mix_tiny": {"thought_score", "tool_used"},
     "navigation_tiny": {"thought_score"},
     "videoqa_tiny": set(),
     "zoomqa_tiny": {"tool_used"},
