@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import Any
 
 from agents.agent import Agent, Response
-from agents.open_loop import open_loop
+from agents.open_loop import NOT_DRAWN, open_loop
 from agents.oracle import THOUGHTS, OracleAgent
 from agents.rollout import try_rollout
 from vlm_envs.errors import require_positive
@@ -111,14 +111,14 @@ class LazyAgent:
         """
         found = (*_named(env_id, kwargs), *_searched(env_id, kwargs), *self._watched(env_id, kwargs))
         candidates = list(dict.fromkeys(found))
-        with closing(world_vector(env_id, NUM_ENVS, **kwargs, split="val")) as worlds:
+        with closing(world_vector(env_id, NUM_ENVS, **kwargs | NOT_DRAWN, split="val")) as worlds:
             for num_levels in (min(NUM_FIRST_LEVELS, self.num_val_levels), self.num_val_levels):
                 worth = {script: _worth(script, worlds, env_id, num_levels) for script in candidates}
                 candidates = sorted(candidates, key=lambda script: worth[script], reverse=True)[:NUM_FINALISTS]
         return candidates[0]
 
     def _watched(self, env_id: str, kwargs: dict[str, Any]) -> list[Script]:
-        with closing(world_vector(env_id, NUM_ENVS, **kwargs, split="train")) as worlds:
+        with closing(world_vector(env_id, NUM_ENVS, **kwargs | NOT_DRAWN, split="train")) as worlds:
             episodes = _played(OracleAgent(), worlds, env_id, "train", self.num_train_levels)
         scripts = [tuple(turn.response_text for turn in episode.turns) for episode in episodes]
         return [variant for script in scripts for variant in (script, script[:1], script[-1:])]

@@ -20,6 +20,9 @@ NUM_LEVELS = 200
 NUM_CHANGES = 750
 """Changes that are tried from each beginning, one after the other."""
 
+NOT_DRAWN = {"obs_mode": "text"}
+"""Argument of worlds that are played by who does not look: drawing takes most of the time."""
+
 NUM_BEGINNINGS = 4
 """Sequences that a search begins with."""
 
@@ -137,7 +140,7 @@ def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVE
         kwargs: Arguments of the world besides its split.
         num_levels: How many levels.
     """
-    with closing(make(env_id, **kwargs | {"split": "train", "obs_mode": "text"})) as made:  # Nothing has to be drawn
+    with closing(make(env_id, **kwargs | NOT_DRAWN | {"split": "train"})) as made:
         world: Any = made.unwrapped
         if not world.task.action_names or not world.dynamics.steps_are_cheap:
             return None

@@ -36,7 +36,7 @@ def played(monkeypatch):
 
     def play():
         agent = make_agent("human", window=True)
-        with closing(agent), closing(world_vector("VLM/FrozenLake-v0", 1)) as worlds:
+        with closing(agent), closing(world_vector("VLM/FrozenLake-v0", max_turns=3)) as worlds:
             episodes.put(rollout(agent, worlds, seeds=[3], env_ids=["VLM/FrozenLake-v0"])[0])
 
     thread = threading.Thread(target=play, daemon=True)

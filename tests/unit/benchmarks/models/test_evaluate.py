@@ -66,6 +66,7 @@ def test_fewer_items_are_played_where_asked_for(tmp_path, benchmark):
     assert len(Board(tmp_path / "board").episodes()) == 2
 
 
+@pytest.mark.usefixtures("short_search")
 def test_a_reference_under_a_name_of_ones_own_plays_once(tmp_path):
     assert evaluate(tmp_path / "board", "random,as=chance", "--world", LAKE, "--episodes", "1") == 0
     assert {each["label"] for each in Board(tmp_path / "board").record["agents"]} == {"chance", "lazy", "oracle"}

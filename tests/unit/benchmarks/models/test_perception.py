@@ -153,6 +153,7 @@ def test_views_differ_in_what_is_shown_and_in_nothing_else(played):
 
 
 class TestCommand:
+    @pytest.mark.usefixtures("short_search")
     def test_agents_play_all_views_and_references_the_picture_only(self, tmp_path, capsys):
         words = ["--agent", f"{HERE}:blind", "--world", LAKE, "--episodes", "2", "--out", str(tmp_path / "board")]
         assert main(["run", *words, "--split-perception"]) == 0
