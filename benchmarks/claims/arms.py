@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -240,18 +241,25 @@ class Arms:
         """Where the model is that both arms go on from."""
         return self.runs / self.name / "start"
 
+    @property
+    def kept_start(self) -> Path:
+        """Where a start is kept beside results, so that further seeds can go on from it."""
+        return self.results / "starts" / self.name
+
     def is_incomplete(self, seeds: Sequence[int]) -> bool:
         """Returns whether an arm of one of these seeds is not there yet, the start's and the expert's included."""
         kinds = {0: ("expert", "start")} | dict.fromkeys(seeds, ("rl", "imitation"))
         return not all(self._path(kind, seed).is_file() for seed, of in kinds.items() for kind in of)
 
     def prepare(self) -> None:
-        """Has the expert play, and makes the start or takes the one that is shipped.
+        """Has the expert play, and makes the start or takes the one that is shipped or kept beside the results.
 
         Raises:
             ConfigError: If arms are there that went on from another start, or from one that is gone.
         """
         self._made("expert", 0, self._play_expert)
+        if self.kept_start.is_dir() and not self.start.is_dir():
+            shutil.copytree(self.kept_start, self.start)
         if (self.start / "config.json").is_file():
             self._require_alike(weights_hash(self.start))
             self._made("start", 0, self._test_start)

@@ -37,6 +37,7 @@ class ClaimsOptions:
         num_at_once: Runs at the same time, each on one thread.
         runs: Where models and logs go.
         results: Where results are, a file for each arm; by default under `runs` where seeds are run, else docs/claims.
+            A start that is kept there, in `starts/NAME`, is gone on from.
         picture: Where the picture goes; None for none.
     """
 

@@ -187,6 +187,16 @@ def test_a_start_that_is_gone_is_not_made_anew_for_arms_that_went_on_from_it(arm
         arms.prepare()
 
 
+def test_a_start_that_is_kept_beside_the_results_is_gone_on_from(arms, monkeypatch):
+    arms.prepare()
+    (start,) = results(arms, 0, "start")
+    replace(start, kind="rl", seed=1).save(arms.results / "short-1-rl.json")
+    shutil.move(arms.start, arms.kept_start)
+    monkeypatch.setattr(Arms, "_make_start", lambda *_: pytest.fail("it takes an hour"))
+    arms.prepare()
+    assert weights_hash(arms.start) == start.start
+
+
 def test_a_start_that_was_not_tested_is_tested_as_it_is(arms, monkeypatch):
     arms.prepare()
     (start,) = results(arms, 0, "start")
