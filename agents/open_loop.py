@@ -21,7 +21,7 @@ NUM_CHANGES = 750
 """Changes that are tried from each beginning, one after the other."""
 
 NOT_DRAWN = {"obs_mode": "text"}
-"""Argument of worlds that are played by who does not look: drawing takes most of the time."""
+"""Argument of worlds in which nobody looks: pictures are not drawn, and all else is the same."""
 
 NUM_BEGINNINGS = 4
 """Sequences that a search begins with."""

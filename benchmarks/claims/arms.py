@@ -259,7 +259,9 @@ class Arms:
         """
         self._made("expert", 0, self._play_expert)
         if self.kept_start.is_dir() and not self.start.is_dir():
-            shutil.copytree(self.kept_start, self.start)
+            copied = self.start.with_name("start.part")  # so that a copy that was interrupted is no start
+            shutil.copytree(self.kept_start, copied, dirs_exist_ok=True)
+            copied.rename(self.start)
         if (self.start / "config.json").is_file():
             self._require_alike(weights_hash(self.start))
             self._made("start", 0, self._test_start)

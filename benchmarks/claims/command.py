@@ -28,7 +28,7 @@ class ClaimsOptions:
 
     These are the claims, with the minutes of one core that a seed of both arms takes: frozenlake_suboptimal,
     frozenlake_500, frozenlake_2000 and frozenlake_unlimited 25 each, sokoban_suboptimal 45, sokoban_500, sokoban_2000
-    and sokoban_unlimited 25 to 30 each. The first seed waits for the start of both, up to an hour; those called
+    and sokoban_unlimited 25 to 35 each. The first seed waits for the start of both, up to an hour; those called
     suboptimal have theirs already.
 
     Attributes:

@@ -70,7 +70,6 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
                 info=info,
                 state=self._info["state"],
                 state_text=self._info["state_text"],
-                seen_sections=self._info["seen_sections"],
                 optimal_actions_left=self._info["optimal_actions_left"],
             )
         )

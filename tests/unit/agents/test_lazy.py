@@ -149,6 +149,23 @@ class TestSearch:
         assert open_loop.open_loop("VLM/FrozenLake-v0", lake, num_levels=1).length == length
 
 
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [("VLM/FrozenLake-v0", {"size": 3}), ("VLM/SVG-v0", {"difficulty": 1, "resolution": 64, "max_turns": 1})],
+)
+def test_scripts_that_are_tried_without_drawing_are_worth_what_they_are_with_pictures(env_id, kwargs, monkeypatch):
+    monkeypatch.setattr(open_loop, "NUM_CHANGES", 4)
+    monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)
+    monkeypatch.setattr(lazy, "NUM_ENVS", 4)
+    worth, found = lazy._worth, []
+    monkeypatch.setattr(lazy, "_worth", lambda *given: found.append((given[0], result := worth(*given))) or result)
+    for not_drawn in (lazy.NOT_DRAWN, {}):
+        monkeypatch.setattr(lazy, "NOT_DRAWN", not_drawn)
+        lazy.LazyAgent(num_train_levels=2, num_val_levels=4).choose(env_id, kwargs)
+    half = len(found) // 2
+    assert found[:half] == found[half:] and len({value for _, value in found}) > 1
+
+
 def test_the_lazy_agent_may_answer_each_turn_otherwise(monkeypatch):
     monkeypatch.setattr(open_loop, "NUM_CHANGES", 300)
     monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)

@@ -7,7 +7,7 @@ import pytest
 
 from agents.oracle import OracleAgent, RandomAgent
 from agents.rollout import rollout
-from vlm_envs.records.replay import replay
+from vlm_envs.records.replay import play_again, replay
 from vlm_envs.records.report.episodes import shown_episode
 from vlm_envs.records.run_data import RunReader, RunWriter
 from vlm_envs.registration import make
@@ -48,6 +48,11 @@ def test_what_was_recorded_replays_to_the_bit(env_id, kwargs, tmp_path):
     for seed, agent in enumerate((OracleAgent(), RandomAgent(seed=1))):
         record, reader = recorded(tmp_path / str(seed), env_id, agent, seed, **kwargs)
         assert replay(record, make(env_id, **kwargs).unwrapped, reader.image) is None
+
+
+def test_turns_that_are_played_again_know_what_there_was_to_be_seen(episode, lake):
+    played = play_again(episode[0], lake)
+    assert [turn.seen_sections for turn in played.turns] == [{"observation": turn.state_text} for turn in played.turns]
 
 
 def test_a_system_message_is_recorded_where_it_was_shown_and_in_the_report(tmp_path):
