@@ -15,8 +15,8 @@ WORLDS = ("VLM/Sokoban-v0",)
 class GpuOptions:
     """Train a model of random weights as large as the paper's on this machine's GPU, beside its plan.
 
-    A Qwen2.5-VL-3B of random weights is written down, and iterations of `vagen_full` with LoRA are run with it: what is
-    learnt is nothing, what it takes is what a real one takes. Its responses are as long as they may be.
+    A Qwen2.5-VL-3B of random weights is written down, and iterations of `vagen_full` are run with it, of LoRA and of
+    all weights: what is learnt is nothing, what it takes is what a real one takes. Responses are as long as can be.
 
     Attributes:
         only: These cases and no others; a wrong name lists all.

@@ -6,6 +6,7 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +15,16 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
 
-CASES: dict[str, tuple[str, ...]] = {
-    "critic": (),
-    "siblings": ("--algorithm", "grpo", "--num-groups", "16", "--group-size", "8"),
-}
-"""What is tried, and what it adds to VAGEN-Full with adapters: its critic, or eight siblings of each level instead."""
+_ADAPTERS = ("--lora.rank", "32", "--ppo.learning-rate", "1e-5")
 
-_RUN = ("vagen_full", "--lora.rank", "32", "--ppo.learning-rate", "1e-5")
+CASES: dict[str, tuple[str, ...]] = {
+    "critic": _ADAPTERS,
+    "siblings": (*_ADAPTERS, "--algorithm", "grpo", "--num-groups", "16", "--group-size", "8"),
+    "full": ("--memory.freeze-vision-tower", "--memory.offload-optimizer", "--memory.offload-reference"),
+}
+"""What is tried, and what it adds to VAGEN-Full: adapters, with its critic or with eight siblings of each level; or
+all weights of the language models, policy's and critic's, with what is idle in the host's memory."""
+
 _SHORT = ("--num-eval-episodes", "0", "--eval-every", "0", "--record-every", "0", "--checkpoint-every", "0")
 
 
@@ -64,12 +68,44 @@ def measured(case: str, model: Path, output: Path, *, num_iterations: int, more:
     Raises:
         subprocess.CalledProcessError: If the run or its plan failed.
     """
-    words = [*_RUN, "--model", str(model), *CASES[case], *more]
-    run = [*_SHORT, "--num-iterations", str(num_iterations), "--output", str(output), "--name", case]
-    planned = _python("plan", *words, "--num-gpus", "1", "--gpu-memory", str(_memory_gib()), "--json", capture=True)
-    _python(*words, *run)
-    lines = [json.loads(line) for line in (output / case / "metrics.jsonl").read_text().splitlines()]
-    return result_of(case, json.loads(planned)["phases"], [line for line in lines if line["phase"] == "rl"], _device())
+    words = ["vagen_full", "--model", str(model), *CASES[case], *more]
+    run = [*_SHORT, "--num-iterations", str(num_iterations + 1), "--output", str(output), "--name", case]
+    plan = ["plan", *words, "--num-gpus", "1", "--gpu-memory", str(_memory_gib()), "--json"]
+    planned = subprocess.run(_command(plan), cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE).stdout
+    lines = run_iterations(_command([*words, *run]), output / case / "metrics.jsonl", num_iterations)
+    return result_of(case, json.loads(planned)["phases"], lines, _device())
+
+
+def run_iterations(command: Sequence[str], metrics: Path, num_iterations: int) -> list[dict[str, Any]]:
+    """Runs a training until it has logged some iterations, and kills it: its last checkpoint would be of 100 GB.
+
+    Args:
+        command: It; of more iterations than are waited for.
+        metrics: Its log.
+        num_iterations: How many.
+
+    Returns:
+        What it logged of each.
+
+    Raises:
+        subprocess.CalledProcessError: If it ended before.
+    """
+    with subprocess.Popen(command, cwd=ROOT) as process:
+        try:
+            while len(lines := _iterations(metrics)) < num_iterations:
+                if process.poll() is not None:
+                    raise subprocess.CalledProcessError(process.returncode, command)
+                time.sleep(0.5)
+        finally:
+            process.kill()
+    return lines[:num_iterations]
+
+
+def _iterations(metrics: Path) -> list[dict[str, Any]]:
+    """Returns what a log that is being written has of iterations, whole lines of it."""
+    text = metrics.read_text() if metrics.is_file() else ""
+    lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return [line for line in lines if line["phase"] == "rl"]
 
 
 def result_of(
@@ -120,16 +156,8 @@ def table(results: Sequence[GpuResult]) -> list[str]:
     return lines
 
 
-def _python(*words: str, capture: bool = False) -> str:
-    """Runs `python -m training` with words; returns what it printed, where that is captured."""
-    ran = subprocess.run(
-        [sys.executable, "-m", "training", *words],
-        cwd=ROOT,
-        check=True,
-        text=True,
-        stdout=subprocess.PIPE if capture else None,
-    )
-    return ran.stdout or ""
+def _command(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "training", *words]
 
 
 def _memory_gib() -> float:

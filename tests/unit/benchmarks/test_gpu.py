@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -12,7 +14,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 from agents.hf.agent import load_checkpoint
 from benchmarks.__main__ import main
 from benchmarks.gpu.checkpoint import save_random_qwen2_5_vl
-from benchmarks.gpu.runs import planned_gib, result_of, table
+from benchmarks.gpu.runs import planned_gib, result_of, run_iterations, table
 from benchmarks.gpu.shapes import QWEN2_5_VL_3B
 
 GIB = 2**30
@@ -65,5 +67,30 @@ def test_without_a_gpu_it_says_so(monkeypatch, tmp_path, capsys):
 
 
 def test_an_unknown_case_is_told(capsys):
-    assert main(["gpu", "--only", "full"]) == 2
+    assert main(["gpu", "--only", "whole"]) == 2
     assert "'siblings'" in capsys.readouterr().err
+
+
+_RUN = """
+import pathlib, sys, time
+log = pathlib.Path(sys.argv[1])
+for number in range(int(sys.argv[2])):
+    time.sleep(0.2)
+    with log.open("a") as file:
+        file.write('{"phase": "rl", "iteration": %d}\\n{"phase": "eval"' % number)
+        file.flush()
+        file.write('}\\n')
+time.sleep(float(sys.argv[3]))
+"""
+
+
+def test_a_run_is_killed_when_it_has_logged_what_is_waited_for(tmp_path):
+    log = tmp_path / "metrics.jsonl"
+    lines = run_iterations([sys.executable, "-c", _RUN, str(log), "3", "600"], log, 2)
+    assert lines == [{"phase": "rl", "iteration": number} for number in range(2)]
+
+
+def test_a_run_that_ends_before_is_an_error(tmp_path):
+    log = tmp_path / "metrics.jsonl"
+    with pytest.raises(subprocess.CalledProcessError):
+        run_iterations([sys.executable, "-c", _RUN, str(log), "1", "0"], log, 2)
