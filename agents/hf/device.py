@@ -36,10 +36,16 @@ def require_device(device: str) -> None:
 
 
 def torch_device(device: str) -> torch.device:
-    """Returns torch's device of a name that `require_device` takes; of `"auto"`, the GPU if there is one."""
+    """Returns torch's device of a name that `require_device` takes; of `"auto"`, the GPU if there is one.
+
+    If it is a GPU, this process's attention goes without cuDNN from here on: it plans anew for each shape, and
+    conversations are a token longer in each step. Torch's other kernels take any shape.
+    """
     import torch
 
     require_device(device)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda"):
+        torch.backends.cuda.enable_cudnn_sdp(False)
     return torch.device(device)
