@@ -13,33 +13,56 @@ from torch.distributed.tensor import DTensor
 HOST = torch.device("cpu")
 
 
-def move(tensors: Iterable[Tensor], device: torch.device) -> None:
-    """Moves tensors in place, so that whoever holds one finds it there; no-op for those that are there.
+class HostMemory:
+    """Where tensors wait, each in a place of its own that it comes back to: new memory is slower to write than old.
 
-    Shards of several processes (DTensors) stay where they are.
+    Tensors are moved in place, so that whoever holds one finds it there. Shards of several processes (DTensors) stay
+    where they are, and so do tensors that are there.
     """
-    for tensor in list({id(each): each for each in tensors}.values()):
-        if tensor.device == device or isinstance(tensor, DTensor):
-            continue
-        moved = tensor.detach().to(device)
-        if isinstance(tensor, nn.Parameter):
-            moved = nn.Parameter(moved)
-        torch.utils.swap_tensors(tensor, moved.requires_grad_(tensor.requires_grad))
+
+    def __init__(self) -> None:
+        self._left: dict[int, tuple[Tensor, Tensor]] = {}  # tensors elsewhere, by id, and their places meanwhile
+
+    def put_away(self, tensors: Iterable[Tensor]) -> None:
+        """Moves tensors to the host's memory."""
+        for tensor in _each_once(tensors, HOST):
+            _, place = self._left.pop(id(tensor), (tensor, None))
+            _swap(tensor, tensor.detach().to(HOST) if place is None else place.detach().copy_(tensor.detach()))
+
+    def fetch(self, tensors: Iterable[Tensor], device: torch.device) -> None:
+        """Moves tensors to a device, and keeps the places of those that waited here."""
+        for tensor in _each_once(tensors, device):
+            was_here = tensor.device == HOST
+            left = _swap(tensor, tensor.detach().to(device))
+            if was_here:
+                self._left[id(tensor)] = tensor, left
+
+    @contextmanager
+    def at_hand(self, tensors: Callable[[], Iterable[Tensor]], device: torch.device) -> Iterator[None]:
+        """Has tensors on a device within the block, and in the host's memory behind it.
+
+        Args:
+            tensors: Gives them; asked again behind the block, for there may be more.
+            device: Where they are needed.
+        """
+        self.fetch(tensors(), device)
+        try:
+            yield
+        finally:
+            self.put_away(tensors())
 
 
-@contextmanager
-def at_hand(tensors: Callable[[], Iterable[Tensor]], device: torch.device) -> Iterator[None]:
-    """Has tensors on a device within the block, and in the host's memory behind it.
+def _each_once(tensors: Iterable[Tensor], device: torch.device) -> list[Tensor]:
+    """Returns those that are to be moved to a device."""
+    each = {id(tensor): tensor for tensor in tensors}.values()
+    return [tensor for tensor in each if tensor.device != device and not isinstance(tensor, DTensor)]
 
-    Args:
-        tensors: Gives them; asked again behind the block, for there may be more.
-        device: Where they are needed.
-    """
-    move(tensors(), device)
-    try:
-        yield
-    finally:
-        move(tensors(), HOST)
+
+def _swap(tensor: Tensor, moved: Tensor) -> Tensor:
+    """Makes a tensor what another is, for all who hold it; returns what it was before."""
+    other = nn.Parameter(moved) if isinstance(tensor, nn.Parameter) else moved
+    torch.utils.swap_tensors(tensor, other.requires_grad_(tensor.requires_grad))
+    return other
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from training.engines.frozen import (
     share_frozen,
 )
 from training.engines.lora import adapter_state, adapters_off, add_adapters, load_adapted
-from training.engines.offload import HOST, at_hand, move, own_weights
+from training.engines.offload import HostMemory, own_weights
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, ValueModel, Values
 from training.engines.row_pass import row_pass_of
@@ -111,13 +111,14 @@ class Learner:
         )
         self.rates = LearningRates(config)
         self.num_updates = 0
+        self._host = HostMemory()
         self._put_away()
 
     def _at_hand(self, optimizer: Optimizer | None) -> AbstractContextManager[None]:
         """Has on the device what an optimiser steps by, and puts it away behind the block where that is asked for."""
         if optimizer is None or not self.config.memory.offload_optimizer:
             return nullcontext()
-        return at_hand(optimizer.idle_tensors, self.policy.device)
+        return self._host.at_hand(optimizer.idle_tensors, self.policy.device)
 
     def _idle_reference(self) -> list[Tensor]:
         """Returns the reference's own weights if they are to wait in the host's memory."""
@@ -127,10 +128,10 @@ class Learner:
 
     def _put_away(self) -> None:
         """Moves to the host's memory what is to wait there."""
-        move(self._idle_reference(), HOST)
+        self._host.put_away(self._idle_reference())
         if self.config.memory.offload_optimizer:
             for optimizer in (self.policy_optimizer, self.critic_optimizer):
-                move(optimizer.idle_tensors() if optimizer is not None else [], HOST)
+                self._host.put_away(optimizer.idle_tensors() if optimizer is not None else [])
 
     def _passes_side_by_side(self) -> SideBySide:
         """Returns how many passes may be under way: none may change a module that another goes through."""
@@ -172,7 +173,7 @@ class Learner:
         """
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
-        with at_hand(self._idle_reference, self.policy.device):
+        with self._host.at_hand(self._idle_reference, self.policy.device):
             old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
                 lambda: self._passed(batch), batch, range(batch.num_rows)
             )

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.unit.second_device import DeviceTensor, moved, second_device
+from tests.unit.second_device import DEVICE, DeviceTensor, moved, second_device
 from tests.unit.training.batches import run_config
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
-from training.engines.offload import in_place_of
+from training.engines.offload import HostMemory, in_place_of
 from training.loop.update.learner import Learner
 
 OFFLOADED = MemoryConfig(offload_reference=True, offload_optimizer=True)
@@ -117,3 +117,30 @@ def test_on_a_cpu_nothing_is_copied(played):
     learner._put_away()
     assert [weight.data_ptr() for weight in learner.reference.parameters()] == before
     assert torch.equal(next(learner.reference.parameters()), next(learner.policy.parameters()))
+
+
+def test_what_comes_back_to_the_host_takes_the_place_it_had():
+    host = HostMemory()
+    weight, moment = torch.nn.Parameter(torch.arange(4.0)), torch.arange(4.0)
+    shown = [weight, moment, weight]
+    places = [each.data_ptr() for each in shown]
+    with second_device():
+        for number in (1, 2):
+            with host.at_hand(lambda: shown, DEVICE), torch.no_grad():
+                assert where(shown) == {True}
+                weight.add_(1.0)
+                moment.mul_(2.0)
+            assert where(shown) == {False}
+            assert [each.data_ptr() for each in shown] == places
+            assert torch.equal(weight.detach(), torch.arange(4.0) + number)
+            assert torch.equal(moment, torch.arange(4.0) * 2**number)
+        assert isinstance(weight, torch.nn.Parameter) and weight.requires_grad and not moment.requires_grad
+
+
+def test_what_is_new_on_the_device_is_put_away_too():
+    host = HostMemory()
+    with second_device():
+        state = []
+        with host.at_hand(lambda: state, DEVICE):
+            state.append(moved(torch.nn.Linear(2, 2)).weight)
+        assert where(state) == {False}
