@@ -119,7 +119,7 @@ class Learner:
             return nullcontext()
         return at_hand(optimizer.idle_tensors, self.policy.device)
 
-    def _idle_reference(self) -> list[Tensor]:
+    def idle_reference(self) -> list[Tensor]:
         """Returns the reference's own weights if they are to wait in the host's memory."""
         if self.reference is None or not self.config.memory.offload_reference:
             return []
@@ -127,7 +127,7 @@ class Learner:
 
     def _put_away(self) -> None:
         """Moves to the host's memory what is to wait there."""
-        move(self._idle_reference(), HOST)
+        move(self.idle_reference(), HOST)
         if self.config.memory.offload_optimizer:
             for optimizer in (self.policy_optimizer, self.critic_optimizer):
                 move(optimizer.idle_tensors() if optimizer is not None else [], HOST)
@@ -172,7 +172,7 @@ class Learner:
         """
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
-        with at_hand(self._idle_reference, self.policy.device):
+        with at_hand(self.idle_reference, self.policy.device):
             old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
                 lambda: self._passed(batch), batch, range(batch.num_rows)
             )
