@@ -16,6 +16,11 @@ def num_processes(environment: Mapping[str, str] = os.environ) -> int:
     return int(environment.get("WORLD_SIZE", 1))
 
 
+def num_local_processes(environment: Mapping[str, str] = os.environ) -> int:
+    """Returns how many of them are on this machine; all, where the launcher does not say."""
+    return int(environment.get("LOCAL_WORLD_SIZE", num_processes(environment)))
+
+
 def process_rank(environment: Mapping[str, str] = os.environ) -> int:
     """Returns which of them this is, from 0, the main process."""
     return int(environment.get("RANK", 0))

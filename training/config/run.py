@@ -282,6 +282,11 @@ class RunConfig:
         """Whether a copy of the policy samples while that is trained; vLLM has weights of its own."""
         return self.staleness > 0 and self.sampler == "transformers"
 
+    @property
+    def keeps_copy(self) -> bool:
+        """Whether some iteration begins without a checkpoint of that moment, so that a copy of the state is kept."""
+        return self.checkpoint_every != 1 and self.num_iterations > 1  # the first begins with one
+
     def decided(self) -> Self:
         """Returns the run with the update as its algorithm takes it: what that decides itself in place of `ppo`'s."""
         changed = copy.copy(self)  # not made anew: its checks are of what a user may ask for

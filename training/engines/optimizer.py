@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from training.engines.host_memory import local_bytes
 from training.engines.norm_watch import NormWatch
 from training.errors import NonFiniteGradientError
 
@@ -125,6 +126,11 @@ class Optimizer:
         states = [value for state in self._adamw.state.values() for value in state.values()]
         moments = [value for value in states if isinstance(value, Tensor) and value.dim() > 0]
         return [*(master for _, master in self._with_masters()), *moments]
+
+    def num_state_bytes(self) -> int:
+        """Returns the bytes that this process has of masters and of AdamW's two moments, made yet or not."""
+        masters = [master for _, master in self._with_masters()]
+        return local_bytes([*masters, *self._stepped, *self._stepped])
 
     @property
     def learning_rate(self) -> float:

@@ -28,6 +28,7 @@ from training.engines.engine import Engine
 from training.engines.offload import in_place_of
 from training.errors import TrainingStoppedError
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success, told
+from training.loop.host_memory import require_host_memory
 from training.loop.process import stop_on_interrupt
 from training.loop.rescue import Rescue
 from training.loop.sampling.actor import Actors
@@ -69,6 +70,7 @@ class Trainer:
     ) -> None:
         self.config, self.encoder, self.directory, self._writer = config, encoder, directory, writer
         self.learner = Learner(model, encoder.suppressed_ids(), config, engine, reference=reference_model)
+        require_host_memory(self.learner)
         self._reference = reference
         self.engine = self.learner.engine
         self._actors = Actors(config, encoder, self.engine)
@@ -81,12 +83,10 @@ class Trainer:
         sampling = Sampling(config, encoder, self.engine, self.collector, self._scorer, max_context_tokens=limit)
         self.batches = Batches(config, self.learner, agent, self._scorer, sampling)
         self.loggers: RunLoggers | None = None
-        self.iteration = 0
+        self.iteration, self.saved_iteration = 0, -1
         self._started, self._memory = time.monotonic(), PeakMemory(model.device)
-        self.saved_iteration = -1
-        self.is_finished = self.is_interrupted = False
+        self.is_finished = self.is_interrupted = self._is_best = False
         self.best: BestPolicy | None = None
-        self._is_best = False
         self._rescue = Rescue(self)
 
     @property

@@ -23,7 +23,7 @@ _FLAGS = ("--json", "--no-json")
 
 
 class DoesNotFitError(ConfigError):
-    """A run needs more memory than its GPUs have."""
+    """A run needs more memory than its GPUs, or their host, have."""
 
 
 def run_plan(words: Sequence[str]) -> None:

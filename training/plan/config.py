@@ -29,6 +29,7 @@ class PlanConfig:
         gpu_tflops: What one GPU can do in the type of the weights, in 10^12 operations a second: 989 is an H100's in
             bfloat16, 312 an A100's.
         utilization: Share of it that training and prefilling are expected to reach.
+        host_memory: Memory of the machine that has all of these GPUs, in GiB; None leaves out whether it is enough.
         json: Whether JSON is printed in place of a table.
     """
 
@@ -41,11 +42,12 @@ class PlanConfig:
     hours: float = 8.0
     gpu_tflops: float = 989.0
     utilization: float = 0.3
+    host_memory: float | None = None
     json: bool = False
 
     def __post_init__(self) -> None:
         require_at_least(self, 1, "num_gpus", "context_tokens")
         require_at_least(self, 0, "reserved", "image_tokens")
-        require_above(self, 0, "gpu_memory", "hours", "gpu_tflops")
+        require_above(self, 0, "gpu_memory", "hours", "gpu_tflops", "host_memory")
         require_between(self, 0, 1, "vllm_memory", includes=(True, False))
         require_between(self, 0, 1, "utilization", includes=(False, True))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from training.engines.host_memory import HostBytes
 from training.plan.meta_run import PassBytes
 from training.plan.shapes import ModelShape
 
@@ -177,6 +178,38 @@ def model_and_states(model: ModelShape, spread: Spread, *, has_states: bool = Tr
     """Returns the bytes of a second model with what its optimiser keeps; what is frozen it shares with the first."""
     weights = model.num_trained * spread.weight_bytes / spread.num_shards
     return weights + has_states * sum(optimizer_states(model, spread).values())
+
+
+def in_hosts_memory(
+    policy: ModelShape,
+    critic: ModelShape | None,
+    spread: Spread,
+    *,
+    has_reference: bool,
+    has_adapters: bool,
+    keeps_copy: bool,
+) -> HostBytes:
+    """Returns what each process keeps in the host's memory.
+
+    Args:
+        policy: Its size.
+        critic: The critic's; None without one.
+        spread: How models lie on GPUs.
+        has_reference: Whether there is a copy of the first policy.
+        has_adapters: Whether nothing else is trained and part of the run's state.
+        keeps_copy: Whether a copy of that state is kept. It has twice what stands there under two names: embeddings
+            that are the head, too, and what is frozen of policy and critic.
+    """
+    models = [policy] if critic is None else [policy, critic]
+    states = sum(sum(optimizer_states(model, spread).values()) for model in models)
+    weights = sum(spread.weight_bytes * model.num_trained if has_adapters else spread.kept(model) for model in models)
+    if not has_adapters and not policy.num_head:
+        weights += spread.weight_bytes * policy.num_embeddings / spread.num_shards
+    return HostBytes(
+        reference=spread.offloads_reference * has_reference * policy.num_trained * spread.weight_bytes,
+        states=spread.offloads_optimizer * states,
+        copy=keeps_copy * (weights + states),
+    )
 
 
 def gradients_beside(passed: PassBytes, model: ModelShape, spread: Spread, *, num_micro_batches: int) -> float:

@@ -9,6 +9,7 @@ from typing import Literal
 from training.config.processes import engine_name, require_engine
 from training.config.run import RunConfig
 from training.config.worlds.spec import MAX_PARALLEL
+from training.engines.host_memory import HostBytes
 from training.plan.config import GIB, PlanConfig
 from training.plan.memory import (
     AtHand,
@@ -17,6 +18,7 @@ from training.plan.memory import (
     Spread,
     evaluating,
     held,
+    in_hosts_memory,
     kv_cache,
     sampling,
     starting,
@@ -38,6 +40,9 @@ class Plan:
         micro_batch_rows: Rows of a micro-batch as the run is configured.
         rows_per_step: Rows of an optimiser step in each process.
         largest_micro_batch_rows: The most that fit; 0 where not even one does.
+        host: What each process keeps in the host's memory.
+        num_processes: Those on one machine.
+        host_capacity: Bytes of its memory; None where that is not known, and enough.
     """
 
     phases: tuple[Phase, ...]
@@ -45,6 +50,9 @@ class Plan:
     micro_batch_rows: int
     rows_per_step: int
     largest_micro_batch_rows: int
+    host: HostBytes
+    num_processes: int
+    host_capacity: float | None
 
     @property
     def phases_by_name(self) -> dict[str, dict[str, float]]:
@@ -57,9 +65,14 @@ class Plan:
         return max(phase.total for phase in self.phases)
 
     @property
+    def host_peak(self) -> float:
+        """Most bytes of the host's memory at a time, of all processes on it."""
+        return self.num_processes * self.host.total
+
+    @property
     def fits(self) -> bool:
-        """Whether that is no more than a GPU has."""
-        return self.peak <= self.capacity
+        """Whether that is no more than a GPU and its host have."""
+        return self.peak <= self.capacity and (self.host_capacity is None or self.host_peak <= self.host_capacity)
 
 
 def plan_of(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Plan:
@@ -82,6 +95,16 @@ def plan_of(config: RunConfig, plan: PlanConfig, passes: ModelPasses) -> Plan:
         micro_batch_rows=min(most, per_step),
         rows_per_step=per_step,
         largest_micro_batch_rows=max((number for number in range(1, per_step + 1) if fits(number)), default=0),
+        host=in_hosts_memory(
+            passes.policy_shape,
+            passes.critic_shape,
+            spread_of(config, plan),
+            has_reference=_has_reference(config),
+            has_adapters=config.lora.rank is not None,
+            keeps_copy=config.keeps_copy,
+        ),
+        num_processes=plan.num_gpus,
+        host_capacity=None if plan.host_memory is None else plan.host_memory * GIB,
     )
 
 

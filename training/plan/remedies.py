@@ -43,7 +43,7 @@ def remedies(config: RunConfig, plan: PlanConfig, planned: Planner) -> list[Reme
     Returns:
         Nothing where all of them together are not enough.
     """
-    alone = [change for make in CHANGES if (change := make(config, plan)) is not None]
+    alone = [change for make in (*CHANGES, *OF_HOST) if (change := make(config, plan)) is not None]
     tried = [Remedy(options=each.options, found=planned(each.config, each.plan)) for each in alone]
     if any(each.found.fits for each in tried):
         return [each for each in tried if each.found.fits]
@@ -99,6 +99,29 @@ def _with_idle_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
         return None
     memory = replace(config.memory, offload_reference=True)
     return Change(options="--memory.offload-reference", config=replace(config, memory=memory), plan=plan)
+
+
+def _with_all_saved(config: RunConfig, plan: PlanConfig) -> Change | None:
+    """A checkpoint behind every iteration, beside which the host keeps no copy of the state."""
+    if plan.host_memory is None or not config.keeps_copy:
+        return None
+    return Change(options="--checkpoint-every 1", config=replace(config, checkpoint_every=1), plan=plan)
+
+
+def _with_nothing_waiting(config: RunConfig, plan: PlanConfig) -> Change | None:
+    options = _switched_off(config, "offload_optimizer", "offload_reference")
+    if plan.host_memory is None or not options:
+        return None
+    memory = replace(config.memory, offload_optimizer=False, offload_reference=False)
+    return Change(options=" ".join(options), config=replace(config, memory=memory), plan=plan)
+
+
+def _with_nothing_on_the_host(config: RunConfig, plan: PlanConfig) -> Change | None:
+    saved, waiting = _with_all_saved(config, plan), _with_nothing_waiting(config, plan)
+    if saved is None or waiting is None:
+        return None
+    both = replace(waiting.config, checkpoint_every=1)
+    return Change(options=f"{saved.options} {waiting.options}", config=both, plan=plan)
 
 
 def _with_half_the_bits(config: RunConfig, plan: PlanConfig) -> Change | None:
@@ -180,6 +203,7 @@ CHANGES = (
     _with_checkpoints,
     _with_idle_reference,
     _with_idle_states,
+    _with_all_saved,
     _with_half_the_bits,
     _with_shards,
     _without_reference,
@@ -189,3 +213,6 @@ CHANGES = (
     _with_more_gpus,
 )
 """What can be changed, that first which costs least."""
+
+OF_HOST = (_with_nothing_waiting, _with_nothing_on_the_host)
+"""What can be changed besides if the host's memory is too small, by itself: it takes more of a GPU's."""

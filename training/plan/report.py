@@ -44,6 +44,7 @@ def text_of(
         "",
         *_table(found.phases_by_name),
         "",
+        *_host_lines(found),
         _micro_batch_line(found, row),
         *_work_lines(config, plan, work),
     ]
@@ -53,6 +54,7 @@ def verdict(plan: PlanConfig, found: Plan) -> str:
     """Returns whether a plan fits, in a sentence."""
     phase = max(found.phases, key=lambda each: each.total)
     needs = f"{_gib(found.peak)} of {plan.gpu_memory:g} GiB a GPU, most of it at once in {phase.name!r}"
+    needs += _on_host(found)
     return f"Fits: needs {needs}." if found.fits else f"Does not fit: needs {needs}."
 
 
@@ -60,13 +62,13 @@ def remedy_lines(ways: Sequence[Remedy], plan: PlanConfig) -> list[str]:
     """Returns what would make a run fit that does not."""
     if not ways:
         return [
-            f"No option makes it fit, not all of them together on {MAX_GPUS} GPUs. Use GPUs with more memory, a "
-            "smaller model or shorter rows (--sampling.max-new-tokens, fewer turns)."
+            f"No option makes it fit, not all of them together on {MAX_GPUS} GPUs. Use GPUs or a host with more "
+            "memory, a smaller model or shorter rows (--sampling.max-new-tokens, fewer turns)."
         ]
     return [
         "It fits with any of these:" if len(ways) > 1 else "It fits with:",
         *(
-            f"  {way.options}  ({_gib(way.found.peak)} of {plan.gpu_memory:g} GiB; up to "
+            f"  {way.options}  ({_gib(way.found.peak)} of {plan.gpu_memory:g} GiB{_on_host(way.found)}; up to "
             f"{way.found.largest_micro_batch_rows} rows a micro-batch)"
             for way in ways
         ),
@@ -83,7 +85,7 @@ def data_of(
     work: Work,
     ways: Sequence[Remedy],
 ) -> dict[str, Any]:
-    """Returns a plan as plain data; bytes are per GPU."""
+    """Returns a plan as plain data; bytes are per GPU, of `host` per process but for the whole machine's."""
     return {
         "run": config.name,
         "model": config.model,
@@ -102,6 +104,12 @@ def data_of(
         "peak": found.peak,
         "capacity": found.capacity,
         "fits": found.fits,
+        "host": {
+            **vars(found.host),
+            "process": found.host.total,
+            "machine": found.host_peak,
+            "capacity": found.host_capacity,
+        },
         "micro_batch_rows": found.micro_batch_rows,
         "largest_micro_batch_rows": found.largest_micro_batch_rows,
         "largest_micro_batch_tokens": found.largest_micro_batch_rows * row.num_tokens,
@@ -160,6 +168,26 @@ def _table(phases: Mapping[str, Mapping[str, float]]) -> list[str]:
         ).rstrip()
         for line in lines
     ]
+
+
+def _host_lines(found: Plan) -> list[str]:
+    """Returns what the run keeps in the host's memory."""
+    host, number = found.host, found.num_processes
+    of_all = f", {_gib(found.host_peak)} in {number} processes of one machine" if number > 1 else ""
+    return [
+        f"Host memory: {_gib(host.total)} GiB a process{of_all}, all of it at once while sampling: "
+        f"{_gib(host.reference)} reference (--memory.offload-reference),",
+        f"  {_gib(host.states)} masters and Adam (--memory.offload-optimizer), {_gib(host.copy)} a copy of the state, "
+        "to save a run that fails (none with --checkpoint-every 1).",
+        "  Python, worlds and pictures come to it, and the model once more while it is saved.",
+    ]
+
+
+def _on_host(found: Plan) -> str:
+    """Returns what is needed of the host's memory, behind what is needed of a GPU; nothing if that is not compared."""
+    if found.host_capacity is None:
+        return ""
+    return f", and {_gib(found.host_peak)} of {found.host_capacity / GIB:g} GiB of the host's memory"
 
 
 def _micro_batch_line(found: Plan, row: RowShape) -> str:

@@ -120,7 +120,7 @@ class Learner:
             return nullcontext()
         return self._host.at_hand(optimizer.idle_tensors, self.policy.device)
 
-    def _idle_reference(self) -> list[Tensor]:
+    def idle_reference(self) -> list[Tensor]:
         """Returns the reference's own weights if they are to wait in the host's memory."""
         if self.reference is None or not self.config.memory.offload_reference:
             return []
@@ -128,7 +128,7 @@ class Learner:
 
     def _put_away(self) -> None:
         """Moves to the host's memory what is to wait there."""
-        self._host.put_away(self._idle_reference())
+        self._host.put_away(self.idle_reference())
         if self.config.memory.offload_optimizer:
             for optimizer in (self.policy_optimizer, self.critic_optimizer):
                 self._host.put_away(optimizer.idle_tensors() if optimizer is not None else [])
@@ -173,7 +173,7 @@ class Learner:
         """
         if self.critic is not None:
             self.critic.calibrate(turn_returns(batch))
-        with self._host.at_hand(self._idle_reference, self.policy.device):
+        with self._host.at_hand(self.idle_reference, self.policy.device):
             old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
                 lambda: self._passed(batch), batch, range(batch.num_rows)
             )

@@ -10,12 +10,14 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 import torch
 
 from tests.unit.training.plan.configs import save_3b
+from training.engines.host_memory import HostBytes
 from training.engines.policy import ValueModel
 from training.plan.memory import (
     Spread,
     gathered,
     gradients_beside,
     held,
+    in_hosts_memory,
     kv_cache,
     model_and_states,
     starting,
@@ -27,6 +29,8 @@ from training.plan.shapes import model_without_memory, shape_of
 
 NUM = 3_754_622_976
 NUM_CRITIC = NUM + 2048 + 1
+TIED = 151_936 * 2048
+"""Embeddings that are the head, too."""
 NO_PASS = PassBytes(kept=0.0, peaks=(0.0, 0.0), num_gradients=(0, NUM))
 
 
@@ -38,6 +42,10 @@ def shapes(tmp_path_factory):
 
 def spread(engine="local", num_gpus=1, compute_bytes=2, is_fused=True):
     return Spread(engine=engine, num_processes=num_gpus, compute_bytes=compute_bytes, is_fused=is_fused)
+
+
+def offloaded(*lies):
+    return replace(spread(*lies), offloads_reference=True, offloads_optimizer=True)
 
 
 @pytest.mark.parametrize(
@@ -69,13 +77,33 @@ def test_what_is_always_there(shapes, engine, num_gpus, compute_bytes, weight_by
 @pytest.mark.parametrize("at_hand", [None, "reference", "policy", "critic"])
 def test_what_waits_in_the_hosts_memory(shapes, at_hand):
     everything = held(*shapes, spread(), has_reference=True, fixed={})
-    offloaded = replace(spread(), offloads_reference=True, offloads_optimizer=True)
-    assert held(*shapes, offloaded, has_reference=True, fixed={}, at_hand=at_hand) == everything | {
+    assert held(*shapes, offloaded(), has_reference=True, fixed={}, at_hand=at_hand) == everything | {
         "masters": NUM * 4 * (at_hand == "policy"),
         "Adam": NUM * 8 * (at_hand == "policy"),
         "reference": NUM * 2 * (at_hand == "reference"),
         "critic": NUM_CRITIC * (14 if at_hand == "critic" else 2),
     }
+
+
+@pytest.mark.parametrize(
+    ("lies", "expected"),
+    [
+        (spread(), HostBytes(copy=NUM * 14 + TIED * 2 + NUM_CRITIC * 14)),
+        (
+            offloaded(),
+            HostBytes(reference=NUM * 2, states=(NUM + NUM_CRITIC) * 12, copy=(NUM + NUM_CRITIC) * 14 + TIED * 2),
+        ),
+        (
+            offloaded("ddp", 8),
+            HostBytes(reference=NUM * 4, states=(NUM + NUM_CRITIC) * 8, copy=(NUM + NUM_CRITIC) * 12 + TIED * 4),
+        ),
+        (spread("fsdp2", 8), HostBytes(copy=((NUM + NUM_CRITIC) * 12 + TIED * 4) / 8)),
+    ],
+)
+def test_what_the_host_keeps(shapes, lies, expected):
+    options = {"has_reference": True, "has_adapters": False}
+    assert in_hosts_memory(*shapes, lies, **options, keeps_copy=True) == expected
+    assert in_hosts_memory(*shapes, lies, **options, keeps_copy=False) == replace(expected, copy=0)
 
 
 def test_before_models_are_spread_out_each_process_has_them_whole(shapes):

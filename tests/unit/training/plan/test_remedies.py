@@ -8,11 +8,13 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
 from tests.unit.training.own_critic import with_own_critic
 from training.cli.command_line import Recipe, configured
+from training.engines.host_memory import HostBytes
 from training.plan.config import PlanConfig
 from training.plan.plan import Phase, Plan
-from training.plan.remedies import CHANGES, remedies
+from training.plan.remedies import CHANGES, OF_HOST, remedies
 
 OFFLOADED = "--memory.offload-reference --memory.offload-optimizer"
+OFF = "--memory.no-offload-optimizer --memory.no-offload-reference"
 RUNS = ("", OFFLOADED, "--memory.freeze-vision-tower", "--algorithm grpo", "--ppo.kl-coef 0", "--lora.rank 4")
 
 
@@ -20,21 +22,24 @@ def run_of(*options):
     return configured(Recipe(name="mine", make=with_own_critic), " ".join(options).split())
 
 
-def plan_of_size(num_bytes):
+def plan_of_size(num_bytes, num_host_bytes=0):
     return Plan(
         phases=(Phase(name="sample", parts={"weights": num_bytes}),),
         capacity=1,
         micro_batch_rows=1,
         rows_per_step=1,
         largest_micro_batch_rows=1,
+        host=HostBytes(copy=num_host_bytes),
+        num_processes=1,
+        host_capacity=1,
     )
 
 
 @pytest.mark.parametrize("options", RUNS)
 def test_options_make_the_run_that_was_planned(options):
     config, num_tried = run_of(options), 0
-    for make in CHANGES:
-        change = make(config, PlanConfig())
+    for make in (*CHANGES, *OF_HOST):
+        change = make(config, PlanConfig(host_memory=1))
         if change is not None and "--num-gpus" not in change.options:
             assert run_of(options, change.options) == change.config, change.options
             num_tried += 1
@@ -66,3 +71,25 @@ def test_what_is_idle_may_wait_on_the_host(name):
     several = PlanConfig(num_gpus=2)
     assert [each.options for each in remedies(run_of("--engine ddp"), several, fits_offloaded)] == [option]
     assert remedies(run_of("--engine fsdp2"), several, fits_offloaded) == [], "shards stay where they are"
+
+
+@pytest.mark.parametrize(
+    ("needed", "gpu_has_room", "expected"),
+    [
+        ({"copy": 1, "waiting": 1}, True, ["--checkpoint-every 1", OFF, f"--checkpoint-every 1 {OFF}"]),
+        ({"copy": 1, "waiting": 1}, False, ["--checkpoint-every 1"]),
+        ({"copy": 2, "waiting": 1}, True, ["--checkpoint-every 1", f"--checkpoint-every 1 {OFF}"]),
+        ({"copy": 1, "waiting": 2}, True, [OFF, f"--checkpoint-every 1 {OFF}"]),
+        ({"copy": 2, "waiting": 2}, True, [f"--checkpoint-every 1 {OFF}"]),
+    ],
+)
+def test_a_host_without_room_is_spared(needed, gpu_has_room, expected):
+    def planned(config, plan):
+        waits = config.memory.offload_optimizer and config.memory.offload_reference
+        is_as_it_was = config.lora.rank is None and config.algorithm.critic_config and config.ppo.kl_coef
+        on_host = needed["copy"] * (config.checkpoint_every != 1) + needed["waiting"] * waits
+        return plan_of_size(0 if (waits or gpu_has_room) and is_as_it_was and plan.num_gpus == 1 else 2, on_host)
+
+    run = run_of(OFFLOADED)
+    assert [each.options for each in remedies(run, PlanConfig(host_memory=1), planned)] == expected
+    assert not planned(run, PlanConfig()).fits
