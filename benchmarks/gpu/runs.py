@@ -15,17 +15,18 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
 
-_ADAPTERS = ("--lora.rank", "32", "--ppo.learning-rate", "1e-5")
+_ADAPTERS = ("--lora.rank", "32", "--ppo.learning-rate", "1e-5", "--checkpoint-every", "0")
+_UNCOPIED = ("--checkpoint-every", "1")  # the host need not hold a copy of the run's state
 
 CASES: dict[str, tuple[str, ...]] = {
     "critic": _ADAPTERS,
     "siblings": (*_ADAPTERS, "--algorithm", "grpo", "--num-groups", "16", "--group-size", "8"),
-    "full": ("--memory.freeze-vision-tower", "--memory.offload-optimizer", "--memory.offload-reference"),
+    "full": ("--memory.freeze-vision-tower", "--memory.offload-optimizer", "--memory.offload-reference", *_UNCOPIED),
 }
 """What is tried, and what it adds to VAGEN-Full: adapters, with its critic or with eight siblings of each level; or
 all weights of the language models, policy's and critic's, with what is idle in the host's memory."""
 
-_SHORT = ("--num-eval-episodes", "0", "--eval-every", "0", "--record-every", "0", "--checkpoint-every", "0")
+_SHORT = ("--num-eval-episodes", "0", "--eval-every", "0", "--record-every", "0")
 
 
 @dataclass(frozen=True, kw_only=True)
