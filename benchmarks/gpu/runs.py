@@ -62,7 +62,7 @@ def measured(case: str, model: Path, output: Path, *, num_iterations: int, more:
     Args:
         case: A key of `CASES`.
         model: A checkpoint's directory.
-        output: Where the run goes.
+        output: Where the run goes, into a folder of the case's name that is not there yet.
         num_iterations: How many.
         more: Further options of the run.
 
@@ -78,11 +78,11 @@ def measured(case: str, model: Path, output: Path, *, num_iterations: int, more:
 
 
 def run_iterations(command: Sequence[str], metrics: Path, num_iterations: int) -> list[dict[str, Any]]:
-    """Runs a training until it has logged some iterations, and kills it: its last checkpoint would be of 100 GB.
+    """Runs a training until it has logged some iterations, and kills it: what it would save then is of no use.
 
     Args:
         command: It; of more iterations than are waited for.
-        metrics: Its log.
+        metrics: Its log, which is not there yet.
         num_iterations: How many.
 
     Returns:

@@ -159,7 +159,7 @@ def load_checkpoint_state(
         ValueError: If it is damaged.
     """
     require_run_state(directory)
-    state = _read(directory / STATE)
+    state = _read(directory / STATE, mmap=True)
     if "num_processes" in state:
         learner = read_tensors(directory / SHARDS, state["learner"], engine, like)
         rank = engine.rank if engine is not None else 0
@@ -203,6 +203,7 @@ def iterations_done(directory: Path) -> int:
 
 
 def _read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
+    """Reads a state, or with `mmap` lays it out to be read where it is asked for, without room for all of it."""
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
     except (RuntimeError, EOFError, pickle.UnpicklingError) as error:

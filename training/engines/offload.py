@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,21 +13,30 @@ from torch.distributed.tensor import DTensor
 HOST = torch.device("cpu")
 
 
+class _Left(NamedTuple):
+    """A tensor that is elsewhere, and its place here meanwhile."""
+
+    tensor: Tensor
+    place: Tensor
+
+
 class HostMemory:
     """Where tensors wait, each in a place of its own that it comes back to: new memory is slower to write than old.
 
     Tensors are moved in place, so that whoever holds one finds it there. Shards of several processes (DTensors) stay
-    where they are, and so do tensors that are there.
+    where they are, and so do tensors that are there. What is fetched is to be put away again: until then its place is
+    kept, and the tensor with it.
     """
 
     def __init__(self) -> None:
-        self._left: dict[int, tuple[Tensor, Tensor]] = {}  # tensors elsewhere, by id, and their places meanwhile
+        self._left: dict[int, _Left] = {}  # by id
 
     def put_away(self, tensors: Iterable[Tensor]) -> None:
         """Moves tensors to the host's memory."""
         for tensor in _each_once(tensors, HOST):
-            _, place = self._left.pop(id(tensor), (tensor, None))
-            _swap(tensor, tensor.detach().to(HOST) if place is None else place.detach().copy_(tensor.detach()))
+            here = tensor.detach()
+            place = self._left.pop(id(tensor)).place if id(tensor) in self._left else None
+            _swap(tensor, here.to(HOST) if place is None else place.detach().copy_(here))
 
     def fetch(self, tensors: Iterable[Tensor], device: torch.device) -> None:
         """Moves tensors to a device, and keeps the places of those that waited here."""
@@ -35,7 +44,7 @@ class HostMemory:
             was_here = tensor.device == HOST
             left = _swap(tensor, tensor.detach().to(device))
             if was_here:
-                self._left[id(tensor)] = tensor, left
+                self._left[id(tensor)] = _Left(tensor=tensor, place=left)
 
     @contextmanager
     def at_hand(self, tensors: Callable[[], Iterable[Tensor]], device: torch.device) -> Iterator[None]:
@@ -45,8 +54,8 @@ class HostMemory:
             tensors: Gives them; asked again behind the block, for there may be more.
             device: Where they are needed.
         """
-        self.fetch(tensors(), device)
         try:
+            self.fetch(tensors(), device)
             yield
         finally:
             self.put_away(tensors())

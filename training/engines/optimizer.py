@@ -179,9 +179,18 @@ class Optimizer:
             weight.data.copy_(value)
         groups = [{**group, "fused": self._is_fused} for group in state["adamw"]["param_groups"]]
         self._adamw.load_state_dict({**state["adamw"], "param_groups": groups})
+        for weight, stepped in zip(self._weights, self._stepped, strict=True):
+            if stepped in self._adamw.state:
+                self._own(self._adamw.state[stepped], weight.device)
         self.num_nonfinite_in_a_row = state["num_nonfinite_in_a_row"]
         self._watch.load_state_dict(state["norms"])
         self._round()
+
+    def _own(self, state: dict[str, Any], device: torch.device) -> None:
+        """Makes what was loaded of a weight this optimiser's own: a file may lie under it, which is to be let go."""
+        for name, value in state.items():
+            # A fused step takes its number from beside the weight, wherever the master waits
+            state[name] = (value.to(device) if name == "step" and self._is_fused else value).clone()
 
     def like(self, name: str) -> Tensor | None:
         """Returns the weight that a tensor of `state_dict` is of, by its place there; None for those of no shape.

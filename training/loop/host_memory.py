@@ -54,14 +54,16 @@ def shortage(needed: HostBytes, available: int | None, *, num_processes: int) ->
         return f"{num_processes * num_bytes / _GIB:.1f}"
 
     without, enough = needed.without_offloading, available / num_processes
-    ways = [("--checkpoint-every 1", needed.offloaded, ""), (without, needed.copy, ", and more of the GPU's")]
+    written = ", and all of the state is written after each iteration"
+    ways = [("--checkpoint-every 1", needed.offloaded, written), (without, needed.copy, ", and more of the GPU's")]
     ways = [way for way in ways if way[1] <= enough and way[1] < needed.total] or [
-        (f"--checkpoint-every 1 {without}", 0.0, ", and more of the GPU's")
+        (f"--checkpoint-every 1 {without}", 0.0, f", and more of the GPU's{written}")
     ]
     mended = ", or ".join(f"{options} (then {gib(left)} GiB{cost})" for options, left, cost in ways)
+    plan = f"--num-gpus {num_processes} --host-memory {max(available / _GIB, 0.1):.1f}"
     return (
         f"This run needs {gib(needed.total)} GiB of the host's memory, and there are {available / _GIB:.1f}: "
         f"{gib(needed.offloaded)} for what --memory.offload-* has wait there, and {gib(needed.copy)} for a copy of its "
         f"state, from which it is saved if an iteration fails. Use {mended}. What else would do says python -m "
-        f"training plan with --host-memory {int(available / _GIB)}."
+        f"training plan with {plan}."
     )

@@ -66,6 +66,14 @@ def test_without_a_gpu_it_says_so(monkeypatch, tmp_path, capsys):
     assert "no CUDA GPU" in capsys.readouterr().err
 
 
+def test_a_case_is_not_run_where_one_lies(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    (tmp_path / "siblings").mkdir()
+    assert main(["gpu", "--output", str(tmp_path)]) == 2
+    assert f"{tmp_path / 'siblings'} is there already" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["siblings"]
+
+
 def test_an_unknown_case_is_told(capsys):
     assert main(["gpu", "--only", "whole"]) == 2
     assert "'siblings'" in capsys.readouterr().err

@@ -373,6 +373,7 @@ class Learner:
 
         States of a time when they held a copy of what the run started from are read, too.
         """
+        self._put_away()  # what an update that failed has left on the device
         self._load(self.policy, state, "policy")
         self.policy_optimizer.load_state_dict(state["policy_optimizer"], state["policy"])
         if self.reference is not None and state.get("reference") is not None:

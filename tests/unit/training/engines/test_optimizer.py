@@ -8,6 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.unit.second_device import DeviceTensor, moved, second_device
+from training.engines.offload import HostMemory
 from training.engines.optimizer import Optimizer
 from training.errors import NonFiniteGradientError
 
@@ -218,3 +220,20 @@ def test_a_fused_step_is_the_same_step_and_goes_on_from_any_other(monkeypatch):
     assert torch.allclose(trained(straight, range(5, 10), first), trained(stopped, range(5, 10), fused), atol=1e-7)
     other.load_state_dict(copy.deepcopy(fused.state_dict()), stopped.state_dict())
     assert [group["fused"] for group in other._adamw.param_groups] == [False]
+
+
+def test_a_loaded_state_is_the_optimisers_own_and_steps_count_beside_the_weights_while_masters_wait():
+    with second_device():
+        model = layer(torch.bfloat16)
+        trained(model, range(2), written := optimizer_of(model))
+        state, weights = copy.deepcopy((written.state_dict(), model.state_dict()))
+        resumed = optimizer_of(moved(layer(torch.bfloat16)))
+        HostMemory().put_away(resumed.idle_tensors())
+        resumed._is_fused = True  # as it is on a GPU: no fused kernel runs on this device
+        resumed.load_state_dict(state, weights)
+        (loaded,) = resumed._adamw.state.values()
+        on_device = {name: isinstance(value, DeviceTensor) for name, value in loaded.items()}
+    assert on_device == {"step": True, "exp_avg": False, "exp_avg_sq": False}
+    read = state["adamw"]["state"][0]
+    assert torch.equal(loaded["exp_avg"], read["exp_avg"])
+    assert loaded["exp_avg"].data_ptr() != read["exp_avg"].data_ptr()

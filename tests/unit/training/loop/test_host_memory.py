@@ -88,14 +88,17 @@ def test_planned_is_what_is_found_before_the_first_step_and_what_is_there_behind
     assert before.copy == pytest.approx(there if learner.config.keeps_copy else 0, abs=64)
 
 
+WRITTEN = ", and all of the state is written after each iteration"
+
+
 @pytest.mark.parametrize(
     ("needed", "available", "remedy"),
     [
         (HostBytes(states=3, copy=3), None, None),
         (HostBytes(states=3, copy=3), 12, None),
-        (HostBytes(copy=3), 5, "Use --checkpoint-every 1 (then 0.0 GiB)."),
+        (HostBytes(copy=3), 5, f"Use --checkpoint-every 1 (then 0.0 GiB{WRITTEN})."),
         (HostBytes(states=3), 5, "Use --memory.no-offload-optimizer (then 0.0 GiB, and more of the GPU's)."),
-        (HostBytes(reference=2, states=3, copy=6), 11, "Use --checkpoint-every 1 (then 10.0 GiB)."),
+        (HostBytes(reference=2, states=3, copy=6), 11, f"Use --checkpoint-every 1 (then 10.0 GiB{WRITTEN})."),
         (
             HostBytes(reference=2, states=3, copy=4),
             9,
@@ -104,7 +107,7 @@ def test_planned_is_what_is_found_before_the_first_step_and_what_is_there_behind
         (
             HostBytes(reference=2, copy=2),
             3,
-            "Use --checkpoint-every 1 --memory.no-offload-reference (then 0.0 GiB, and more of the GPU's).",
+            f"Use --checkpoint-every 1 --memory.no-offload-reference (then 0.0 GiB, and more of the GPU's{WRITTEN}).",
         ),
     ],
 )
@@ -117,6 +120,7 @@ def test_a_shortage_is_told_with_what_mends_it(needed, available, remedy):
     else:
         assert f"needs {2 * needed.total / GIB:.1f} GiB of the host's memory, and there are {available}.0" in told
         assert remedy in told
+        assert told.endswith(f"training plan with --num-gpus 2 --host-memory {available}.0.")
 
 
 def test_only_what_is_on_another_device_is_refused(played, monkeypatch):

@@ -144,3 +144,21 @@ def test_what_is_new_on_the_device_is_put_away_too():
         with host.at_hand(lambda: state, DEVICE):
             state.append(moved(torch.nn.Linear(2, 2)).weight)
         assert where(state) == {False}
+
+
+def test_memory_that_runs_out_on_the_way_to_the_device_leaves_all_on_the_host(monkeypatch):
+    host, tensors = HostMemory(), [torch.ones(2), torch.ones(2), torch.ones(2)]
+    real, fetched = torch.Tensor.to, []
+
+    def to(self, *args, **kwargs):
+        if args[:1] == (DEVICE,):
+            fetched.append(self)
+            if len(fetched) == 3:
+                raise torch.cuda.OutOfMemoryError
+        return real(self, *args, **kwargs)
+
+    with second_device():
+        monkeypatch.setattr(torch.Tensor, "to", to)
+        with pytest.raises(torch.cuda.OutOfMemoryError), host.at_hand(lambda: tensors, DEVICE):
+            pytest.fail("nothing is done with half of them")
+        assert len(fetched) == 3 and where(tensors) == {False}
