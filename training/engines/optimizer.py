@@ -179,9 +179,9 @@ class Optimizer:
             weight.data.copy_(value)
         groups = [{**group, "fused": self._is_fused} for group in state["adamw"]["param_groups"]]
         self._adamw.load_state_dict({**state["adamw"], "param_groups": groups})
-        for weight, stepped in zip(self._weights, self._stepped, strict=True):
-            if stepped in self._adamw.state:
-                self._own(self._adamw.state[stepped], weight.device)
+        for weight, own in zip(self._weights, self._stepped, strict=True):
+            if own in self._adamw.state:
+                self._own(self._adamw.state[own], weight.device)
         self.num_nonfinite_in_a_row = state["num_nonfinite_in_a_row"]
         self._watch.load_state_dict(state["norms"])
         self._round()
