@@ -48,7 +48,7 @@ def sokoban_tiny() -> RunConfig:
     config = _grid_recipe(
         "sokoban_tiny",
         "VLM/Sokoban-v0",
-        num_iterations=450,
+        num_iterations=300,
         cold_start=ColdStartConfig(
             num_steps=3500,
             num_first_turn_steps=0,
