@@ -44,7 +44,7 @@ def run_gpu(options: GpuOptions) -> None:
     from benchmarks.gpu.runs import CASES, measured, table
     from benchmarks.gpu.shapes import QWEN2_5_VL_3B
 
-    names = [require_choice("--only", name, CASES) for name in options.only] or list(CASES)
+    names = list(dict.fromkeys(require_choice("--only", name, CASES) for name in options.only)) or list(CASES)
     if not torch.cuda.is_available():
         raise ConfigError(f"torch {torch.__version__} sees no CUDA GPU here: there is nothing to measure.")
     for name in names:

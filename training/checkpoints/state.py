@@ -206,7 +206,7 @@ def _read(path: Path, *, mmap: bool = False) -> dict[str, Any]:
     """Reads a state, or with `mmap` lays it out to be read where it is asked for, without room for all of it."""
     try:
         state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
-    except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+    except (RuntimeError, EOFError, pickle.UnpicklingError, UnicodeDecodeError) as error:
         raise ValueError(f"The checkpoint {path} is damaged: {error}") from error
     return state
 

@@ -60,7 +60,7 @@ def shortage(needed: HostBytes, available: int | None, *, num_processes: int) ->
         (f"--checkpoint-every 1 {without}", 0.0, f", and more of the GPU's{written}")
     ]
     mended = ", or ".join(f"{options} (then {gib(left)} GiB{cost})" for options, left, cost in ways)
-    plan = f"--num-gpus {num_processes} --host-memory {max(available / _GIB, 0.1):.1f}"
+    plan = f"--num-gpus {num_processes} --host-memory {max(int(10 * available / _GIB), 1) / 10:.1f}"
     return (
         f"This run needs {gib(needed.total)} GiB of the host's memory, and there are {available / _GIB:.1f}: "
         f"{gib(needed.offloaded)} for what --memory.offload-* has wait there, and {gib(needed.copy)} for a copy of its "

@@ -18,6 +18,7 @@ from benchmarks.gpu.runs import planned_gib, result_of, run_iterations, table
 from benchmarks.gpu.shapes import QWEN2_5_VL_3B
 
 GIB = 2**30
+KEYS = ("rollout_s", "iteration_s", "tokens_per_s", "rollout_peak_gib", "update_peak_gib")
 PHASES = {
     "sample": {"weights": 7 * GIB, "reserved": 2 * GIB, "total": 12 * GIB},
     "evaluate": {"reserved": 2 * GIB, "total": 40 * GIB},
@@ -102,3 +103,17 @@ def test_a_run_that_ends_before_is_an_error(tmp_path):
     log = tmp_path / "metrics.jsonl"
     with pytest.raises(subprocess.CalledProcessError):
         run_iterations([sys.executable, "-c", _RUN, str(log), "1", "0"], log, 2)
+
+
+def test_a_case_that_is_named_twice_is_run_once(monkeypatch, tmp_path):
+    run = []
+
+    def measured(case, *_, **__):
+        run.append(case)
+        return result_of(case, PHASES, [dict.fromkeys(KEYS, 1.0)], "a GPU")
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("benchmarks.gpu.checkpoint.save_random_qwen2_5_vl", lambda *_: None)
+    monkeypatch.setattr("benchmarks.gpu.runs.measured", measured)
+    assert main(["gpu", "--only", "full", "critic", "full", "--output", str(tmp_path)]) == 0
+    assert run == ["full", "critic"]

@@ -165,7 +165,7 @@ class FineTuning:
         model = self.learner.model
         model.load_state_dict({**model.state_dict(), **state["adapters"]})
         self.learner.load_optimizer_state(state["optimizer"])
-        self._torch_rng = state["torch_rng"]
+        self._torch_rng = state["torch_rng"].clone()  # lets the file go that it was read from
         torch.set_rng_state(self._torch_rng)
         self._started = time.monotonic() - state["elapsed_s"]
         self._reference = kept_reference(self.directory)
