@@ -23,7 +23,7 @@ def test_a_state_that_was_read_is_let_go(tiny_directory, tmp_path, monkeypatch):
     def resume(self):
         real(self)
         gc.collect()
-        mapped.extend(line for line in MAPS.read_text().splitlines() if str(tmp_path) in line)
+        mapped.extend(line for line in MAPS.read_text().splitlines() if "state.pt" in line)
 
     monkeypatch.setattr(Trainer, "resume", resume)
     assert main([*words, "--resume", "--num-iterations", "2"]) == 0
