@@ -84,6 +84,7 @@ def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp
     words = options(tiny_directory, tmp_path, num_iterations="1")
     told = ended(launched(2, *words, "--engine", "fsdp2", module=UNREPORTED))
     assert "Report: " in told[0]
+    assert "kill -INT" in told[0], "it tells of the end of others, too"
     assert "after: VLM/" not in told[1], "the main process alone says how it goes"
     run = tmp_path / "two"
     reader = RunReader(run)
@@ -138,6 +139,7 @@ def there(output: Path, num_iterations: int) -> list[str]:
     return ["--output", str(output), "--name", "two", "--num-iterations", str(num_iterations)]
 
 
+@pytest.mark.soak
 def test_when_one_dies_the_other_says_how_to_go_on(running):
     processes, run = running
     os.kill(processes[1].pid, signal.SIGKILL)
