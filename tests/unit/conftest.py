@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from agents.hf.tiny import TinyConfig
 from tests.unit.models import load, save_tiny_qwen2_5_vl
 from tests.unit.models import save_tiny as save_tiny_qwen3_vl
 
 
 @pytest.fixture(scope="session")
 def tiny_directory(tmp_path_factory):
-    """The embedded tiny VLM, a Qwen3-VL, as `save_pretrained` writes it."""
+    """The embedded tiny VLM, a Qwen3-VL, as `save_pretrained` writes it; two layers prove what four do, sooner."""
     directory = tmp_path_factory.mktemp("qwen3_vl")
-    save_tiny_qwen3_vl(directory)
+    save_tiny_qwen3_vl(directory, TinyConfig(num_layers=2))
     return directory
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,12 @@ def lines(sweep: Sweep, outcomes: Outcomes) -> list[str]:
         outcomes: What is known of its arms.
     """
     told = [f"# {sweep.title}", ""]
+    known: dict[str, list[str]] = {}  # most arms are in several tables, and are drawn again ten thousand times
     for table in sweep.tables:
         arms = [arm for arm in sweep.arms if table in arm.rows and arm.name in outcomes]
         if len(arms) > 1:
-            told += [f"## {table}", "", *_table(sweep, table, arms, outcomes), ""]
+            known |= {arm.name: _cells(sweep, arm, outcomes) for arm in arms if arm.name not in known}
+            told += [f"## {table}", "", *_table(sweep, table, arms, known), ""]
     return told
 
 
@@ -35,20 +37,20 @@ def solved(outcomes: Outcomes, arm: str, *, before: bool = False) -> dict[int, n
     return {seed: np.array([*(each.before if before else each.after)], float) for seed, each in seeds.items()}
 
 
-def _table(sweep: Sweep, table: str, arms: Sequence[Arm], outcomes: Outcomes) -> list[str]:
+def _table(sweep: Sweep, table: str, arms: Sequence[Arm], known: Mapping[str, list[str]]) -> list[str]:
     baseline = next(arm for arm in sweep.arms if arm.name == sweep.baseline)
     headings = [each.format(baseline=baseline.rows.get(table, baseline.name)) for each in HEADINGS]
-    rows = [headings, ["---"] * len(headings), *(_row(sweep, arm, table, outcomes) for arm in arms)]
+    rows = [headings, ["---"] * len(headings), *([arm.rows[table], *known[arm.name]] for arm in arms)]
     return [f"| {' | '.join(row)} |" for row in rows]
 
 
-def _row(sweep: Sweep, arm: Arm, table: str, outcomes: Outcomes) -> list[str]:
+def _cells(sweep: Sweep, arm: Arm, outcomes: Outcomes) -> list[str]:
+    """Returns what stands behind an arm's name in each of its tables."""
     ours = solved(outcomes, arm.name)
     of_baseline = {} if arm.name == sweep.baseline else solved(outcomes, sweep.baseline)
     solved_SN = np.array([*ours.values()])
     low, high = seeds_interval(solved_SN)
     return [
-        arm.rows[table],
         str(len(ours)),
         f"{np.mean([*solved(outcomes, arm.name, before=True).values()]):.3f}",
         f"**{solved_SN.mean():.3f}** ({low:.3f} to {high:.3f})",

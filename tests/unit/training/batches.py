@@ -23,7 +23,7 @@ from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import WorldSpec
 
 NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
-WORLD = WorldSpec(env_id=LAKE, kwargs=dict(SHORT))
+WORLD = WorldSpec(env_id=LAKE, kwargs={**SHORT, "max_turns": 2})
 
 
 def run_config(**changes: Any) -> RunConfig:

@@ -1,7 +1,11 @@
-"""Runs that end in an empty report, which takes longer than all the rest."""
+"""Runs that end in an empty report, which takes longer than all the rest.
+
+As a program it is `python -m training` with such reports.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,3 +27,10 @@ def empty_reports() -> Iterator[None]:
         for name in ("run.build_report", "supervised.sft.build_report", "stages.build_stages_report"):
             patched.setattr(f"training.loop.{name}", empty_report)
         yield
+
+
+if __name__ == "__main__":
+    from training.__main__ import main
+
+    with empty_reports():
+        sys.exit(main())

@@ -61,7 +61,7 @@ def arguments(tiny_directory, tmp_path):
             "--num-iterations": "1",
             "--num-groups": "2",
             "--group-size": "2",
-            "--num-eval-episodes": "4",
+            "--num-eval-episodes": "1",
             "--num-val-episodes": "2",
             "--checkpoint-every": "2",
             "--num-threads": "1",
@@ -127,16 +127,17 @@ LOGGED = {
 )
 def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
     # In this process: engines take seconds to start, and a run starts its workers several times
-    more = ("--num-iterations", "2", "--eval-every", "1", "--num-eval-episodes", "2", "--worlds.0.workers", "serial")
-    assert main(arguments(recipe, "smoke", *more)) == 0
+    validates = recipe == "frozenlake_tiny"  # as any other would
+    more = ("--num-iterations", "2", "--eval-every", "1") if validates else ()
+    assert main(arguments(recipe, "smoke", *more, "--worlds.0.workers", "serial")) == 0
     directory = tmp_path / "smoke"
-    assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
+    assert [line["iteration"] for line in metrics_of(directory)] == ([0, 1] if validates else [0])
     if recipe in LOGGED:
         assert {"thought_score", "tool_used"} & metrics_of(directory)[0].keys() == LOGGED[recipe]
     labels = [line["label"] for line in RunReader(directory).evaluations()]
     num_worlds = len(RECIPES[recipe]().worlds)
-    assert labels[::num_worlds] == ["before", "iteration 1", "iteration 2", "after"]
-    assert len(labels) == 4 * num_worlds
+    assert labels[::num_worlds] == ["before", *(["iteration 1", "iteration 2"] if validates else []), "after"]
+    assert len(labels) == (4 if validates else 2) * num_worlds
     written = {path.name for path in directory.iterdir()}
     # One judges texts, and of the other no page is shown before it is searched for
     pictures = set() if recipe in ("judging_tiny", "docqa_tiny") else {"images"}
@@ -144,11 +145,11 @@ def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "after: VLM/" in shown
     assert "Report: " in shown
-    assert shown.splitlines()[-1].startswith(f"Best:   {directory / 'best' / 'model'}, best on validation levels, of ")
+    told = f"Best:   {directory / 'best' / 'model'}, best on validation levels, of "
+    assert shown.splitlines()[-1].startswith(told) == validates
     assert Path(shown.partition("Report: ")[2].splitlines()[0]).is_file()
     config = json.loads((directory / "config.json").read_text())
-    assert config["num_groups"] == 2
-    assert config["versions"]["torch"] == torch.__version__
+    assert config["num_groups"] == 2 and config["versions"]["torch"] == torch.__version__
 
 
 @pytest.mark.parametrize("name", ["grpo", "token_gae", "turn_gae"])
@@ -354,27 +355,27 @@ def test_a_run_goes_on_with_its_own_options_and_none_need_be_repeated(arguments,
 
 def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
     """Learning rates that fall follow the longer run's line from there on; what was learnt stays."""
-    command = arguments("frozenlake_tiny", "run", "--num-iterations", "2")
+    command = arguments("frozenlake_tiny", "run")
     assert main(command) == 0
     first = metrics_of(tmp_path / "run")
     resume = ["frozenlake_tiny", "--resume", "--output", str(tmp_path), "--name", "run"]
     assert main(resume) == 0
-    assert "All 2 iterations are done; it is only evaluated again." in capsys.readouterr().out
-    assert main([*resume, "--num-iterations", "4"]) == 0
+    assert "All 1 iterations are done; it is only evaluated again." in capsys.readouterr().out
+    assert main([*resume, "--num-iterations", "3"]) == 0
     lines = metrics_of(tmp_path / "run")
-    assert [line["iteration"] for line in lines] == [0, 1, 2, 3]
-    assert [line["reward"] for line in lines[:2]] == [line["reward"] for line in first]
+    assert [line["iteration"] for line in lines] == [0, 1, 2]
+    assert [line["reward"] for line in lines[:1]] == [line["reward"] for line in first]
     assert [each["label"] for each in RunReader(tmp_path / "run").evaluations()] == ["before", "after"]
     config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config["num_iterations"] == 4
-    assert config["resumed"][-1]["changes"] == {"num_iterations": [2, 4]}
+    assert config["num_iterations"] == 3
+    assert config["resumed"][-1]["changes"] == {"num_iterations": [1, 3]}
     state = load_checkpoint_state(tmp_path / "run" / "latest")
-    # The last iteration's, of a line from 1e-4 to a tenth of it over four: 0.1 + 0.9 * (1 - 3/4)
+    # The last iteration's, of a line from 1e-4 to a tenth of it over three: 0.1 + 0.9 * (1 - 2/3)
     adamw = state["learner"]["policy_optimizer"]["adamw"]
-    assert adamw["param_groups"][0]["lr"] == pytest.approx(1e-4 * (0.1 + 0.9 * 0.25))
-    assert num_iterations_done(tmp_path / "run" / "latest") == 4
-    assert main([*resume, "--num-iterations", "3"]) == 2
-    assert "--num-iterations 3: the run has done 4 already." in capsys.readouterr().err
+    assert adamw["param_groups"][0]["lr"] == pytest.approx(1e-4 * (0.1 + 0.9 / 3))
+    assert num_iterations_done(tmp_path / "run" / "latest") == 3
+    assert main([*resume, "--num-iterations", "2"]) == 2
+    assert "--num-iterations 2: the run has done 3 already." in capsys.readouterr().err
 
 
 def test_gradients_that_stay_infinite_stop_a_run_with_finite_weights_on_disk(arguments, tmp_path, monkeypatch, capsys):

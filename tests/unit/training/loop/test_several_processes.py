@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.training import reports
 from tests.unit.training.engines.several_processes import launched
 from training.__main__ import main
 from training.loop.terminated import saved_iterations
@@ -18,6 +19,10 @@ from vlm_envs.records.run_data import RunReader
 
 LIMIT_S = 250.0
 """How long processes may take, below what a test may: alone they take seconds, beside others minutes."""
+
+
+UNREPORTED = reports.__name__
+"""The training of two processes, but for its report."""
 
 
 def options(tiny_directory: Path, output: Path, **changes: str) -> list[str]:
@@ -28,7 +33,7 @@ def options(tiny_directory: Path, output: Path, **changes: str) -> list[str]:
         "num-iterations": "2",
         "num-groups": "3",
         "group-size": "2",
-        "num-eval-episodes": "5",
+        "num-eval-episodes": "3",
         "num-val-episodes": "0",
         "checkpoint-every": "1",
         "record-every": "1",
@@ -59,7 +64,8 @@ def ended(processes: list[subprocess.Popen[str]]) -> list[str]:
 @pytest.fixture
 def running(tiny_directory, tmp_path):
     """Two processes that train on and on, once they have saved an iteration, and their run; none is left of them."""
-    processes = launched(2, *options(tiny_directory, tmp_path, num_iterations="500"), module="training")
+    settings = options(tiny_directory, tmp_path, num_iterations="500", num_eval_episodes="0")
+    processes = launched(2, *settings, module="training")
     run = tmp_path / "two"
     try:
         until = time.monotonic() + LIMIT_S
@@ -75,26 +81,28 @@ def running(tiny_directory, tmp_path):
 
 
 def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp_path):
-    told = ended(launched(2, *options(tiny_directory, tmp_path), "--engine", "fsdp2", module="training"))
+    words = options(tiny_directory, tmp_path, num_iterations="1")
+    told = ended(launched(2, *words, "--engine", "fsdp2", module=UNREPORTED))
     assert "Report: " in told[0]
+    assert "kill -INT" in told[0], "it tells of the end of others, too"
     assert "after: VLM/" not in told[1], "the main process alone says how it goes"
     run = tmp_path / "two"
     reader = RunReader(run)
-    assert [line["iteration"] for line in reader.metrics()] == [0, 1]
+    assert [line["iteration"] for line in reader.metrics()] == [0]
     assert [line["label"] for line in reader.evaluations()] == ["before", "after"]
     seeds = [line["seed"] for line in reader.trajectories("before")]
-    assert len(set(seeds)) == 5
+    assert len(set(seeds)) == 3
     assert seeds == sorted(seeds), "as one process plays them"
     trained = reader.trajectories("training 0")
     assert [line["seed"] for line in trained][::2] == [line["seed"] for line in trained][1::2], "siblings stay together"
     assert len({line["seed"] for line in trained}) == 3
     assert {path.name for path in (run / "latest" / "processes").iterdir()} == {"0.pt", "1.pt"}
     learnt = json.loads((run / "latest" / "model" / "provenance.json").read_text())
-    assert (learnt["iteration"], learnt["worlds"][0]["env_id"]) == (2, "VLM/FrozenLake-v0")
-    assert main(["frozenlake_tiny", "--resume", *there(tmp_path, 3), "--engine", "local"]) == 0
+    assert (learnt["iteration"], learnt["worlds"][0]["env_id"]) == (1, "VLM/FrozenLake-v0")
+    assert main(["frozenlake_tiny", "--resume", *there(tmp_path, 2), "--engine", "local"]) == 0
     assert not (run / "latest" / "processes").exists(), "one process keeps it all in one file"
-    assert [line["iteration"] for line in reader.metrics()] == [0, 1, 2]
-    assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 3}
+    assert [line["iteration"] for line in reader.metrics()] == [0, 1]
+    assert json.loads((run / "latest" / "progress.json").read_text()) == {"iteration": 2}
 
 
 @pytest.mark.soak
@@ -131,6 +139,7 @@ def there(output: Path, num_iterations: int) -> list[str]:
     return ["--output", str(output), "--name", "two", "--num-iterations", str(num_iterations)]
 
 
+@pytest.mark.soak
 def test_when_one_dies_the_other_says_how_to_go_on(running):
     processes, run = running
     os.kill(processes[1].pid, signal.SIGKILL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -40,11 +41,12 @@ from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.cli.commands import main as vlm_envs_main
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.records.report.stages import build_stages_report, evaluation_rows
-from vlm_envs.records.run_data import RunReader
+from vlm_envs.records.report.stages import evaluation_rows
+from vlm_envs.records.run_data import STAGES, RunReader
 
 CHECKOUT = Path(__file__).parents[4]
 FOLDERS = ("1-sft", "2-explore", "3-accuracy")
+OF_ONE_ITERATION = [word for name in ("explore", "accuracy") for word in (f"--stages.{name}.num-iterations", "1")]
 
 
 @pytest.fixture(scope="module")
@@ -269,7 +271,7 @@ def test_what_has_begun_stays_as_it_is(straight):
 
 
 def test_the_last_stage_may_change_until_it_begins_and_be_longer_when_it_is_done(recipe, tmp_path, capsys, monkeypatch):
-    words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged"]
+    words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged", "--stages.explore.num-iterations", "1"]
 
     def stopped(run, *, resume, processes):
         raise KeyboardInterrupt
@@ -295,15 +297,20 @@ def test_the_last_stage_may_change_until_it_begins_and_be_longer_when_it_is_done
 
 
 @pytest.mark.report
-def test_one_report_shows_all_stages_on_one_axis(straight, capsys):
-    assert vlm_envs_main(["report", str(straight)]) == 0
-    assert capsys.readouterr().out.strip() == str(straight / "report.html")
-    assert "<h1>staged</h1>" in (straight / "report.html").read_text()
-    page = build_stages_report(straight, [*FOLDERS, "4-later"]).read_text()
+def test_one_report_shows_all_stages_on_one_axis(straight, tmp_path, capsys):
+    run = tmp_path / "staged"
+    shutil.copytree(straight, run)
+    record = json.loads((run / STAGES).read_text())
+    record["stages"].append({"name": "later"})
+    (run / STAGES).write_text(json.dumps(record))
+    assert vlm_envs_main(["report", str(run)]) == 0
+    assert capsys.readouterr().out.strip() == str(run / "report.html")
+    page = (run / "report.html").read_text()
+    assert "<h1>staged</h1>" in page
     assert "<td>1-sft</td><td>4</td><td>0 to 4</td>" in page
     assert "<td>2-explore</td><td>2</td><td>4 to 6</td>" in page and "4-later (not begun)" in page
-    assert page.count("<svg") > 5 and (straight / "curves.png").stat().st_size > 10_000
-    rows = evaluation_rows(straight, FOLDERS)
+    assert page.count("<svg") > 5 and (run / "curves.png").stat().st_size > 10_000
+    rows = evaluation_rows(run, FOLDERS)
     assert [row[:2] for row in rows] == [(folder, label) for folder in FOLDERS for label in ("before", "after")]
     assert rows[0][-1] != "" and rows[2][3].endswith("%")
 
@@ -330,7 +337,7 @@ def interrupted_at_the_end_of(monkeypatch, number: int) -> None:
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_ctrl_c_in_the_last_evaluation_of_a_stage_begins_no_other(number, recipe, tmp_path, capsys, monkeypatch):
-    words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged"]
+    words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged", *OF_ONE_ITERATION]
     name = FOLDERS[number].partition("-")[2]
     with monkeypatch.context() as patched, empty_reports():
         interrupted_at_the_end_of(patched, number)
@@ -352,6 +359,6 @@ def test_ctrl_c_in_the_last_evaluation_of_a_stage_begins_no_other(number, recipe
 def test_ctrl_c_in_the_last_evaluation_of_all_lets_the_run_end(recipe, tmp_path, capsys, monkeypatch):
     interrupted_at_the_end_of(monkeypatch, 2)
     with empty_reports():
-        assert main(["--recipe", recipe, "--output", str(tmp_path), "--name", "staged"]) == 0
+        assert main(["--recipe", recipe, "--output", str(tmp_path), "--name", "staged", *OF_ONE_ITERATION]) == 0
     assert "Report: " in capsys.readouterr().out
     assert saved_stages(tmp_path / "staged")[1] == ["sft", "explore", "accuracy"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,8 @@ from training.loop.disk import full_disk_told
 from training.loop.terminated import lost_peer_told, termination_message
 from training.preflight.start import require_unused
 from vlm_envs.records.json_lines import RunExistsError
+
+CHECKOUT = Path(__file__).parents[4]
 
 
 def run_with(directory: Path, *files: str) -> Path:
@@ -70,3 +75,31 @@ def test_a_full_disk_in_a_cold_start_leaves_its_last_checkpoint(tmp_path):
 def test_a_full_disk_is_told_of_by_the_process_that_has_it(tmp_path):
     with pytest.raises(PeerError), full_disk_told(tmp_path):
         raise PeerError("The main process stopped: OSError: [Errno 28] No space left on device")
+
+
+STUCK = """
+import ctypes, sys
+from pathlib import Path
+from training.loop.terminated import termination_told
+libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+with termination_told(Path(sys.argv[1])):
+    libc.pthread_mutex_lock(mutex)
+    print("waiting", flush=True)
+    libc.pthread_mutex_lock(mutex)
+"""
+"""What waits for ever for what nobody will let go of, and never comes back to the interpreter, whatever the signal."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a mutex of zeros is one that is free on Linux")
+def test_sigterm_ends_a_process_that_waits_for_one_that_is_no_more_and_says_what_stands(tmp_path):
+    directory = run_with(tmp_path / "run", "latest/state.pt", "latest/progress.json")
+    command = [sys.executable, "-c", STUCK, str(directory)]
+    with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout.readline() == "waiting\n"
+            process.terminate()
+            told = process.communicate(timeout=100)[1]
+        finally:
+            process.kill()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert told.splitlines()[-1].endswith("The last checkpoint is as of 3 iterations. Go on with --resume.")

@@ -33,6 +33,8 @@ BRIEF += ["--worlds.0.kwargs.representation", "natural_language", "--judge.metho
 BRIEF += ["--algorithm.critic.num-minibatches", "1", "--algorithm.critic.warmup-iterations", "0"]
 BRIEF += ["--num-eval-episodes", "2", "--sampling.max-new-tokens", "4", "--num-threads", "1", "--device", "cpu"]
 
+SMALL_SCENES = ["--set", "side_px=400", "--set", "target_px=40"]
+
 SAYS_WHAT_IT_SEES = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language"})
 
 
@@ -62,7 +64,7 @@ def judged(base_url: str) -> list[str]:
 def test_a_curation_names_all_that_do_not_answer_and_leaves_nothing(server, tmp_path, capsys):
     server.on_probe = status(404, "no such model")
     pointing = ["--pointing.points", "models", "--pointing.proposer", f"compatible:one@{nowhere()}"]
-    words = ["curate", "--num-samples", "1", "--output", str(tmp_path / "runs"), *pointing]
+    words = ["curate", *SMALL_SCENES, "--num-samples", "1", "--output", str(tmp_path / "runs"), *pointing]
     words += ["--pointing.pointer", f"compatible:molmo@{server.base_url}", "--device", "cpu"]
     assert main([*words, "--expert", f"compatible:teacher@{nowhere()}"]) == 2
     told = capsys.readouterr().err
@@ -75,8 +77,8 @@ def test_a_curation_names_all_that_do_not_answer_and_leaves_nothing(server, tmp_
 
 def test_one_that_is_started_later_is_not_asked(server, tmp_path, capsys):
     server.on_probe = status(503, "loading")
-    words = ["curate", "--num-samples", "1", "--num-rollouts", "1", "--output", str(tmp_path), "--device", "cpu"]
-    words += ["--expert", f"compatible:teacher@{server.base_url}"]
+    words = ["curate", *SMALL_SCENES, "--num-samples", "1", "--num-rollouts", "1", "--output", str(tmp_path)]
+    words += ["--device", "cpu", "--expert", f"compatible:teacher@{server.base_url}"]
     assert main(words) == 2
     assert main([*words, "--no-probe-endpoints"]) == 1, "it is asked, and nothing it says is good enough to imitate"
     assert len(server.requests) == 1, "by then it serves"

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 from judges.episode_rewards.argos import ArgosSettings
+from tests.unit.slow import quick
 from tests.unit.training.reports import empty_reports
 from tests.unit.vlm_envs.qa.datasets.test_argos_data import CHOICE, put, with_frames
 from training.__main__ import main
@@ -200,7 +201,7 @@ def test_the_tiny_one_curates_fine_tunes_and_is_reinforced_in_one_command(small)
     assert all("argos/grounding" in line for line in RunReader(run / "4-grpo").evaluations())
 
 
-@pytest.mark.parametrize("reward", ["gated", "outcome_only"])
+@pytest.mark.parametrize("reward", quick(["gated", "outcome_only"], "outcome_only"))
 def test_the_hack_is_run_from_what_it_made_and_tells_what_grounding_scores(reward, small, tmp_path):
     words = {
         "knows.num-samples": 3, "looks.num-samples": 3, "sft.batch-size": 2, "sft.eval-share": 0,

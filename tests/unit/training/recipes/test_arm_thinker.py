@@ -161,7 +161,9 @@ def test_without_a_model_it_says_in_one_line_what_to_do(tmp_path, capsys):
     words = [
         word for name in SAMPLES for word in (f"--stages.{name}.num-samples", "1", f"--stages.{name}.num-kept", "1")
     ]
-    assert main(["arm_thinker", "--output", str(tmp_path), *words]) == 2
+    # No more pages than there must be: the first question shows them all
+    few = [word for each in (*STAGES["pages"].settings, "num_pages=5") for word in ("--stages.pages.set", each)]
+    assert main(["arm_thinker", "--output", str(tmp_path), *words, *few]) == 2
     (told,) = capsys.readouterr().err.splitlines()
     assert "Qwen/Qwen2.5-VL-7B-Instruct" in told
     assert not list(tmp_path.iterdir())
@@ -187,7 +189,7 @@ def test_the_tiny_one_runs_from_start_to_end(tmp_path):
         **{
             f"{stage}.{option}": value
             for stage in ("explore", "accuracy")
-            for option, value in {"num-iterations": 1, "num-groups": 2, "num-eval-episodes": 2}.items()
+            for option, value in {"num-iterations": 1, "num-groups": 2, "group-size": 2, "num-eval-episodes": 1}.items()
         },
         **{f"{stage}.num-threads": 1 for stage in ("sft", "explore", "accuracy")},
     }

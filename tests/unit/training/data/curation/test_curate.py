@@ -96,7 +96,8 @@ def test_what_lets_a_model_look_and_decide_is_refused_without_one(tmp_path):
 
 def test_a_person_who_leaves_is_told_in_one_line_and_leaves_nothing_behind(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert main(["curate", "--expert", "human", "--output", str(tmp_path / "runs"), "--num-samples", "1"]) == 2
+    words = ["--num-samples", "1", *(word for setting in SMALL for word in ("--set", setting))]
+    assert main(["curate", "--expert", "human", "--output", str(tmp_path / "runs"), *words]) == 2
     assert "error: --expert human: the input ended before all 4 rollouts" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
@@ -149,7 +150,7 @@ def test_batches_show_every_episode_once_before_any_again(tmp_path):
     assert first != second
 
 
-def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_path, capsys):
+def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tiny_directory, tmp_path, capsys):
     words = ["--output", str(tmp_path), "--name", "set", "--num-samples", "4", "--num-rollouts", "2"]
     settings = [word for setting in SMALL for word in ("--set", setting)]
     assert main(["curate", *words, "--mistake-rate", "0", *settings]) == 0
@@ -161,7 +162,13 @@ def test_the_command_prints_the_yield_and_a_cold_start_learns_from_its_data(tmp_
                 env_id="VLM/ZoomQA-v0", kwargs={"side_px": 400, "target_px": (16, 40), "prompt_format": "points"}
             ),
         ),
-        cold_start=ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2, data=str(tmp_path / "set")),
+        cold_start=ColdStartConfig(
+            num_steps=2,
+            num_first_turn_steps=1,
+            batch_size=2,
+            data=str(tmp_path / "set"),
+            start_from=str(tiny_directory),
+        ),
         num_val_episodes=0,
     )
     make_cold_start(run, tmp_path / "model", writer=None)

@@ -36,7 +36,7 @@ def engine(tiny, monkeypatch):
 @pytest.fixture
 def config(tiny_directory, tmp_path):
     config = run_config(model=str(tiny_directory), output=str(tmp_path), num_iterations=3)
-    return replace(config, sampler="vllm", num_eval_episodes=4)
+    return replace(config, sampler="vllm", num_eval_episodes=2)
 
 
 @pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -46,6 +47,17 @@ def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
     assert (train(replace(config, name="y")) / "latest" / "model" / "config.json").is_file()
 
 
+@pytest.fixture
+def made_before(tiny_directory, monkeypatch):
+    """A random model that is there already: texts for its tokenizer take a second to play."""
+    monkeypatch.setattr("training.loop.run.save_tiny", lambda to, *_, **__: _copy(tiny_directory, to))
+
+
+def _copy(start: Path, to: str) -> None:
+    shutil.copytree(start, to, dirs_exist_ok=True)
+
+
+@pytest.mark.usefixtures("made_before")
 def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypatch):
     advance = RunConsole.advance
 
@@ -74,6 +86,7 @@ def ctrl_c():
     signal.signal(signal.SIGINT, inherited)
 
 
+@pytest.mark.usefixtures("made_before")
 @pytest.mark.parametrize(("step", "said"), [(3, "after 4 of 4 steps"), (None, "in the validation, after 4 of 4 steps")])
 def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(ctrl_c, tmp_path, capsys, monkeypatch, step, said):
     """In the last step, and while what it learnt is measured."""
@@ -112,8 +125,9 @@ def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
     assert made_from["started_from"] == json.loads((start / "provenance.json").read_text())
 
 
+@pytest.mark.usefixtures("made_before")
 def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path, monkeypatch):
-    command = [*short_cold_start(tmp_path), "--model", "None", "--num-eval-episodes", "2", "--num-iterations", "3"]
+    command = [*short_cold_start(tmp_path), "--model", "None", "--num-eval-episodes", "2", "--num-iterations", "2"]
     command += ["--num-groups", "2", "--group-size", "2", "--ppo.num-minibatches", "1"]
     command += ["--algorithm.critic.num-minibatches", "2"]
 
@@ -126,11 +140,12 @@ def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path,
     monkeypatch.setattr("training.loop.run.make_cold_start", lambda *_: pytest.fail("the cold start is made again"))
     assert main([*command, "--resume"]) == 0
     lines = [line for line in RunReader(tmp_path / "x").metrics() if line["phase"] == "rl"]
-    assert [line["iteration"] for line in lines] == [0, 1, 2]
+    assert [line["iteration"] for line in lines] == [0, 1]
     labels = [line["label"] for line in RunReader(tmp_path / "x").evaluations()]
     assert labels == ["before", "after"]
 
 
+@pytest.mark.usefixtures("made_before")
 def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_disk(tmp_path, monkeypatch, capsys):
     losses = iter([1.0, torch.nan, 1.0, torch.nan, torch.nan])
 

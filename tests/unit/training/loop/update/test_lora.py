@@ -110,7 +110,7 @@ def test_a_run_with_adapters_resumes_bit_by_bit_and_leaves_a_model_without(tiny_
         worlds=(WORLD,),
         output=str(tmp_path),
         model=str(tiny_directory),
-        num_iterations=3,
+        num_iterations=2,
         num_eval_episodes=0,
         lora=LoRAConfig(rank=4),
         ppo=PPO,
@@ -118,7 +118,7 @@ def test_a_run_with_adapters_resumes_bit_by_bit_and_leaves_a_model_without(tiny_
     )
     straight = train(config)
     broken = replace(config, name="broken")
-    train(replace(broken, num_iterations=2))
+    train(replace(broken, num_iterations=1))
     directory = train(broken, resume=True)
     states = [load_checkpoint_state(each / "latest") for each in (straight, directory)]
     assert differing(*states) == []
