@@ -77,8 +77,10 @@ def _needs_its_engine(env_id: str) -> None:
 
 @pytest.mark.parametrize(("env_id", "split"), DEFAULTS)
 def test_defaults(env_id: str, split: str) -> None:
-    results = check_world(env_id, split=split)
-    assert {result.skipped for result in results} <= {None, "a turn has one action"}
+    skip = ("splits_are_disjoint",) if env_id in FAST and split != "train" else ()  # It is of all splits, whichever
+    results = check_world(env_id, split=split, skip=skip)
+    left_out = {result.skipped for result in results if result.name not in skip}
+    assert left_out <= {None, "a turn has one action"}
 
 
 @pytest.mark.parametrize("env_id", ["VLM/PrimitiveSkill-v0"])
@@ -134,7 +136,8 @@ def test_every_mode_is_a_gymnasium_env(env_id: str, obs_mode: str) -> None:
 )
 def test_a_system_message_and_a_reminder(env_id: str, obs_mode: str) -> None:
     _, settings = ASKING.get(env_id, ((), {}))
-    skip = [name for name in INDEPENDENT if name != "is_a_gymnasium_env"]
+    drawn_slowly = env_id in ("VLM/DocQA-v0", "VLM/RewardJudging-v0")  # Gymnasium's check draws seven reports anew
+    skip = [name for name in INDEPENDENT if drawn_slowly or name != "is_a_gymnasium_env"]
     check_world(env_id, skip=skip, obs_mode=obs_mode, **INSTRUCTED, **settings)
 
 
