@@ -239,7 +239,7 @@ def test_a_server_that_is_gone_is_waited_for_aloud_and_then_given_up(server, tin
     engine = ServerEngine(VLLMConfig(url=server.url, wait_s=0.3), tiny[1], SAMPLING, max_context_tokens=1024)
     server.faults["/collective_rpc"] = 0
     with pytest.raises(SamplerLostError, match=r"--resume"):
-        engine.load(tiny[0].state_dict(), "new")
+        engine.load({"one": torch.zeros(1)}, "new")  # which are sent at once, however busy the machine is
     engine.close()
     assert caplog.text.count("is waited for, 0 seconds at most") == 1
     assert sum(path == "/collective_rpc" for path, _ in server.bodies) == 0, "nothing was taken"
