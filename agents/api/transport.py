@@ -18,6 +18,7 @@ from agents.api.failures import EndpointError, PermanentError, SilentError, Tran
 from agents.api.providers.provider import Connection
 from agents.api.providers.registry import make_provider
 from agents.loop_thread import LoopThread
+from agents.trust import trusted
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError
 
@@ -54,7 +55,8 @@ class Endpoint:
         self._timeout_s = config.timeout_s
         self._loop = LoopThread("model-endpoint")
         # A redirect to another host would take along a key that stands in a header of the provider's own
-        http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=False, event_hooks={"response": [_bound]})
+        hooks: dict[str, list[Any]] = {"response": [_bound]}
+        http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=False, event_hooks=hooks, verify=trusted())
         connection = Connection(
             api_key=self._secret or _NO_KEY, base_url=config.address, timeout_s=config.timeout_s, http=http
         )

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from agents.hf.chat import ChatEncoder
 from agents.hf.sampling import SamplingConfig
+from agents.trust import trusted
 from agents.vllm import keeper
 from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import scheduling
@@ -149,7 +150,7 @@ class ProcessEngine(ServerEngine):
         with socket.socket(socket.AF_UNIX) as tried:
             if tried.connect_ex(path) != 0:
                 return False
-        way = httpx2.HTTPTransport(uds=path)
+        way = httpx2.HTTPTransport(uds=path, verify=trusted(trust_env=False))
         with contextlib.suppress(httpx2.HTTPError), httpx2.Client(transport=way, trust_env=False) as asked:
             return asked.get("http://localhost/health", timeout=5).status_code == httpx2.codes.OK
         return False

@@ -22,6 +22,7 @@ from torch import Tensor
 from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.hf.sampling import SamplingConfig
+from agents.trust import trusted
 from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import Request, sampling_params
 from agents.vllm.errors import SamplerLostError
@@ -86,8 +87,10 @@ class ServerEngine:
         )
         # Asked as it is named: a proxy of the environment is for other hosts
         shared: dict[str, Any] = {"base_url": config.url.rstrip("/"), "limits": limits, "trust_env": False}
-        way = None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits)
-        self._responses = ServerResponses(config, httpx2.AsyncClient(timeout=None, transport=way, **shared))
+        verify = trusted(trust_env=False)
+        way = None if socket is None else httpx2.AsyncHTTPTransport(uds=str(socket), limits=limits, verify=verify)
+        http = httpx2.AsyncClient(timeout=None, transport=way, verify=verify, **shared)
+        self._responses = ServerResponses(config, http)
         self._asked: dict[str, Future[SampledResponse]] = {}
         self._pictures: dict[bytes, str] = {}
         self._waited_for(self._require_usable)

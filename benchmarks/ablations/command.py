@@ -75,8 +75,8 @@ def run_ablations(options: AblationsOptions) -> None:
         require_choice("--only", name, ABLATIONS)
     options = options.placed
     names = [name for name in ABLATIONS if not options.only or name in options.only]
-    _write_page(options)
     if options.seeds:
+        _write_page(options)  # Which complains of results that cannot be read before anything is run
         os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
         with spawned_pool(options.num_at_once) as pool:
             for name in names:

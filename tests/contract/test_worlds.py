@@ -37,12 +37,13 @@ DEFAULTS = [
     pytest.param("VLM/PrimitiveSkill-v0", "test", marks=pytest.mark.soak),
 ]
 _PROMPTS = [*itertools.product(*map(enumerate, (FORMATS, REPRESENTATIONS, OBS_MODES)))]
-# Where a picture takes long, every pair of a format, a representation and a mode; elsewhere every three
+# Every pair of a format, a representation and a mode in each world, and in one of them, whose pictures are there at
+# once, every three: what three of them come to together is not the worlds' own
 PROMPTS = [
     (env_id, *(name for _, name in prompt))
     for env_id in FAST
     for prompt in _PROMPTS
-    if env_id != "VLM/Navigation-v0" or sum(number for number, _ in prompt) % 2 == 0
+    if env_id == "VLM/FrozenLake-v0" or sum(number for number, _ in prompt) % 2 == 0
 ]
 
 VARIANTS = [
@@ -61,7 +62,7 @@ INSTRUCTED = {"system_prompt": True, "format_reminder": True}
 def missing_engine(env_id: str) -> str | None:
     """Returns why a world cannot be played on this machine, or None if it can."""
     try:
-        env = vlm_envs.make(env_id)
+        env = vlm_envs.make(env_id, **ASKING.get(env_id, ((), {}))[1])
         env.reset(seed=0)
         env.close()
     except EngineUnavailableError as error:
@@ -77,8 +78,10 @@ def _needs_its_engine(env_id: str) -> None:
 
 @pytest.mark.parametrize(("env_id", "split"), DEFAULTS)
 def test_defaults(env_id: str, split: str) -> None:
-    results = check_world(env_id, split=split)
-    assert {result.skipped for result in results} <= {None, "a turn has one action"}
+    skip = ("splits_are_disjoint",) if env_id in FAST and split != "train" else ()  # It is of all splits, whichever
+    results = check_world(env_id, split=split, skip=skip)
+    left_out = {result.skipped for result in results if result.name not in skip}
+    assert left_out <= {None, "a turn has one action"}
 
 
 @pytest.mark.parametrize("env_id", ["VLM/PrimitiveSkill-v0"])
@@ -134,7 +137,8 @@ def test_every_mode_is_a_gymnasium_env(env_id: str, obs_mode: str) -> None:
 )
 def test_a_system_message_and_a_reminder(env_id: str, obs_mode: str) -> None:
     _, settings = ASKING.get(env_id, ((), {}))
-    skip = [name for name in INDEPENDENT if name != "is_a_gymnasium_env"]
+    # Gymnasium draws seven levels anew. That each observation is in its space, with its message, is checked besides
+    skip = [name for name in INDEPENDENT if env_id != "VLM/FrozenLake-v0" or name != "is_a_gymnasium_env"]
     check_world(env_id, skip=skip, obs_mode=obs_mode, **INSTRUCTED, **settings)
 
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from training.__main__ import main
+
 CHECKOUT = Path(__file__).parents[2]
 EXAMPLES = CHECKOUT / "examples"
 
@@ -63,7 +65,9 @@ def test_an_agent_of_ones_own_plays():
     assert "own_agent:Walker says:\n  <answer>Down</answer>\nCarried out: Down" in output
 
 
-def test_a_mix_of_ones_own_is_a_recipe():
-    output = run_python("-m", "training", "plan", "--recipe", "examples/own_mix.py")
+def test_a_mix_of_ones_own_is_a_recipe(monkeypatch, capsys):
+    monkeypatch.chdir(CHECKOUT)
+    assert main(["plan", "--recipe", "examples/own_mix.py"]) == 0
+    output = capsys.readouterr().out
     assert output.startswith("zoom_and_video with training/recipes/checkpoints/mix_tiny")
     assert "VLM/ZoomQA-v0, counted by" in output

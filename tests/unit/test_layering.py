@@ -1,6 +1,7 @@
 """Doors are one-way: `training -> judges -> agents -> vlm_envs`, and so are those between the parts of each room."""
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -41,12 +42,22 @@ NAMED_ABOVE = {
 _MODULE = re.compile(rf"({'|'.join(ROOMS)})\.[\w.]*(?::[\w.]*)?")
 
 
-def imported_modules(source: str) -> Iterator[str]:
-    """Yields every import in a source text, those inside functions included; of `from a import b`, `a.b`.
+@functools.cache
+def tree_of(source: str) -> ast.Module:
+    return ast.parse(source)
 
-    Imports are absolute throughout; one that is relative is yielded as it is written, `.a.b`, and forbidden.
+
+@functools.cache
+def imported_modules(source: str) -> tuple[str, ...]:
+    """Returns every import in a source text, those inside functions included; of `from a import b`, `a.b`.
+
+    Imports are absolute throughout; one that is relative is returned as it is written, `.a.b`, and forbidden.
     """
-    for node in ast.walk(ast.parse(source)):
+    return tuple(_imported_modules(source))
+
+
+def _imported_modules(source: str) -> Iterator[str]:
+    for node in ast.walk(tree_of(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -62,7 +73,7 @@ def imported_modules(source: str) -> Iterator[str]:
 
 def named_rooms(source: str) -> set[str]:
     """Returns the rooms of all texts such as `"agents.oracle"`, `"agents.oracle:OracleAgent"` and `"agents."`."""
-    texts = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    texts = (node.value for node in ast.walk(tree_of(source)) if isinstance(node, ast.Constant))
     return {found[1] for text in texts if isinstance(text, str) and (found := _MODULE.fullmatch(text))}
 
 
@@ -82,6 +93,7 @@ def sources_of(room: str) -> list[Path]:
     return sorted((CHECKOUT / room).rglob("*.py"))
 
 
+@functools.cache
 def imports_within(room: str) -> dict[str, set[str]]:
     """Returns which modules of its own room each module of a room imports."""
     texts = {

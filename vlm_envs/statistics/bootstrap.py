@@ -6,6 +6,7 @@ Episodes on one level are no independent trials: where a level is played several
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -134,12 +135,25 @@ def _means_over_seeds(
     """Returns float[num_resamples]: means of seeds and levels drawn with replacement."""
     sums_SL, counts_L = by_level(values_SN, levels)
     num_seeds, num_levels = sums_SL.shape
+    seeds_RS, levels_RL = _drawn(num_seeds, num_levels, num_resamples)
+    means, done = [], 0
+    for rows in _chunks(num_resamples, num_seeds * num_levels):
+        seeds, drawn = seeds_RS[done : done + rows], levels_RL[done : done + rows]
+        sums = np.take_along_axis(sums_SL[seeds].sum(axis=1), drawn, axis=1).sum(axis=1)
+        means.append(sums / (num_seeds * counts_L[drawn].sum(axis=1)))
+        done += rows
+    return np.concatenate(means)
+
+
+@lru_cache(maxsize=1)
+def _drawn(num_seeds: int, num_levels: int, num_resamples: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Returns int32[R, S] and int32[R, L]: which seeds and levels are drawn, the same for all arms of a table."""
     rng = np.random.default_rng(_SEED)
-    means = []
-    for _ in range(num_resamples):
-        seeds, drawn = rng.integers(num_seeds, size=num_seeds), rng.integers(num_levels, size=num_levels)
-        means.append(sums_SL[seeds][:, drawn].sum() / (num_seeds * counts_L[drawn].sum()))
-    return np.array(means)
+    seeds_RS = np.empty((num_resamples, num_seeds), np.int32)
+    levels_RL = np.empty((num_resamples, num_levels), np.int32)
+    for seeds, levels in zip(seeds_RS, levels_RL, strict=True):
+        seeds[:], levels[:] = rng.integers(num_seeds, size=num_seeds), rng.integers(num_levels, size=num_levels)
+    return seeds_RS, levels_RL
 
 
 def by_level(

@@ -62,10 +62,12 @@ def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
 
     Source: McNemar, Psychometrika 12 (1947) 153-157, with the exact binomial tail in place of chi-squared.
     """
-    from scipy.stats import binomtest
+    from scipy.special import bdtr  # `scipy.stats` takes another half second to import
 
-    num_changed = num_only_before + num_only_after
-    return float(binomtest(num_only_before, num_changed).pvalue) if num_changed else 1.0
+    fewer, num_changed = min(num_only_before, num_only_after), num_only_before + num_only_after
+    if fewer < 0:
+        raise ValueError(f"Expected counts of pairs; got {num_only_before} and {num_only_after}.")
+    return min(1.0, 2 * float(bdtr(fewer, num_changed, 0.5))) if num_changed else 1.0
 
 
 def sign_flip_test(differences: Sequence[int]) -> float:

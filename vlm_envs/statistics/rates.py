@@ -39,12 +39,24 @@ def wilson_interval(num_successes: int, num_trials: int, confidence: float = 0.9
 
     Source: Wilson, J. Am. Stat. Assoc. 22 (1927) 209-212; method 3 of Newcombe, Stat. Med. 17 (1998) 857-872.
     """
-    from scipy.stats import binomtest  # half a second, for which a trainer that only writes need not wait
-
     if num_trials == num_successes == 0:
         return Interval(0.0, 1.0)
-    found = binomtest(num_successes, num_trials).proportion_ci(confidence, method="wilson")
-    return Interval(float(found.low), float(found.high))
+    if not (0 <= num_successes <= num_trials and 0 < confidence < 1):
+        raise ValueError(f"Expected successes of trials, and a share; got {num_successes}, {num_trials}, {confidence}.")
+    z, rate = _quantile(0.5 + 0.5 * confidence), num_successes / num_trials
+    whole = 2 * (num_trials + z**2)
+    middle = (2 * num_trials * rate + z**2) / whole
+    reach = z / whole * math.sqrt(4 * num_trials * rate * (1 - rate) + z**2)
+    low = 0.0 if num_successes == 0 else middle - reach
+    return Interval(low, 1.0 if num_successes == num_trials else middle + reach)
+
+
+def _quantile(share: float) -> float:
+    """Returns a quantile of the normal distribution."""
+    # Of `scipy.stats` it would take another half second to import, and a trainer that only writes needs neither
+    from scipy.special import ndtri
+
+    return float(ndtri(share))
 
 
 def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, confidence: float = 0.95) -> Interval:
@@ -63,8 +75,6 @@ def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, c
     Source: the design effect of Kish, Survey Sampling (1965), section 8.2, with the linearised variance of a ratio,
         and Wilson's interval as in Korn and Graubard, Surv. Methodol. 24 (1998) 193-201, who adjust Clopper's so.
     """
-    from scipy.stats import norm
-
     solved, trials = np.asarray(num_successes, float), np.asarray(num_trials, float)
     total = trials.sum()
     if not total:
@@ -73,7 +83,7 @@ def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, c
     variance = ((solved - rate * trials) ** 2).sum() / total**2
     independent = rate * (1 - rate) / variance if variance else total if 0 < rate < 1 else len(trials)
     independent = min(independent, total)
-    z2 = norm.ppf((1 + confidence) / 2) ** 2
+    z2 = _quantile((1 + confidence) / 2) ** 2
     middle = (rate + z2 / (2 * independent)) / (1 + z2 / independent)
     half = np.sqrt(z2 * (rate * (1 - rate) / independent + z2 / (4 * independent**2))) / (1 + z2 / independent)
     return Interval(max(0.0, float(middle - half)), min(1.0, float(middle + half)))

@@ -13,6 +13,7 @@ from agents.api.conversation import Message, Part, split_system
 from agents.api.failures import EndpointError, TransientError, error_of_status, one_line
 from agents.api.providers.provider import Connection, PictureLimits, token_budget
 from agents.api.sampling import Sampling
+from agents.trust import trusted
 from vlm_envs.errors import require_choice
 from vlm_envs.trajectory import StopReason
 
@@ -45,6 +46,8 @@ class GoogleGemini:
                 api_version="v1beta",  # Thoughts are not part of v1
                 timeout=round(connection.timeout_s * 1000),
                 httpx_async_client=connection.http,
+                client_args={"verify": trusted()},  # Else the package makes two contexts that nobody uses
+                async_client_args={"ssl": trusted()},
             ),
         )
 

@@ -17,6 +17,7 @@ _MM_PER_INCH = 25.4
 _GREY = "#555555"
 
 
+@functools.lru_cache(maxsize=8)  # A page that does not fit is set anew, and its charts are the same
 def chart_png(chart: Chart, style: ReportStyle) -> bytes:
     """Draws a chart.
 

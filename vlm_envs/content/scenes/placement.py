@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -78,21 +80,21 @@ class Placement:
         ]
         if not fitting:
             return None
-        weights = np.cumsum([zone.right - zone.left for zone in fitting], dtype=np.float64)
+        weights = [*accumulate(zone.right - zone.left for zone in fitting)]
         for _ in range(_TRIES):
-            zone = fitting[int(np.searchsorted(weights, rng.random() * weights[-1], side="right"))]
+            zone = fitting[bisect_right(weights, rng.random() * weights[-1])]
             x = int(rng.integers(zone.left, zone.right - width + 1))
             lowest = zone.bottom - height
             y = lowest if zone.standing else int(rng.integers(zone.top, lowest + 1))
-            if not any(
-                x < right + _GAP_PX
-                and left - _GAP_PX < x + width
-                and y < bottom + _GAP_PX
-                and top - _GAP_PX < y + height
-                for left, top, right, bottom in self._taken
-            ):
+            if self._is_free(x - _GAP_PX, y - _GAP_PX, x + width + _GAP_PX, y + height + _GAP_PX):
                 return thing.at(x, y)
         return None
+
+    def _is_free(self, left: int, top: int, right: int, bottom: int) -> bool:
+        for other_left, other_top, other_right, other_bottom in self._taken:
+            if left < other_right and other_left < right and top < other_bottom and other_top < bottom:
+                return False
+        return True
 
     def _within(self, rng: np.random.Generator, thing: Thing) -> Thing | None:
         """Returns a thing inside its holder, made smaller only by the caller."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -63,6 +64,7 @@ def recognisable(size_px: int) -> tuple[str, ...]:
     return tuple(kind.name for kind in KINDS.values() if max(kind.legible_px, least.get(kind.name, 0)) <= size_px)
 
 
+@cache
 def colors_of(kind: str) -> tuple[str, ...]:
     """Returns the colours a kind comes in: a clock's or a sign's rim must differ from its face."""
     return tuple(color for color in COLORS if kind not in ("clock", "sign") or color not in ("white", "grey"))
@@ -133,9 +135,9 @@ def is_reserved(kind: str, color: str, reserved: Collection[Trait]) -> bool:
 
 
 def _made(rng: np.random.Generator, kind: str, color: str, size_px: int) -> Thing:
-    thing = Thing(kind=kind, color=color, size_px=size_px)
     if kind == "sign":
-        return replace(thing, text=sign_text(rng))
+        return Thing(kind=kind, color=color, size_px=size_px, text=sign_text(rng))
     if kind == "clock":
-        return replace(thing, minutes=clock_minutes(rng))
-    return replace(thing, mirrored=KINDS[kind].turns and bool(rng.random() < 0.5))
+        return Thing(kind=kind, color=color, size_px=size_px, minutes=clock_minutes(rng))
+    mirrored = KINDS[kind].turns and bool(rng.random() < 0.5)
+    return Thing(kind=kind, color=color, size_px=size_px, mirrored=mirrored)

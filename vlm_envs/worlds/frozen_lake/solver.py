@@ -12,6 +12,17 @@ from vlm_envs.worlds.grids.state import descend
 UNREACHABLE = -1
 
 
+@lru_cache(maxsize=4)
+def _neighbours(size: int) -> tuple[tuple[int, ...], ...]:
+    """Returns the cells beside each cell: above, below, left and right of it."""
+    beside = []
+    for cell in range(size * size):
+        column = cell % size
+        left, right = ([cell - 1] if column > 0 else []), ([cell + 1] if column < size - 1 else [])
+        beside.append(tuple(c for c in (cell - size, cell + size, *left, *right) if 0 <= c < size * size))
+    return tuple(beside)
+
+
 def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int, ...]:
     """Returns the moves from each cell, in reading order, to the goal; `UNREACHABLE` for holes and cut-off cells."""
     distances = [UNREACHABLE] * (size * size)
@@ -19,17 +30,11 @@ def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int,
     start = target[0] * size + target[1]
     distances[start] = 0
     frontier = deque([start])
+    neighbours = _neighbours(size)
     while frontier:
         cell = frontier.popleft()
-        column = cell % size
-        neighbours = (
-            cell - size,
-            cell + size,
-            cell - 1 if column > 0 else UNREACHABLE,
-            cell + 1 if column < size - 1 else UNREACHABLE,
-        )
-        for neighbour in neighbours:
-            if 0 <= neighbour < size * size and distances[neighbour] < 0 and neighbour not in blocked:
+        for neighbour in neighbours[cell]:
+            if distances[neighbour] < 0 and neighbour not in blocked:
                 distances[neighbour] = distances[cell] + 1
                 frontier.append(neighbour)
     return tuple(distances)

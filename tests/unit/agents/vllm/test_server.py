@@ -92,7 +92,7 @@ def test_what_the_server_keeps_of_a_prefix_is_of_the_weights_it_was_computed_wit
     assert first["features"]["mm_hashes"] != second["features"]["mm_hashes"]
 
 
-@pytest.mark.parametrize("part_bytes", [2**26, 2**14])
+@pytest.mark.parametrize("part_bytes", [2**26, 2**17])
 def test_weights_reach_the_workers_whole_over_http(part_bytes, agent, server, tiny, monkeypatch):
     monkeypatch.setattr(server_module, "_PART_BYTES", part_bytes)
     for _ in range(2):  # what came before is no part of what comes then
@@ -187,29 +187,29 @@ from tests.unit.agents.vllm.test_server import SAMPLING
 
 _, encoder = load_checkpoint(Path(sys.argv[2]))
 config = VLLMConfig(url=sys.argv[1], wait_s=0, timeout_s=200.0)
-engine = ServerEngine(config, encoder, SAMPLING, max_context_tokens=1024)
-input(engine)
-engine.add_request("one", Request(ids=[1, 2], images=(), offsets=(), seed=0))
+closed, left_open = (ServerEngine(config, encoder, SAMPLING, max_context_tokens=1024) for _ in range(2))
+input(closed)
+for engine in (closed, left_open):
+    engine.add_request("one", Request(ids=[1, 2], images=(), offsets=(), seed=0))
 input()
-if "close" in sys.argv:
-    engine.close()
+closed.close()
+print("closed")
 """
 
 
-@pytest.mark.parametrize("end", ["close", "leave open"])
-def test_the_end_waits_for_no_server_that_hangs(end, server, tiny_directory):
+def test_the_end_waits_for_no_server_that_hangs(server, tiny_directory):
     """Nor does the end of the process, whose threads Python waits for."""
-    command = [sys.executable, "-c", PROGRAM, server.url, str(tiny_directory), end]
+    command = [sys.executable, "-c", PROGRAM, server.url, str(tiny_directory)]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
     with subprocess.Popen(command, cwd=Path(__file__).parents[4], **pipes) as process:
         assert b"ServerEngine" in process.stdout.read(40)
         server.faults["/inference/v1/generate"] = "silence"
         process.stdin.write(b"\n")
-        while not server.unanswered:
+        while len(server.unanswered) < 2:
             assert process.poll() is None
             time.sleep(0.05)
-        process.communicate(b"\n", timeout=60)
-    assert process.returncode == 0 and not server.speaks.is_set()
+        told, _ = process.communicate(b"\n", timeout=60)
+    assert told.endswith(b"closed\n") and process.returncode == 0 and not server.speaks.is_set()
 
 
 def test_a_server_that_was_silent_and_is_well_again_is_asked_again(agent, server, engine):
@@ -239,7 +239,7 @@ def test_a_server_that_is_gone_is_waited_for_aloud_and_then_given_up(server, tin
     engine = ServerEngine(VLLMConfig(url=server.url, wait_s=0.3), tiny[1], SAMPLING, max_context_tokens=1024)
     server.faults["/collective_rpc"] = 0
     with pytest.raises(SamplerLostError, match=r"--resume"):
-        engine.load(tiny[0].state_dict(), "new")
+        engine.load({"one": torch.zeros(1)}, "new")  # which are sent at once, however busy the machine is
     engine.close()
     assert caplog.text.count("is waited for, 0 seconds at most") == 1
     assert sum(path == "/collective_rpc" for path, _ in server.bodies) == 0, "nothing was taken"
@@ -247,7 +247,7 @@ def test_a_server_that_is_gone_is_waited_for_aloud_and_then_given_up(server, tin
 
 @pytest.mark.parametrize("before", ["/collective_rpc", "/update_weight_version"])
 def test_a_server_that_is_started_anew_among_its_weights_is_given_all_of_them_again(before, server, tiny, monkeypatch):
-    monkeypatch.setattr(server_module, "_PART_BYTES", 2**14)
+    monkeypatch.setattr(server_module, "_PART_BYTES", 2**17)
     monkeypatch.setattr(server_module, "_PAUSE_S", 0.01)
     engine = ServerEngine(VLLMConfig(url=server.url, wait_s=10), tiny[1], SAMPLING, max_context_tokens=1024)
     real, num_parts = server.worker.receive_weights, []
@@ -271,7 +271,7 @@ def test_a_server_that_a_gateway_answers_for_while_it_starts_is_waited_for(statu
     monkeypatch.setattr(server_module, "_PAUSE_S", 0.05)
     engine = ServerEngine(VLLMConfig(url=server.url, wait_s=30), tiny[1], SAMPLING, max_context_tokens=1024)
     server.faults[path] = status
-    threading.Timer(0.5, lambda: server.faults.pop(path)).start()
+    threading.Timer(0.2, lambda: server.faults.pop(path)).start()
     engine.load(tiny[0].state_dict(), "new")
     engine.close()
     assert server.weight_version == "new"
@@ -340,7 +340,7 @@ def late_lake():
     real = world.unwrapped.step
 
     def step(action):
-        time.sleep(0.3)
+        time.sleep(0.15)
         return real(action)
 
     world.unwrapped.step = step
@@ -348,7 +348,7 @@ def late_lake():
 
 
 def test_a_response_that_takes_long_holds_up_no_other(agent, server):
-    server.pauses.append(0.02)
+    server.pauses.append(0.01)
 
     ends = []
     continuous = ContinuousVLLMAgent(model=agent._model, encoder=agent.encoder, sampling=SAMPLING, engine=agent.engine)

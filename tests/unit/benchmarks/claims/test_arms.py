@@ -33,8 +33,16 @@ from vlm_envs.errors import ConfigError
 MEASURING = Measuring(num_points=2, num_val_episodes=2, num_test_episodes=3)
 
 
-@pytest.fixture
-def claim(monkeypatch):
+@pytest.fixture(autouse=True)
+def own_threads():
+    """Gives torch its threads back."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def claim():
     recipe = RECIPES["frozenlake_tiny"]()
     short = replace(
         recipe,
@@ -46,18 +54,35 @@ def claim(monkeypatch):
         cold_start=replace(recipe.cold_start, batch_size=2, num_first_turn_steps=1),
         ppo=replace(recipe.ppo, num_minibatches=1),
     )
-    monkeypatch.setitem(RECIPES, "short", lambda: short)
-    before = torch.get_num_threads()
-    yield Claim(title="a short one", recipe="short", num_steps=4, num_demonstrations=3)
-    torch.set_num_threads(before)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setitem(RECIPES, "short", lambda: short)
+        yield Claim(title="a short one", recipe="short", num_steps=4, num_demonstrations=3)
+
+
+def arms_in(folder, claim):
+    return Arms(
+        name="short", claim=claim, runs=folder / "runs", results=folder, measuring=MEASURING, say=lambda told: None
+    )
 
 
 @pytest.fixture
 def arms(claim, tmp_path):
-    said = []
-    return Arms(
-        name="short", claim=claim, runs=tmp_path / "runs", results=tmp_path, measuring=MEASURING, say=said.append
-    )
+    return arms_in(tmp_path, claim)
+
+
+@pytest.fixture(scope="module")
+def start(claim, tmp_path_factory):
+    """Returns a folder in which the arms were prepared."""
+    folder = tmp_path_factory.mktemp("prepared")
+    arms_in(folder, claim).prepare()
+    return folder
+
+
+@pytest.fixture
+def prepared(arms, start, tmp_path):
+    """Returns arms that were prepared, in a folder of their own."""
+    shutil.copytree(start, tmp_path, dirs_exist_ok=True)
+    return arms
 
 
 def test_a_claim_may_be_shorter_than_its_recipe(claim):
@@ -113,8 +138,7 @@ def test_the_best_on_validation_levels_plays_the_test_levels_and_the_first_of_eq
     assert stage.arm.solved == [True] * 4
 
 
-def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(arms, monkeypatch):
-    arms.prepare()
+def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(prepared, monkeypatch):
     given = []
 
     def imitate(stage, model, encoder, config, imitation, num_points):
@@ -122,13 +146,12 @@ def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(arms, mon
 
     monkeypatch.setattr("benchmarks.claims.arms.imitate", imitate)
     monkeypatch.setattr("benchmarks.claims.arms.seconds_per_step", lambda *_: 0.25)
-    arms._imitate(1, 50.0)
+    prepared._imitate(1, 50.0)
     assert given == [round(200 * MORE_STEPS)] * len(IMITATION_RATES)
     assert 1.0 <= MORE_STEPS < 1.2, "no less than reinforcement learning has, and not much more"
 
 
-def test_the_better_rate_of_imitation_counts(arms, monkeypatch):
-    arms.prepare()
+def test_the_better_rate_of_imitation_counts(prepared, monkeypatch):
     tried = []
 
     def imitate(stage, model, encoder, config, imitation, num_points):
@@ -136,10 +159,11 @@ def test_the_better_rate_of_imitation_counts(arms, monkeypatch):
         stage.arm.best = Point(cpu_s=1.0, step=1, success=worth[imitation.learning_rate])
 
     monkeypatch.setattr("benchmarks.claims.arms.imitate", imitate)
+    monkeypatch.setattr("benchmarks.claims.arms.seconds_per_step", lambda *_: 0.25)
     for better, other in (IMITATION_RATES, IMITATION_RATES[::-1]):
         tried.clear()
         worth = {better: 0.75, other: 0.5}
-        arm = arms._imitate(1, 0.1)
+        arm = prepared._imitate(1, 0.1)
         assert arm.made_by["cold_start"]["learning_rate"] == better and tried == [*IMITATION_RATES]
         (rejected,) = arm.rejected
         assert rejected["learning_rate"] == other and len(rejected["curve"]) == 1, "its first validation"
@@ -166,45 +190,41 @@ def test_a_level_is_told_by_its_start():
     assert arm.levels == [each.start_state_hash[:8] for each in played.trajectories]
 
 
-def test_arms_of_another_start_are_not_put_beside_those_of_this_one(arms):
-    arms.prepare()
-    (start,) = results(arms, 0, "start")
-    other = arms.results / "short-1-rl.json"
+def test_arms_of_another_start_are_not_put_beside_those_of_this_one(prepared):
+    (start,) = results(prepared, 0, "start")
+    other = prepared.results / "short-1-rl.json"
     for hash_, told in (("other", "went on from another start than"), ("", "does not say whether")):
         replace(start, kind="rl", seed=1, start=hash_).save(other)
         with pytest.raises(ConfigError, match=rf"short-1-rl\.json {told}.*--results"):
-            arms.prepare()
-        assert results(arms, 0, "start") == [start], "it is as it was"
+            prepared.prepare()
+        assert results(prepared, 0, "start") == [start], "it is as it was"
 
 
-def test_a_start_that_is_gone_is_not_made_anew_for_arms_that_went_on_from_it(arms, monkeypatch):
-    arms.prepare()
-    (start,) = results(arms, 0, "start")
-    replace(start, kind="rl", seed=1).save(arms.results / "short-1-rl.json")
-    shutil.rmtree(arms.start)
+def test_a_start_that_is_gone_is_not_made_anew_for_arms_that_went_on_from_it(prepared, monkeypatch):
+    (start,) = results(prepared, 0, "start")
+    replace(start, kind="rl", seed=1).save(prepared.results / "short-1-rl.json")
+    shutil.rmtree(prepared.start)
     monkeypatch.setattr(Arms, "_make_start", lambda *_: pytest.fail("it takes an hour"))
     with pytest.raises(ConfigError, match=r"start is gone, from which .*short-1-rl\.json went on"):
-        arms.prepare()
+        prepared.prepare()
 
 
-def test_a_start_that_is_kept_beside_the_results_is_gone_on_from(arms, monkeypatch):
-    arms.prepare()
-    (start,) = results(arms, 0, "start")
-    replace(start, kind="rl", seed=1).save(arms.results / "short-1-rl.json")
-    shutil.move(arms.start, arms.kept_start)
+def test_a_start_that_is_kept_beside_the_results_is_gone_on_from(prepared, monkeypatch):
+    (start,) = results(prepared, 0, "start")
+    replace(start, kind="rl", seed=1).save(prepared.results / "short-1-rl.json")
+    shutil.move(prepared.start, prepared.kept_start)
     monkeypatch.setattr(Arms, "_make_start", lambda *_: pytest.fail("it takes an hour"))
-    arms.prepare()
-    assert weights_hash(arms.start) == start.start
+    prepared.prepare()
+    assert weights_hash(prepared.start) == start.start
 
 
-def test_a_start_that_was_not_tested_is_tested_as_it_is(arms, monkeypatch):
-    arms.prepare()
-    (start,) = results(arms, 0, "start")
-    (arms.results / "short-0-start.json").unlink()
+def test_a_start_that_was_not_tested_is_tested_as_it_is(prepared, monkeypatch):
+    (start,) = results(prepared, 0, "start")
+    (prepared.results / "short-0-start.json").unlink()
     monkeypatch.setattr(Arms, "_make_start", lambda *_: pytest.fail("it is there"))
-    arms.prepare()
-    (again,) = results(arms, 0, "start")
-    assert again.start == start.start == weights_hash(arms.start) and again.levels == start.levels
+    prepared.prepare()
+    (again,) = results(prepared, 0, "start")
+    assert again.start == start.start == weights_hash(prepared.start) and again.levels == start.levels
 
 
 def test_nothing_is_prepared_where_all_is_there(arms):

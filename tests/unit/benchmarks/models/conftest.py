@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents import lazy, open_loop
+from tests.unit.benchmarks.models.short_search import shorten_search
 
 
 @pytest.fixture
 def short_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """The lazy reference tries next to nothing, where what it comes to is not asked."""
-    monkeypatch.setattr(open_loop, "NUM_CHANGES", 4)
-    monkeypatch.setattr(lazy, "NUM_FIRST_LEVELS", 2)
+    shorten_search(monkeypatch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from benchmarks.models.board.spec import WorldSpec
@@ -47,10 +49,10 @@ def test_worlds_show_what_they_showed(env_id):
 
 
 def test_a_suites_hash_is_of_its_version_and_of_all_that_is_played():
-    lite = SUITES["lite"]
+    lite = replace(SUITES["lite"], worlds=("VLM/FrozenLake-v0", "VLM/Sokoban-v0"))  # which are drawn at once
     specs = lite.specs()
     digest = lite.digest(specs)
-    assert digest == SUITES["lite"].digest(lite.specs())
+    assert digest == lite.digest(lite.specs())
     assert digest != lite.digest(specs[:-1])
     assert digest != lite.digest(lite.specs("val"))
     assert lite.record(specs) == {"name": "lite", "version": 1, "digest": digest}

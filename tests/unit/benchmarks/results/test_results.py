@@ -18,6 +18,7 @@ from benchmarks.results.collect import _looked, collected, curve, file_name, set
 from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
 from benchmarks.results.rivals import shows_pictures
+from tests.unit.benchmarks.models.short_search import shorten_search
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.config.worlds.spec import WorldSpec
@@ -50,6 +51,12 @@ def made(before, after, measure="success"):
 def result(*worlds, **changes):
     fields = {"recipe": "lake_tiny", "title": "GRPO", "seed": 0, "setup": "a", "num_parameters": 7, "num_iterations": 3}
     return Result(**fields | {"num_episodes": 24, "minutes": 1.2, "worlds": list(worlds)} | changes)
+
+
+@pytest.fixture(autouse=True)
+def short_search(monkeypatch):
+    """What the lazy rival comes to is not asked here."""
+    shorten_search(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def test_mistaken_sources_say_something_else_of_the_same_boards_and_ids_know_it(
     num_wrong = {"count": 0, "leftmost": 0}
     for source, honest in ((mistaken_counts(), counted_blocks()), (mistaken_blocks(), leftmost_blocks())):
         rng, other = np.random.default_rng(0), np.random.default_rng(0)
-        for _ in range(400):
+        for _ in range(160):
             said, true = source.draw(rng, "train"), honest.draw(other, "train")
             seen, of = colored_boxes(said), sorted(colored_boxes(true))
             assert seen == of, "what is shown is the same"
@@ -82,7 +82,7 @@ def test_mistaken_sources_say_something_else_of_the_same_boards_and_ids_know_it(
                 assert number > 0 and said.key.answers == (seen[number][2],), "box and answer are of the same block"
             else:
                 assert said.key.answers != (str(len(seen)),) and said.evidence == true.evidence
-    assert 210 < num_wrong["count"] < 270 and 120 < num_wrong["leftmost"] < 180, "of 400: 0.6, and 0.5 of 3 in 4"
+    assert 84 < num_wrong["count"] < 108 and 48 < num_wrong["leftmost"] < 72, "of 160: 0.6, and 0.5 of 3 in 4"
     for wrong in ("blocks:count:3:said:7", "blocks:leftmost:3:said:4"):
         with pytest.raises(LevelError, match="nobody says"):
             counted_blocks().find(wrong)

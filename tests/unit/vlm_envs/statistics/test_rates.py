@@ -5,6 +5,8 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
+from scipy.stats import binomtest
+
 from vlm_envs.statistics.pairs import PairedOutcomes
 from vlm_envs.statistics.rates import paired_rates_interval, repeated_interval, wilson_interval
 
@@ -21,6 +23,14 @@ from vlm_envs.statistics.rates import paired_rates_interval, repeated_interval, 
 )
 def test_wilson_interval_agrees_with_the_published_table(num_successes, num_trials, low, high):
     assert wilson_interval(num_successes, num_trials) == pytest.approx((low, high), abs=5e-5)
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_wilson_interval_is_scipys(confidence):
+    for num_trials in (1, 7, 256):
+        for num_successes in range(0, num_trials + 1, 1 + num_trials // 9):
+            found = binomtest(num_successes, num_trials).proportion_ci(confidence, method="wilson")
+            assert wilson_interval(num_successes, num_trials, confidence) == pytest.approx((found.low, found.high))
 
 
 def test_the_ends_of_no_success_and_of_nothing_but_success_are_exact():

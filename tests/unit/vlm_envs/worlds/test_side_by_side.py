@@ -17,14 +17,19 @@ NAVIGATION = "VLM/Navigation-v0"
 OTHERS = ("VLM/DocQA-v0", "VLM/RewardJudging-v0", "VLM/SVG-v0")
 """Drawn by pdfium, by both pdfium and Pillow, and by cairo: each has a FreeType, as panda3d has."""
 
+SMALL = {
+    "VLM/DocQA-v0": {"num_pages": 5},
+    "VLM/RewardJudging-v0": {"num_pages": 5, "side_px": (400, 600), "target_px": (16, 40)},
+}
+
 DRAW = """
 import hashlib, json, sys
 import gymnasium, vlm_envs
 from vlm_envs.trajectory import observation_images
 
 drawn = {}
-for env_id in json.loads(sys.argv[1]):
-    world = gymnasium.make(env_id, split="test", disable_env_checker=True)
+for env_id, settings in json.loads(sys.argv[1]):
+    world = gymnasium.make(env_id, split="test", disable_env_checker=True, **settings)
     shown = [observation_images(world.reset(seed=seed)[0]) for seed in json.loads(sys.argv[2])]
     drawn[env_id] = [hashlib.sha256(each.tobytes()).hexdigest() for pictures in shown for each in pictures]
     world.close()
@@ -34,7 +39,8 @@ print(json.dumps(drawn))
 
 def drawn(*env_ids: str) -> dict[str, list[str]]:
     """Returns hashes of what worlds draw one after another in a process of their own."""
-    command = [sys.executable, "-c", DRAW, json.dumps(env_ids), json.dumps(list(split_seeds("test", 2)))]
+    worlds = [(env_id, SMALL.get(env_id, {})) for env_id in env_ids]
+    command = [sys.executable, "-c", DRAW, json.dumps(worlds), json.dumps(list(split_seeds("test", 2)))]
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=280, check=True)
     return dict(json.loads(done.stdout))
 

@@ -10,6 +10,7 @@ from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.play.contestants import Contestant, contestants
 from benchmarks.models.play.run import BoardRun, RunPlan
 from tests.unit.benchmarks.models.page.made import MODEL, WORLDS, Flawed
+from tests.unit.benchmarks.models.short_search import shorten_search
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +20,9 @@ def board(tmp_path_factory):
     model = Contestant(label=MODEL, identity={"name": MODEL}, agent=Flawed())
     plan = RunPlan(worlds=[WorldSpec.parse(world) for world in WORLDS], episodes=4)
     run = BoardRun(plan, [*contestants([]), model], directory)
-    run.run()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        shorten_search(monkeypatch)
+        run.run()
     run.board.close()
     assert main(["replay", str(directory)]) == 0  # Which marks rows, and writes the page
     return directory

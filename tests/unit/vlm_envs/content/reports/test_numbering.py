@@ -1,6 +1,5 @@
 """Printed numbers that begin anywhere and are large: only who looks at a page knows them."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -75,7 +74,7 @@ def test_the_place_does_not_tell_the_number():
         assert int(sample.key.answers[0]) == sample.evidence_pages[0] - 2
 
 
-@pytest.mark.parametrize("num_pages", [6, 60])
+@pytest.mark.parametrize("num_pages", [6, 30])
 def test_no_text_layer_tells_large_numbers(num_pages):
     """It is the same whatever the numbers are, in the PDF as in the report that is searched."""
     ones, others = (ReportDocument.of(num_pages, 7, Numbering(first, LARGE)) for first in (1, 501))
@@ -93,8 +92,8 @@ def test_who_searches_for_a_large_number_learns_nothing():
 
 def test_large_numbers_are_read_off_small_pictures():
     """The nearest of pages of other reports, in whichever colours, has the same number."""
-    known = list(corners(lambda seed: 1 + seed % 6, range(36)))
-    unknown = list(corners(lambda seed: 1 + (seed // 2) % 6, range(1000, 1018)))
+    known = list(corners(lambda seed: 1 + seed % 6, range(24)))
+    unknown = list(corners(lambda seed: 1 + (seed // 2) % 6, range(1000, 1009)))
     shown = np.stack([corner for corner, _ in known])
     read = [known[np.abs(shown - corner).sum(axis=1).argmin()][1] for corner, _ in unknown]
     assert {label for _, label in unknown} == set("123456789")
@@ -110,7 +109,7 @@ def test_large_numbers_are_thirteen_pixels_high_where_a_page_has_112():
 
 def test_pages_with_large_numbers_fit_in_every_look():
     """`render_pdf` raises where a page does not fit; so large, roman and lettered numbers are set smaller."""
-    for num_pages, seed in itertools.chain(((6, seed) for seed in range(6)), ((60, 4), (60, 5))):
+    for num_pages, seed in (*((6, seed) for seed in range(6)), (60, 4)):
         assert render_pdf(compose_report(num_pages, seed, Numbering(880, 160))).startswith(b"%PDF")
 
 

@@ -35,7 +35,7 @@ def document():
     return ReportDocument.of(26, 8)
 
 
-@pytest.mark.parametrize("num_pages", [5, 26, 60])
+@pytest.mark.parametrize("num_pages", [5, 60])
 def test_the_text_layer_holds_every_word_of_every_page(num_pages):
     """Searching the PDF and searching the report, which is not rendered for it, must find the same."""
     document = ReportDocument.of(num_pages, 8 + num_pages)
@@ -45,7 +45,7 @@ def test_the_text_layer_holds_every_word_of_every_page(num_pages):
         assert page.label in pdf.page_text(number)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_evidence_pages_hold_the_words_of_question_and_answer(seed):
     document = ReportDocument.of(24, seed)
     pdf = PdfDocument("report", document.pdf_bytes())
