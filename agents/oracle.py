@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.agent import Response
 from vlm_envs.errors import SolverLimitError, require, require_finite
-from vlm_envs.parts import Dynamics
+from vlm_envs.parts import Dynamics, Task
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.world import World
@@ -71,17 +71,21 @@ class OracleAgent(_WorldReader):
             true: the prediction is of what those actions lead to.
         suboptimal_rate: Probability of planning a turn without regard for what makes the world hard (holes, inner
             walls), from 0 to 1. What is written is true all the same.
-        seed: Seed of both.
+        tells_plan: Whether it says, before its reasons for a turn, what it wants to come to by its whole plan, in
+            worlds whose task has an `intention`. Of a suboptimal plan it says what that one wants.
+        seed: Seed of both rates.
 
     Raises:
         ConfigError: If a rate is not within 0 and 1.
     """
 
-    def __init__(self, *, mistake_rate: float = 0.0, suboptimal_rate: float = 0.0, seed: int = 0) -> None:
+    def __init__(
+        self, *, mistake_rate: float = 0.0, suboptimal_rate: float = 0.0, tells_plan: bool = False, seed: int = 0
+    ) -> None:
         for name, rate in (("mistake_rate", mistake_rate), ("suboptimal_rate", suboptimal_rate)):
             require(0.0 <= require_finite(name, rate) <= 1.0, f"{name} must be within 0 and 1; got {rate}.")
         super().__init__(seed=seed)
-        self.mistake_rate, self.suboptimal_rate = mistake_rate, suboptimal_rate
+        self.mistake_rate, self.suboptimal_rate, self.tells_plan = mistake_rate, suboptimal_rate, tells_plan
 
     def write(self, world: World[Any, Any]) -> str:
         """Returns a whole response for a world's current state.
@@ -90,20 +94,28 @@ class OracleAgent(_WorldReader):
             The response in the world's format. Where there is no plan, or the solver stops at its limit, the action
             is a random valid one.
         """
-        actions = self._actions(world)
-        future = _Future(world, actions)
+        plan = self._planned(world)
+        actions = self._actions(world, plan)
+        future = _Future(world, actions, self._intention(world, plan, actions))
         sections = dict(world.task.expert_sections(world.state, actions))
         for name in world.turn_format.sections:
             if name in _KNOWN_PARTS and name not in sections:
                 sections[name] = "\n".join(_truth(part, world, actions, future) for part in _KNOWN_PARTS[name])
         return world.write_response(actions, sections)
 
-    def _actions(self, world: World[Any, Any]) -> list[Any]:
-        """Returns this turn's actions: the head of a plan, with mistakes mixed in."""
+    def _planned(self, world: World[Any, Any]) -> list[Any]:
+        """Returns the actions that lead to the end, as far as this turn's plan goes."""
         is_suboptimal = self.suboptimal_rate > 0.0 and self._rng.random() < self.suboptimal_rate
-        plan = list(_plan(world, is_suboptimal=is_suboptimal))[: world.max_actions_per_turn]
-        if not plan:
-            plan = [world.task.sample_action(world.state, self._rng)]
+        return list(_plan(world, is_suboptimal=is_suboptimal))
+
+    def _intention(self, world: World[Any, Any], plan: list[Any], actions: list[Any]) -> str:
+        """Returns what is said of a plan; nothing of one that is not kept to."""
+        is_kept = bool(plan) and actions == plan[: len(actions)]
+        return world.task.intention(world.state, plan) if self.tells_plan and is_kept else ""
+
+    def _actions(self, world: World[Any, Any], plan: list[Any]) -> list[Any]:
+        """Returns this turn's actions: the head of a plan, with mistakes mixed in."""
+        plan = plan[: world.max_actions_per_turn] or [world.task.sample_action(world.state, self._rng)]
         if self.mistake_rate > 0.0:
             wrong = self._rng.random(len(plan)) < self.mistake_rate
             plan = [
@@ -123,10 +135,20 @@ def has_suboptimal_planner(world: World[Any, Any]) -> bool:
     return type(world.dynamics).suboptimal_plan is not Dynamics.suboptimal_plan
 
 
-class _Future:
-    """Where a turn's actions lead, simulated no further than somebody asks: engines take their time."""
+def has_intention(world: World[Any, Any]) -> bool:
+    """Returns whether a world has words for what an expert's whole plan wants to come to."""
+    return type(world.task).intention is not Task.intention
 
-    def __init__(self, world: World[Any, Any], actions: Sequence[Any]) -> None:
+
+class _Future:
+    """Where a turn's actions lead, simulated no further than somebody asks: engines take their time.
+
+    Attributes:
+        intention: What the whole plan wants to come to, where that is said.
+    """
+
+    def __init__(self, world: World[Any, Any], actions: Sequence[Any], intention: str = "") -> None:
+        self.intention = intention
         self._world, self._actions = world, actions
         self._states = [world.state]
         self._rng: np.random.Generator | None = None
@@ -156,7 +178,8 @@ _KNOWN_PARTS = {
 def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _Future) -> str:
     """Returns what there is to say of one part of a thought."""
     if part == "reasoning":
-        return world.task.reasoning(world.state, actions, future.after)
+        reasons = world.task.reasoning(world.state, actions, future.after)
+        return f"{future.intention}; {reasons}" if future.intention else reasons
     state = world.state if part == "observation" else future.after(len(actions))
     return world.view.describe(state, world.representation)
 

@@ -258,6 +258,13 @@ class Task(ABC, Generic[StateT, ActionT]):
         """
         return "; ".join(self.explain(action, foresee(number)) for number, action in enumerate(actions, start=1))
 
+    def intention(self, state: StateT, plan: Sequence[ActionT]) -> str:
+        """Returns what an expert wants to come to by its whole plan, this turn's actions and those of later ones.
+
+        An expert that tells its plan says so before its reasons for a turn; by default there is nothing to say.
+        """
+        return ""
+
     def explain(self, action: ActionT, next_state: StateT) -> str:
         """Returns why an action is taken, or where it leads, in a few words."""
         return self.write_action(action)

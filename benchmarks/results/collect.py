@@ -32,7 +32,7 @@ TRAINING_SETTINGS = (
     *("sampling", "rollout", "staleness", "sampler", "judge", "algorithm", "ppo", "lora", "dtype", "reference"),
 )
 """Settings of a run that training depends on, besides its seed, the start and what that imitated."""
-_SINCE = {"ppo": {"target_kl": None}}
+_SINCE: dict[str, dict[str, Any]] = {"ppo": {"target_kl": None}, "cold_start": {"tells_plan": False}}
 """Settings that there are since after the first results, with what changes nothing, and no digest either."""
 _OF_WORKERS = ("workers", "num_workers", "step_timeout_s")
 MAX_POINTS = 100
@@ -140,12 +140,17 @@ def setup_of(config: Record) -> str:
         config: Of the run.
     """
     settings: dict[str, Any] = {name: config.get(name) for name in TRAINING_SETTINGS}
-    for name, later in _SINCE.items():
-        settings[name] = {k: v for k, v in settings[name].items() if (k, v) not in later.items()}
+    settings["ppo"] = _as_before("ppo", config)
     settings["worlds"] = [{k: v for k, v in each.items() if k not in _OF_WORKERS} for each in config["worlds"]]
     # A start of one's own depends on the seed, as what is learnt from it does
-    start = config["cold_start"] if config["model"] is None else weights_hash(model_directory(config["model"]))
+    own = config["model"] is None
+    start = _as_before("cold_start", config) if own else weights_hash(model_directory(config["model"]))
     return hashlib.sha256(json.dumps([settings, start], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _as_before(name: str, config: Record) -> dict[str, Any]:
+    settings: Any = config[name]
+    return {k: v for k, v in settings.items() if (k, v) not in _SINCE[name].items()}
 
 
 def policy_of(directory: Path) -> Path:

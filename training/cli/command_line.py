@@ -256,7 +256,7 @@ def _with_data(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list
     """
     if option_value(words, "--cold-start.data") in (None, "None"):
         return config, []
-    without = {"mistake_rate": 0.0, "suboptimal_rate": 0.0, "num_demonstrations": None}
+    without = {"mistake_rate": 0.0, "suboptimal_rate": 0.0, "tells_plan": False, "num_demonstrations": None}
     own = {name: getattr(config.cold_start, name) for name in without}
     given_up = [f"{_cold_start_option(name)} {value}" for name, value in own.items() if value != without[name]]
     if not given_up:

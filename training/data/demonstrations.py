@@ -33,6 +33,7 @@ def demonstrations(
     batch_size: int,
     mistake_rate: float = 0.0,
     suboptimal_rate: float = 0.0,
+    tells_plan: bool = False,
     start: int = 0,
     num_first_turn_batches: int = 0,
 ) -> Iterator[list[Trajectory]]:
@@ -47,6 +48,7 @@ def demonstrations(
         batch_size: Episodes, or first turns, of a batch.
         mistake_rate: Share of actions that are random in place of the planned ones.
         suboptimal_rate: Share of plans that are suboptimal, in worlds that have no rate of their own.
+        tells_plan: Whether the expert says what its whole plan wants to come to.
         start: Index of the first training seed.
         num_first_turn_batches: How many batches, the first ones, are of first turns only.
 
@@ -59,7 +61,7 @@ def demonstrations(
     mixed = MixedWorlds(specs, batch_size, pools=pools)
     rates = [_rate_of(spec, suboptimal_rate) for spec in specs]
     experts = {
-        rate: make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=rate, seed=start)
+        rate: make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=rate, tells_plan=tells_plan, seed=start)
         for rate in dict.fromkeys(rates)
     }
     for number in itertools.count():

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from agents.hf.sampling import SamplingConfig
-from agents.oracle import has_planner, has_suboptimal_planner
+from agents.oracle import has_intention, has_planner, has_suboptimal_planner
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
 from training.config.curation.curate import CURATED
 from training.config.judges import JudgeConfig
@@ -49,6 +49,7 @@ class WorldFacts(NamedTuple):
     Attributes:
         has_planner: Whether it has a plan to imitate.
         has_suboptimal_planner: Whether it has one that overlooks what makes it hard.
+        has_intention: Whether it has words for what a whole plan wants.
         representation: How it writes its state in words.
         observation: What the first training level shows first.
         sample_id: Of its question; None in a world that asks none.
@@ -56,14 +57,20 @@ class WorldFacts(NamedTuple):
 
     has_planner: bool
     has_suboptimal_planner: bool
+    has_intention: bool
     representation: Representation
     observation: Observation
     sample_id: str | None
 
 
-def _told(world: World[Any, Any]) -> tuple[bool, bool, Representation, str | None]:
-    sample_id = getattr(getattr(world.state, "sample", None), "sample_id", None)
-    return has_planner(world), has_suboptimal_planner(world), cast(Representation, world.representation), sample_id
+def _told(world: World[Any, Any]) -> dict[str, Any]:
+    return {
+        "has_planner": has_planner(world),
+        "has_suboptimal_planner": has_suboptimal_planner(world),
+        "has_intention": has_intention(world),
+        "representation": cast(Representation, world.representation),
+        "sample_id": getattr(getattr(world.state, "sample", None), "sample_id", None),
+    }
 
 
 def facts_of(spec: WorldSpec) -> WorldFacts:
@@ -75,14 +82,7 @@ def facts_of(spec: WorldSpec) -> WorldFacts:
     """
     with spec.make_vector(1, split="train") as worlds:
         observations, _ = worlds.reset(seed=list(split_seeds("train", 1)))
-        with_plan, with_suboptimal, representation, sample_id = worlds.apply({0: _told})[0]
-        return WorldFacts(
-            has_planner=with_plan,
-            has_suboptimal_planner=with_suboptimal,
-            representation=representation,
-            observation=observations[0],
-            sample_id=sample_id,
-        )
+        return WorldFacts(**worlds.apply({0: _told})[0], observation=observations[0])
 
 
 def checked(config: RunConfig, *, resume: bool) -> RunConfig:
@@ -214,6 +214,9 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
         if config.cold_start.suboptimal_rate and not any(each.has_suboptimal_planner for each in facts):
             config = replace(config, cold_start=replace(config.cold_start, suboptimal_rate=0.0))
             told.append("Left out: --cold-start.suboptimal-rate, for no world here has a suboptimal_plan.")
+        if config.cold_start.tells_plan and not any(each.has_intention for each in facts):
+            config = replace(config, cold_start=replace(config.cold_start, tells_plan=False))
+            told.append("Left out: --cold-start.tells-plan, for no world here has an intention to tell.")
         for number, (spec, known) in enumerate(zip(config.worlds, facts, strict=True)):
             if spec.cold_start_suboptimal_rate and not known.has_suboptimal_planner:
                 worlds = list(config.worlds)

@@ -14,6 +14,18 @@ from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS
 
 ENV_IDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
 
+BEHIND_A_WALL = """######
+#____#
+#____#
+#PX#O#
+#____#
+######"""
+TWO_BOXES = """#######
+#P____#
+#_X_X_#
+#_O_O_#
+#######"""
+
 
 def judged(turn, section, truth, *, env_id, representation):
     return ExactJudge(env_id, representation).score(turn.info["sections"][section], truth).value
@@ -59,6 +71,26 @@ def test_a_suboptimal_expert_fails_more_and_still_tells_the_truth(env_id):
             assert turn.info["format_correct"]
             for section, truth in (("observation", turn.state), ("prediction", turn.info["state"])):
                 assert judged(turn, section, truth, env_id=env_id, representation="structured") == 1.0
+
+
+def test_an_expert_may_tell_its_whole_plan_before_its_reasons_for_a_turn():
+    def reasons(**settings):
+        world = make("VLM/Sokoban-v0", prompt_format="grounding_worldmodeling").unwrapped
+        world.reset(options={"level": BEHIND_A_WALL})
+        return world.step(OracleAgent(**settings).write(world))[-1]["sections"]["reasoning"]
+
+    moves = "Down to (4, 1); Right to (4, 2); Up to (3, 2)"
+    assert reasons() == moves
+    assert reasons(tells_plan=True) == f"box to (2, 2), (2, 3), (2, 4), (3, 4); {moves}"
+    hasty = reasons(tells_plan=True, suboptimal_rate=1.0)
+    assert hasty.startswith("box to (3, 3), (3, 4); Right"), "which way it would go if there were no wall"
+    assert reasons(tells_plan=True, mistake_rate=1.0).count("box") == 0, "nobody tells a plan that is not kept to"
+
+
+def test_of_several_boxes_each_way_is_told_in_the_order_of_pushes():
+    world = make("VLM/Sokoban-v0", dim_room=(5, 7), num_boxes=2).unwrapped
+    world.reset(options={"level": TWO_BOXES})
+    assert world.task.intention(world.state, world.dynamics.plan(world.state)) == "box to (3, 2); box to (3, 4)"
 
 
 def test_the_oracle_goes_on_where_the_solver_gives_up(monkeypatch):

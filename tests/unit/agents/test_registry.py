@@ -54,7 +54,7 @@ def said(agent, seeds=range(3), **kwargs):
 def test_settings_are_passed_on():
     assert all(episode.success for episode in play(make_agent("oracle"), range(3), max_turns=(3,)))
     assert said(make_agent("oracle", mistake_rate=1.0, seed=1)) != said(make_agent("oracle"))
-    assert setting_names("oracle") == ("mistake_rate", "suboptimal_rate", "seed")
+    assert setting_names("oracle") == ("mistake_rate", "suboptimal_rate", "tells_plan", "seed")
 
 
 def test_random_is_repeated_by_its_seed():

@@ -26,6 +26,8 @@ class ColdStartConfig:
         mistake_rate: How often the expert acts at random; what it writes stays true.
         suboptimal_rate: How often the expert plans a turn without regard for what makes the world hard (holes, inner
             walls). What it writes stays true: who imitates it learns to see and to write well, and plays as it does.
+        tells_plan: Whether the expert says what its whole plan wants to come to before its reasons for a turn, where
+            a world's task has an `intention`: in Sokoban, which way the box is to go.
         num_demonstrations: Episodes of the expert that there are, the same whatever the seed, shown again and again in
             a new order each time. None for as many as the steps take, none of them twice.
         max_grad_norm: Gradient norm that is clipped to.
@@ -50,6 +52,7 @@ class ColdStartConfig:
     weight_decay: float = 0.01
     mistake_rate: float = 0.0
     suboptimal_rate: float = 0.0
+    tells_plan: bool = False
     num_demonstrations: int | None = None
     max_grad_norm: float = 1.0
     max_nonfinite_steps: int = 5
@@ -77,9 +80,9 @@ class ColdStartConfig:
         )
         require(
             self.data is None
-            or (self.mistake_rate == 0 and self.suboptimal_rate == 0 and self.num_demonstrations is None),
+            or not (self.mistake_rate or self.suboptimal_rate or self.tells_plan or self.num_demonstrations),
             "--cold-start.data has its own expert and its own episodes: leave out --cold-start.mistake-rate, "
-            "--cold-start.suboptimal-rate and --cold-start.num-demonstrations.",
+            "--cold-start.suboptimal-rate, --cold-start.tells-plan and --cold-start.num-demonstrations.",
         )
 
     @property

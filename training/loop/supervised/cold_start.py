@@ -91,6 +91,7 @@ def _demonstrations(
         batch_size=config.batch_size,
         mistake_rate=config.mistake_rate,
         suboptimal_rate=config.suboptimal_rate,
+        tells_plan=config.tells_plan,
     )
     if config.num_demonstrations is None:
         return shown(start=seed * 1_000_003 % 50_000_000, num_first_turn_batches=config.num_first_turn_steps)

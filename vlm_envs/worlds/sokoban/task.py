@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from vlm_envs.worlds.grids.directions import Cell, Direction
 from vlm_envs.worlds.grids.task import STEP_PENALTY, GridTask, representation_help
 from vlm_envs.worlds.sokoban.state import SokobanState
 
@@ -44,6 +47,19 @@ class SokobanTask(GridTask[SokobanState]):
         if success:
             terms["success"] = SUCCESS_REWARD
         return terms
+
+    def intention(self, state: SokobanState, plan: Sequence[int]) -> str:
+        """Returns the cells that boxes are to be pushed to, one by one; inner walls stop them no more than the plan."""
+        boxes, player = set(state.boxes), state.player
+        ways: list[list[Cell]] = []
+        for direction in map(Direction, plan):
+            player = direction.from_cell(player)
+            if player in boxes:
+                if not ways or ways[-1][-1] != player:  # another box than before
+                    ways.append([])
+                ways[-1].append(direction.from_cell(player))
+                boxes ^= {player, ways[-1][-1]}
+        return "; ".join(f"box to {', '.join(map(str, way))}" for way in ways)
 
     def best_return(self, state: SokobanState, num_actions: int) -> float:
         """Returns the return of solving in `num_actions` moves."""

@@ -133,6 +133,15 @@ def test_suboptimal_demonstrations_are_left_out_where_no_world_has_a_plan_for_th
     assert ready(lake, imitates=True)[0].cold_start == suboptimal
 
 
+def test_a_plan_is_not_told_where_no_world_has_words_for_it():
+    telling = ColdStartConfig(num_steps=4, num_first_turn_steps=0, tells_plan=True)
+    config, told = ready(small(cold_start=telling, judge=NO_JUDGE), imitates=True)
+    assert not config.cold_start.tells_plan
+    assert told == ["Left out: --cold-start.tells-plan, for no world here has an intention to tell."]
+    boxes = small(cold_start=telling, worlds=(WorldSpec(env_id="VLM/Sokoban-v0"),))
+    assert ready(boxes, imitates=True)[0].cold_start == telling
+
+
 def test_a_world_without_a_planner_is_not_imitated(tmp_path, capsys):
     facts = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
     assert (facts.has_planner, facts.has_suboptimal_planner) == (False, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
 from dataclasses import replace
 
@@ -148,6 +149,15 @@ def test_a_world_of_a_mix_may_have_its_own_rate_of_suboptimal_demonstrations(tin
     assert boxes == [each for each in shown(MIX) if "Sokoban" in each[0]]
     careful = tuple(replace(spec, cold_start_suboptimal_rate=0.0) for spec in MIX)
     assert shown(careful, suboptimal_rate=1.0) == shown(MIX)
+
+
+def test_demonstrations_may_tell_whole_plans(tiny):
+    _, encoder = tiny
+    specs = [replace(spec, kwargs={**SHORT, "prompt_format": "grounding_worldmodeling"}) for spec in MIX]
+    quiet, telling = (next(demonstrations(specs, encoder, batch_size=6, tells_plan=told)) for told in (False, True))
+    texts = [[turn.response_text for each in batch for turn in each.turns] for batch in (quiet, telling)]
+    assert not any("box to" in text for text in texts[0])
+    assert [re.sub(r"(box to [^;]*; )+", "", text) for text in texts[1]] == texts[0] != texts[1]
 
 
 def test_a_cold_start_may_show_worlds_in_other_shares_than_they_are_played_in(tiny):
