@@ -258,7 +258,11 @@ def _with_data(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list
         return config, []
     without = {"mistake_rate": 0.0, "suboptimal_rate": 0.0, "tells_plan": False, "num_demonstrations": None}
     own = {name: getattr(config.cold_start, name) for name in without}
-    given_up = [f"{_cold_start_option(name)} {value}" for name, value in own.items() if value != without[name]]
+    given_up = [
+        _cold_start_option(name) if value is True else f"{_cold_start_option(name)} {value}"
+        for name, value in own.items()
+        if value != without[name]
+    ]
     if not given_up:
         return config, []
     told = f"--cold-start.data has its own expert and episodes, in place of the recipe's: {', '.join(given_up)}."
