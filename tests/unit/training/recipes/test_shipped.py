@@ -35,7 +35,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     made_from = json.loads((SHIPPED[name] / PROVENANCE).read_text())
     recipe = json.loads(json.dumps(RECIPES[name]().to_dict()))
     since = {"data": None, "start_from": None, "max_nonfinite_steps": 5, "checkpoint_every": 100}
-    since |= {"num_copying_steps": 0, "residual_scale": 1.0}
+    since |= {"num_copying_steps": 0, "residual_scale": 1.0, "tells_plan": False}
     first = made_from
     for world in (*recipe["worlds"], *first["worlds"]):
         world["kwargs"].pop("format_reward", None)  # no expert shows what is paid for
