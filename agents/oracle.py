@@ -96,11 +96,12 @@ class OracleAgent(_WorldReader):
         """
         plan = self._planned(world)
         actions = self._actions(world, plan)
-        future = _Future(world, actions, self._intention(world, plan, actions))
+        future, intention = _Future(world, actions), self._intention(world, plan, actions)
         sections = dict(world.task.expert_sections(world.state, actions))
         for name in world.turn_format.sections:
             if name in _KNOWN_PARTS and name not in sections:
-                sections[name] = "\n".join(_truth(part, world, actions, future) for part in _KNOWN_PARTS[name])
+                parts = (_truth(part, world, actions, future, intention) for part in _KNOWN_PARTS[name])
+                sections[name] = "\n".join(parts)
         return world.write_response(actions, sections)
 
     def _planned(self, world: World[Any, Any]) -> list[Any]:
@@ -110,8 +111,9 @@ class OracleAgent(_WorldReader):
 
     def _intention(self, world: World[Any, Any], plan: list[Any], actions: list[Any]) -> str:
         """Returns what is said of a plan; nothing of one that is not kept to."""
-        is_kept = bool(plan) and actions == plan[: len(actions)]
-        return world.task.intention(world.state, plan) if self.tells_plan and is_kept else ""
+        if not self.tells_plan or not plan or actions != plan[: len(actions)]:
+            return ""
+        return world.task.intention(world.state, plan)
 
     def _actions(self, world: World[Any, Any], plan: list[Any]) -> list[Any]:
         """Returns this turn's actions: the head of a plan, with mistakes mixed in."""
@@ -141,14 +143,9 @@ def has_intention(world: World[Any, Any]) -> bool:
 
 
 class _Future:
-    """Where a turn's actions lead, simulated no further than somebody asks: engines take their time.
+    """Where a turn's actions lead, simulated no further than somebody asks: engines take their time."""
 
-    Attributes:
-        intention: What the whole plan wants to come to, where that is said.
-    """
-
-    def __init__(self, world: World[Any, Any], actions: Sequence[Any], intention: str = "") -> None:
-        self.intention = intention
+    def __init__(self, world: World[Any, Any], actions: Sequence[Any]) -> None:
         self._world, self._actions = world, actions
         self._states = [world.state]
         self._rng: np.random.Generator | None = None
@@ -175,11 +172,11 @@ _KNOWN_PARTS = {
 """What an expert writes into a section."""
 
 
-def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _Future) -> str:
-    """Returns what there is to say of one part of a thought."""
+def _truth(part: str, world: World[Any, Any], actions: Sequence[Any], future: _Future, intention: str) -> str:
+    """Returns what there is to say of one part of a thought; reasons begin with an intention, where there is one."""
     if part == "reasoning":
         reasons = world.task.reasoning(world.state, actions, future.after)
-        return f"{future.intention}; {reasons}" if future.intention else reasons
+        return f"{intention}; {reasons}" if intention else reasons
     state = world.state if part == "observation" else future.after(len(actions))
     return world.view.describe(state, world.representation)
 

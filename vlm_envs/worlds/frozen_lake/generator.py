@@ -16,7 +16,7 @@ from vlm_envs.worlds.frozen_lake.solver import distances_to
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
 from vlm_envs.worlds.grids.directions import Cell
 
-_MOST_REMEMBERED_CELLS = 16
+_MOST_REMEMBERED_CELLS = 9
 """Of a split's few small lakes the same maps are drawn again and again, mostly those of another split."""
 
 

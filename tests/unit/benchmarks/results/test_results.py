@@ -292,6 +292,8 @@ def test_runs_are_seeds_of_each_other_where_settings_and_starts_are_the_same(run
     assert setup_of(config) != setup
     own = [config | {"model": None, "cold_start": {"num_steps": number}} for number in (3, 3, 4)]
     assert setup_of(own[0]) == setup_of(own[1]) != setup_of(own[2])
+    silent, telling = (config | {"model": None, "cold_start": {"num_steps": 3, "tells_plan": b}} for b in (False, True))
+    assert setup_of(silent) == setup_of(own[0]) != setup_of(telling), "no expert told its plan then"
 
 
 @pytest.mark.parametrize(

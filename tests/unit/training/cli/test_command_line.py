@@ -69,12 +69,23 @@ def test_data_of_a_cold_start_stand_in_place_of_the_recipes_own_expert(name, lef
     recipe, _ = find_recipe([name])
     config = configured(recipe, ["--cold-start.data", "set"], makes_cold_start=True)
     own, made = recipe.config().cold_start, config.cold_start
-    assert made == replace(own, data="set", suboptimal_rate=0.0, num_demonstrations=None)
+    assert made == replace(own, data="set", suboptimal_rate=0.0, tells_plan=False, num_demonstrations=None)
     assert capsys.readouterr().out.endswith(f"in place of the recipe's: {left_out}.\n"), "it is told"
     assert configured(recipe, ["--cold-start.data", "None"], makes_cold_start=True).cold_start == own
-    for given in (["--cold-start.suboptimal-rate", "0.1"], ["--cold_start.num_demonstrations=3"]):
+    for given in (
+        ["--cold-start.suboptimal-rate", "0.1"],
+        ["--cold_start.num_demonstrations=3"],
+        ["--cold-start.tells-plan"],
+    ):
         with pytest.raises(ConfigError, match="has its own expert and its own episodes: leave out"):
             configured(recipe, ["--cold-start.data", "set", *given], makes_cold_start=True)
+
+
+def test_what_is_left_out_is_named_as_it_would_be_written(capsys):
+    recipe = RECIPES["sokoban_tiny"]()
+    telling = replace(recipe, cold_start=replace(recipe.cold_start, tells_plan=True))
+    configured(Recipe(name="telling", make=lambda: telling), ["--cold-start.data", "set"], makes_cold_start=True)
+    assert capsys.readouterr().out.endswith("--cold-start.suboptimal-rate 0.5, --cold-start.tells-plan.\n")
 
 
 @pytest.mark.parametrize(
