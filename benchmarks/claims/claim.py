@@ -101,7 +101,7 @@ CLAIMS = {
         num_iterations=_FROZEN_LAKE_ITERATIONS,
     ),
     "frozenlake_unlimited": Claim(
-        title="FrozenLake, an optimal expert without end",
+        title="FrozenLake, unlimited episodes of an optimal expert",
         recipe="frozenlake_tiny",
         **_FROZEN_LAKE_START,
         num_iterations=_FROZEN_LAKE_ITERATIONS,
@@ -131,7 +131,7 @@ CLAIMS = {
         num_points=_SOKOBAN_POINTS,
     ),
     "sokoban_unlimited": Claim(
-        title="Sokoban, an optimal expert without end",
+        title="Sokoban, unlimited episodes of an optimal expert",
         recipe="sokoban_tiny",
         **_SOKOBAN_START,
         num_iterations=_SOKOBAN_FEWER_ITERATIONS,

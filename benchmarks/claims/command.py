@@ -65,7 +65,7 @@ class ClaimsOptions:
 
 
 def run_claims(options: ClaimsOptions) -> None:
-    """Runs what is asked for, prints the table of what there is, and draws it.
+    """Runs what is asked for, prints the tables of what there is, and draws it.
 
     Raises:
         ConfigError: If there is no claim of a name, or nothing to show.
@@ -74,7 +74,7 @@ def run_claims(options: ClaimsOptions) -> None:
 
     claims = {name: claim_named(name) for name in options.only or CLAIMS}
     # Only now: other benchmarks must not need torch, and a wrong name must not wait for it
-    from benchmarks.claims.report import draw, lines, load_arms
+    from benchmarks.claims.report import draw, gains, lines, load_arms
 
     if options.seeds:
         _run_seeds([*claims], options)
@@ -84,7 +84,7 @@ def run_claims(options: ClaimsOptions) -> None:
             f"No seed of {', '.join(claims)} is whole in {options.folder}. Run some: python -m benchmarks claims "
             f"--only {next(iter(claims))} --seeds 1 2 3."
         )
-    print(*lines(claims, arms), sep="\n")
+    print(*lines(claims, arms), "", *gains(claims, arms), sep="\n")
     if options.picture is not None:
         draw(claims, arms, options.picture)
 

@@ -91,11 +91,35 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
                 f"{rate:.3f} ({low:.3f} to {high:.3f}){more}"
                 for (rate, (low, high)), more in zip(rates, unimproved, strict=True)
             ),
-            f"**{gap.mean:+.3f}** ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}",
+            f"**{gap.mean:+.3f}** {_told_interval(gap)}",
             ", ".join(f"{value:+.3f}" for value in each),
             " and ".join(f"{np.mean([arm.cpu_s for arm in by_kind[kind]]):.0f}" for kind in ("imitation", "rl")),
         ])  # fmt: skip
     return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def gains(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
+    """Returns a second table, of what both arms of each claim solve more than the start, and RL more than the expert.
+
+    Start and expert are one policy each, so that seeds are drawn of what is held against them alone.
+
+    Args:
+        claims: By name.
+        arms: By name of the claim and by kind.
+    """
+    heading = ["", "more imitation − start (95 % CI, p)", "RL − start (95 % CI, p)", "RL − the expert (95 % CI, p)"]
+    rows = [heading, ["---"] * len(heading)]
+    for name, claim in claims.items():
+        by_kind = arms[name]
+        if by_kind["rl"]:
+            pairs = (("start", "imitation"), ("start", "rl"), ("expert", "rl"))
+            gaps = [difference([*by_kind[one]] * len(by_kind[of]), by_kind[of]) for one, of in pairs]
+            rows.append([claim.title, *(f"{gap.mean:+.3f} {_told_interval(gap)}" for gap in gaps)])
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _told_interval(gap: PairedDifference) -> str:
+    return f"({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}"
 
 
 def _told_unimproved(arms: Sequence[Arm]) -> str:

@@ -98,7 +98,7 @@ def listing() -> str:
             *lines,
             "",
             "Packages such as .[tools]: `make train CONFIG=RECIPE` installs them, or pip install -e '.[train,tools]'.",
-            "Minutes are of two CPU cores, cold start and evaluations included.",
+            "Minutes are of two CPU cores, evaluations included, and a cold start where a recipe makes one.",
             "Options of a recipe: python -m training RECIPE --help",
         ]
     )

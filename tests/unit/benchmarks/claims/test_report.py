@@ -11,7 +11,7 @@ from benchmarks.__main__ import main
 from benchmarks.claims.arms import Arm, Point
 from benchmarks.claims.claim import CLAIMS
 from benchmarks.claims.command import ClaimsOptions
-from benchmarks.claims.report import difference, draw, lines, load_arms, rate_interval
+from benchmarks.claims.report import difference, draw, gains, lines, load_arms, rate_interval
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
 
@@ -98,9 +98,9 @@ def test_seeds_that_are_run_leave_the_results_of_the_repository_alone():
 
 def test_the_page_has_the_table_that_the_files_make():
     page = (CHECKOUT / "docs" / "training-results.md").read_text()
-    assert "\n".join(lines(CLAIMS, {name: load_arms(CHECKOUT / "docs" / "claims", name) for name in CLAIMS})) in page, (
-        "paste what python -m benchmarks claims prints"
-    )
+    arms = {name: load_arms(CHECKOUT / "docs" / "claims", name) for name in CLAIMS}
+    for table in (lines(CLAIMS, arms), gains(CLAIMS, arms)):
+        assert "\n".join(table) in page, "paste what python -m benchmarks claims prints"
 
 
 def test_rates_and_differences_are_of_all_levels_and_seeds(results):
@@ -110,6 +110,17 @@ def test_rates_and_differences_are_of_all_levels_and_seeds(results):
     gap = difference(arms["imitation"], arms["rl"])
     assert gap.mean == 0.25 and gap.interval.low > 0 and gap.p_value < 0.02
     assert difference(arms["rl"], arms["rl"]).p_value == 1.0
+
+
+def test_gains_are_of_the_one_start_and_the_one_expert_and_every_seed(results):
+    heading, rule, row = gains(CLAIMS, {name: load_arms(results, name) for name in CLAIMS})
+    assert heading.count("|") == rule.count("|") == row.count("|")
+    told = [float(cell.split()[0]) for cell in row.split("|")[2:5]]
+    assert told == [0.25, 0.5, 0.25]
+    arms = {name: load_arms(results, name) for name in CLAIMS}
+    solved_all = replace(arms[NAME]["expert"][0], solved=[True] * 32)
+    *_, row = gains({NAME: CLAIMS[NAME]}, {NAME: arms[NAME] | {"expert": [solved_all]}})
+    assert row.split("|")[4].startswith(" -0.250 (")
 
 
 def test_the_difference_is_of_other_seeds_too():
