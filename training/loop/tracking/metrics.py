@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
+from judges.scores import JudgeScore
+from judges.turn_rewards.shaping import Section
 from judges.turn_rewards.thoughts import score_thoughts
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.functional.grpo import zero_variance_groups
@@ -84,15 +86,28 @@ def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
     """Returns judges' scores of each section, averaged over turns.
 
     Returns:
-        `score/<section>` from 0 to 1, for the sections that anybody judged. A turn without that section, or out of the
+        `score/<section>` from 0 to 1, for the sections that anybody judged, of the worlds where anybody did; in a mix
+        of several worlds also `score/<section>/<world>` of each of them. A turn without that section, or out of the
         format, scores 0; one that no judge could score is left out.
     """
-    judged = [turn.scores for each in scored if not each.is_lost for turn in each.turns if turn.available]
-    sections = sorted({section for scores in judged for section in scores})
-    return {
-        f"score/{section}": float(np.mean([scores[section].value if section in scores else 0.0 for scores in judged]))
-        for section in sections
+    judged: defaultdict[str, list[Mapping[Section, JudgeScore]]] = defaultdict(list)
+    for each in scored:
+        if not each.is_lost:
+            judged[each.trajectory.world] += [turn.scores for turn in each.turns if turn.available]
+    values = {
+        section: {
+            world: [scores[section].value if section in scores else 0.0 for scores in of]
+            for world, of in sorted(judged.items())
+            if any(section in scores for scores in of)
+        }
+        for section in sorted({section for of in judged.values() for scores in of for section in scores})
     }
+    means = {f"score/{section}": _mean([*itertools.chain(*of.values())]) for section, of in values.items()}
+    if len(judged) > 1:
+        means |= {
+            f"score/{section}/{world}": _mean(each) for section, of in values.items() for world, each in of.items()
+        }
+    return means
 
 
 def _thought_score(turns: Sequence[Turn]) -> dict[str, float]:

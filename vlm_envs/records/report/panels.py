@@ -260,6 +260,10 @@ def _describe(key: str) -> _Known:
     if key.startswith("success/"):  # of a world of a mix, whose id has slashes of its own
         title = key.removeprefix("success/")
         return _Known("Success", title, "share of training episodes", "rate")
+    if key.startswith("score/") and key.count("/") > 1:
+        _, section, world = key.split("/", 2)
+        group, hint = _PREFIXES["score/"]
+        return _Known(group, f"{section.capitalize()}: {world}", hint, "rate")
     if key.startswith("tool_used/"):
         return _Known(
             "Responses", f"A tool did its work in {key.removeprefix('tool_used/')}", "share of episodes", "rate"

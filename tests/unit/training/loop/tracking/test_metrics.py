@@ -38,6 +38,15 @@ def test_scores_are_means_over_turns_from_0_to_1():
     assert mean_scores([scored(shaped())]) == {}
 
 
+def test_worlds_without_a_judge_are_in_no_score_of_a_mix():
+    """A lake of two turns, one out of the format, and a drawing, which nobody judges."""
+    lake, drawing = scored(shaped(observation=1.0), shaped()), scored(shaped(), shaped())
+    drawing = replace(drawing, trajectory=replace(drawing.trajectory, env_id="VLM/SVG-v0", world="VLM/SVG-v0"))
+    own = f"score/observation/{lake.trajectory.world}"
+    assert mean_scores([lake, drawing]) == {"score/observation": 0.5, own: 0.5}
+    assert mean_scores([lake]) == {"score/observation": 0.5}
+
+
 def test_credit_is_told_turn_by_turn():
     batch = text_batch([[-1, 0, 0, -1, 1], [0, 0, -1, -1, -1]], [[1.0, 2.0], [3.0, 0.0]])
     grid_BT = torch.arange(10.0).reshape(2, 5)
