@@ -23,7 +23,7 @@ class Claim:
         num_steps: Steps of imitation of the start, which begins with random weights; None for the start that the recipe
             is shipped with.
         num_first_turn_steps: How many of them show first turns only.
-        suboptimal_rate: See `ColdStartConfig`; None for the recipe's own.
+        suboptimal_rate: See `ColdStartConfig`; None for the recipe's own expert, who may tell its plan.
         num_demonstrations: See `ColdStartConfig`.
         num_iterations: Of reinforcement learning, over which its learning rate falls; None for the recipe's own.
         num_points: Validations of each arm, about.
@@ -43,7 +43,7 @@ class Claim:
         recipe = RECIPES[self.recipe]()
         cold_start = replace(recipe.cold_start, num_demonstrations=self.num_demonstrations)
         if self.suboptimal_rate is not None:
-            cold_start = replace(cold_start, suboptimal_rate=self.suboptimal_rate)
+            cold_start = replace(cold_start, suboptimal_rate=self.suboptimal_rate, tells_plan=False)
         if self.num_steps is not None:
             cold_start = replace(
                 cold_start,
