@@ -153,6 +153,7 @@ def test_a_claim_is_a_run_of_its_recipe_behind_imitation_of_its_expert(name):
     config = claim.config(seed=4)
     assert config.seed == 4
     assert (config.cold_start.suboptimal_rate > 0) == ("suboptimal" in name)
+    assert config.cold_start.tells_plan == (name == "sokoban_suboptimal")
     assert (config.model is None) == (claim.num_steps is not None)
     if config.model is not None:
         assert config.cold_start == RECIPES[claim.recipe]().cold_start, "the shipped start was made so"
