@@ -72,7 +72,7 @@ _FROZEN_LAKE_ITERATIONS = 80
 """Five minutes of one core; two thirds of the recipe's."""
 
 _SOKOBAN_ITERATIONS = 120
-"""Twelve minutes of one core. The recipe has 180 more, in which success in training rises on, by 0.04."""
+"""Twelve minutes of one core or more. The recipe has as many again, in which success in training rises on, by 0.02."""
 _SOKOBAN_FEWER_ITERATIONS = 60
 """Six minutes of one core, about as in FrozenLake."""
 _SOKOBAN_POINTS = 8

@@ -56,10 +56,10 @@ def mix_tiny() -> RunConfig:
     """All worlds of the other tiny recipes, one policy and one tokenizer; it needs the drivers of `make drivers`.
 
     Each world has the arguments that it has in its own recipe, but for what is paid, so that levels are the same,
-    and the same expert. Success earns the same everywhere, and nothing is paid by turns but what the judge gives in
-    the grid worlds. So siblings need not be divided by what they differ in, which would make as much of a step's
-    cost as of success. Groups go where success is neither 0 nor 1. The cold start goes on from another, which ships
-    too: of 8,000 steps, copying first and first turns then.
+    and the same expert, who tells no plan here. Success earns the same everywhere, and nothing is paid by turns but
+    what the judge gives in the grid worlds. So siblings need not be divided by what they differ in, which would make
+    as much of a step's cost as of success. Groups go where success is neither 0 nor 1. The cold start goes on from
+    another, which ships too: of 8,000 steps, copying first and first turns then.
     """
     config = tiny_recipe(
         "mix_tiny",
