@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,15 @@ _SINCE: dict[str, dict[str, Any]] = {"ppo": {"target_kl": None}, "cold_start": {
 _OF_WORKERS = ("workers", "num_workers", "step_timeout_s")
 MAX_POINTS = 100
 """Of a curve: of longer ones, so many means."""
+MAX_WORLD_POINTS = 30
+"""Of the curve of one world of a mix."""
+_SCORES = {
+    "score/observation": "observation",
+    "score/prediction": "prediction",
+    "thought_score": "thought",
+    "tool_used": "tool_used",
+}
+"""Metrics that curves have beside what worlds are measured by, with their names there; mixes log each world's, too."""
 
 
 def collected(directory: Path) -> Result:
@@ -66,6 +75,7 @@ def collected(directory: Path) -> Result:
     )
     rivals = Rivals.of(start, trained, encoder, sampling, seed=int(config["seed"]) + 1)
     worlds = []
+    measures = [measure_of(spec.env_id) for spec in specs]
     for spec, name in zip(specs, world_names(specs), strict=True):
         measure, first = measure_of(spec.env_id), int(config.get("first_eval_level", 0))
         worlds.append(
@@ -79,6 +89,7 @@ def collected(directory: Path) -> Result:
                 after=[measured(each, measure) for each in after[name]],
                 **_looked(before[name], after[name]),
                 num_episodes=_num_played(lines, name, int(config["group_size"])),
+                curve=world_curve(lines, name, measure, measures) if len(specs) > 1 else [],
                 **rivals.played(spec, first=first, num_levels=len(after[name])),
             )
         )
@@ -166,9 +177,30 @@ def curve(lines: Sequence[Record], measures: Collection[str] = ("success",)) -> 
         measures: What its worlds are measured by.
     """
     names = {each if each == "success" else f"metric/{each}": each for each in measures}
-    names |= {"score/observation": "observation", "score/prediction": "prediction"}
-    names |= {"thought_score": "thought", "tool_used": "tool_used"}
-    size = -(-len(lines) // MAX_POINTS) or 1
+    return _means(lines, names | _SCORES, MAX_POINTS)
+
+
+def world_curve(lines: Sequence[Record], world: str, measure: str, measures: Sequence[str]) -> list[dict[str, float]]:
+    """Returns what `curve` does of one world of a mix, in fewer points, for iterations play few episodes of each.
+
+    Args:
+        lines: The run's metrics.
+        world: What the run calls it.
+        measure: What it is measured by. Any but success is logged of all worlds that have it at once, and is left out
+            where several do.
+        measures: What each world of the mix is measured by.
+    """
+    names = {f"{old}/{world}": new for old, new in _SCORES.items()}
+    if measure == "success":
+        names[f"success/{world}"] = measure
+    elif measures.count(measure) == 1:
+        names[f"metric/{measure}"] = measure
+    return [point for point in _means(lines, names, MAX_WORLD_POINTS) if len(point) > 1]
+
+
+def _means(lines: Sequence[Record], names: Mapping[str, str], most: int) -> list[dict[str, float]]:
+    """Returns at most so many points of a curve: `iteration`, and the means of what lines hold, by their new names."""
+    size = -(-len(lines) // most) or 1
     points = []
     for first in range(0, len(lines), size):
         part = lines[first : first + size]

@@ -18,11 +18,13 @@ class ResultsOptions:
             settings. Their lazy rivals, and their policies told the truth, play the same levels now.
         results: Where results are, a file for each recipe and seed.
         picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.
+        mix_picture: Where such a picture of the mixes goes, world by world.
     """
 
     add: tuple[Path, ...] = ()
     results: Path = Path("docs/results")
     picture: Path | None = None
+    mix_picture: Path | None = None
 
 
 def run_results(options: ResultsOptions) -> None:
@@ -34,7 +36,8 @@ def run_results(options: ResultsOptions) -> None:
     # Imported here, because other benchmarks must not need torch
     from benchmarks.results.collect import collected, file_name, require_finished, trained_as
     from benchmarks.results.mixes import mix_lines
-    from benchmarks.results.report import draw, lines, load_results
+    from benchmarks.results.picture import draw, draw_mixes
+    from benchmarks.results.report import lines, load_results
     from benchmarks.results.result import Result
 
     paths = {directory: options.results / file_name(directory) for directory in options.add}
@@ -59,3 +62,5 @@ def run_results(options: ResultsOptions) -> None:
         print("", *beside, sep="\n")
     if options.picture is not None:
         draw(results, options.picture)
+    if options.mix_picture is not None:
+        draw_mixes(results, options.mix_picture)

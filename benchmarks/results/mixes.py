@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.results.report import interval_of, is_mix, p_value, told_p
+from benchmarks.results.report import by_recipe, interval_of_seeds, is_mix, p_of_seeds, told_p
 from benchmarks.results.result import Result, WorldResult
-from vlm_envs.statistics.bootstrap import PairedDifference, paired_seeds_bootstrap
+from vlm_envs.statistics.bootstrap import PairedDifference, seeds_difference
 from vlm_envs.statistics.pairs import holm
 
 HEADINGS = (
     "mix",
     "world",
+    "seeds",
     "lazy rival",
     "start → trained (95 %)",
     "p (Holm's)",
@@ -46,52 +47,54 @@ def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[
     return (paired, "") if paired else (alike, OTHER_LEVELS)
 
 
-def difference(world: WorldResult, specialists: Sequence[WorldResult]) -> PairedDifference:
-    """Returns what the mix came to less what seeds of the specialist did, on the same levels."""
-    alone_SN = [specialist.after for specialist in specialists]
-    return paired_seeds_bootstrap(alone_SN, [world.after] * len(alone_SN), levels=world.levels)
+def difference(worlds: Sequence[WorldResult], specialists: Sequence[WorldResult]) -> PairedDifference:
+    """Returns what seeds of the mix came to in a world less what seeds of its specialist did, on the same levels."""
+    alone_SN, mixed_TN = ([each.after for each in seeds] for seeds in (specialists, worlds))
+    return seeds_difference(alone_SN, mixed_TN, levels=worlds[0].levels)
 
 
 def mix_lines(results: Sequence[Result]) -> list[str]:
     """Returns a table in Markdown, a line for each world of each mix; nothing where there is none.
 
-    A mix is as many tests as it has worlds, and the p-values of training are corrected for that.
+    A mix is as many tests as it has worlds, and the p-values of training are corrected for that. Of several seeds
+    intervals and p-values are of other seeds and other levels; of one, of other levels.
     """
-    rows = [
-        _row(result, world, p, results)
-        for result in results
-        if is_mix(result)
-        for world, p in zip(result.worlds, holm([p_value(each) for each in result.worlds]), strict=True)
-    ]
+    rows = []
+    for seeds in by_recipe(results, mixes=True):
+        of_worlds = [*zip(*(each.worlds for each in seeds), strict=True)]
+        corrected = holm([p_of_seeds(each) for each in of_worlds])
+        rows += [_row(seeds[0].recipe, *each, results) for each in zip(of_worlds, corrected, strict=True)]
     return [f"| {' | '.join(row)} |" for row in [HEADINGS, ["---"] * len(HEADINGS), *rows]] if rows else []
 
 
-def _row(result: Result, world: WorldResult, p: float, results: Sequence[Result]) -> list[str]:
-    low, high = interval_of(world.after, world)
+def _row(recipe: str, worlds: Sequence[WorldResult], p: float, results: Sequence[Result]) -> list[str]:
+    world, (low, high) = worlds[0], interval_of_seeds(worlds)
+    lazy, before, after = (np.mean([getattr(each, name) for each in worlds]) for name in ("lazy", "before", "after"))
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
-        f"`{result.recipe}`",
+        f"`{recipe}`",
         f"{world.world}{measure}",
-        f"{np.mean(world.lazy):.3f}",
-        f"{np.mean(world.before):.3f} → **{np.mean(world.after):.3f}** ({low:.3f} to {high:.3f})",
+        str(len(worlds)),
+        f"{lazy:.3f}",
+        f"{before:.3f} → **{after:.3f}** ({low:.3f} to {high:.3f})",
         told_p(p),
-        _told_count(world.num_episodes),
-        *_beside(world, results),
+        _told_count([each.num_episodes for each in worlds]),
+        *_beside(worlds, results),
     ]
 
 
-def _beside(world: WorldResult, results: Sequence[Result]) -> list[str]:
+def _beside(worlds: Sequence[WorldResult], results: Sequence[Result]) -> list[str]:
     """Returns the cells about a world's specialist."""
-    specialists, differing = specialists_of(world, results)
+    specialists, differing = specialists_of(worlds[0], results)
     if not specialists:
         return [NO_RESULT, "", ""]
     alone = [specialist.worlds[0] for specialist in specialists]
     before, after = (float(np.mean([getattr(each, name) for each in alone])) for name in ("before", "after"))
     seeds = f" ({len(alone)} seeds)" if len(alone) > 1 else ""
-    cells = [f"{before:.3f} → {after:.3f}{seeds}", _told_count(specialists[0].num_episodes)]
+    cells = [f"{before:.3f} → {after:.3f}{seeds}", _told_count([each.num_episodes for each in specialists])]
     if differing:
         return [*cells, differing]
-    less = difference(world, alone)
+    less = difference(worlds, alone)
     low, high = less.interval
     return [*cells, f"{less.mean:+.3f} ({low:+.3f} to {high:+.3f}), {told_p(less.p_value)}"]
 
@@ -102,5 +105,7 @@ def _is_asked_the_same(one: WorldResult, other: WorldResult) -> bool:
     return ours == theirs and one.measure == other.measure
 
 
-def _told_count(number: int | None) -> str:
-    return "" if number is None else f"{number:,}"
+def _told_count(numbers: Sequence[int | None]) -> str:
+    """Returns the mean of the seeds that know."""
+    known = [number for number in numbers if number is not None]
+    return f"{round(np.mean(known)):,}" if known else ""

@@ -31,6 +31,7 @@ class WorldResult:
             it, and where there are none.
         looked_after: Of the policy, likewise.
         num_episodes: Of a mix: how many episodes of this world were played for training; None of other runs.
+        curve: Of a mix: what a run's `curve` has, of this world alone; empty of other runs, and where nobody kept it.
     """
 
     world: str
@@ -47,6 +48,7 @@ class WorldResult:
     looked_before: list[float] | None = None
     looked_after: list[float] | None = None
     num_episodes: int | None = None
+    curve: list[dict[str, float]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)

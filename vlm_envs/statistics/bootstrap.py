@@ -130,15 +130,67 @@ def paired_seeds_bootstrap(
     return PairedDifference(float(differences_SN.mean()), interval, p_value)
 
 
+def seeds_difference(
+    first_SN: npt.ArrayLike,
+    second_TN: npt.ArrayLike,
+    *,
+    levels: Sequence[Hashable] | None = None,
+    confidence: float = 0.95,
+    num_resamples: int = 10_000,
+) -> PairedDifference:
+    """Returns the difference of two ways of training whose seeds have nothing to do with each other.
+
+    Levels are drawn again for both at once, seeds for each by themselves, of which there may be other numbers. What
+    `paired_seeds_bootstrap` says of two or three seeds holds here, too; of one, only levels are drawn.
+
+    Args:
+        first_SN: float[S, N], one number of each seed's policy in each episode.
+        second_TN: float[T, N], those of the other way of training on the same levels.
+        levels: As `paired_bootstrap` has them.
+        confidence: Two-sided confidence, strictly between 0 and 1.
+        num_resamples: How often.
+
+    Returns:
+        Second minus first, with its percentile interval and a p-value as `paired_bootstrap` has them.
+
+    Raises:
+        ValueError: If an array is empty, or they are not of the same levels.
+
+    Source: as `seeds_interval`.
+    """
+    first, second = np.asarray(first_SN, float), np.asarray(second_TN, float)
+    if not first.ndim == second.ndim == 2 or first.shape[1:] != second.shape[1:] or not first.size or not second.size:
+        raise ValueError(f"Expected two arrays of seeds on the same levels; got {first.shape} and {second.shape}.")
+    rng = np.random.default_rng(_SEED)
+    (first_SL, counts_L), (second_TL, _) = by_level(first, levels), by_level(second, levels)
+    levels_RL = rng.integers(len(counts_L), size=(num_resamples, len(counts_L)), dtype=np.int32)
+    means = [
+        _resampled(sums, counts_L, rng.integers(len(sums), size=(num_resamples, len(sums)), dtype=np.int32), levels_RL)
+        for sums in (first_SL, second_TL)
+    ]
+    differences = means[1] - means[0]
+    p_value = _p_value(differences, second_TL.mean(axis=0) - first_SL.mean(axis=0))
+    return PairedDifference(float(second.mean() - first.mean()), _percentile_interval(differences, confidence), p_value)
+
+
 def _means_over_seeds(
     values_SN: npt.ArrayLike, levels: Sequence[Hashable] | None, num_resamples: int
 ) -> npt.NDArray[np.float64]:
     """Returns float[num_resamples]: means of seeds and levels drawn with replacement."""
     sums_SL, counts_L = by_level(values_SN, levels)
+    return _resampled(sums_SL, counts_L, *_drawn(*sums_SL.shape, num_resamples))
+
+
+def _resampled(
+    sums_SL: npt.NDArray[np.float64],
+    counts_L: npt.NDArray[np.float64],
+    seeds_RS: npt.NDArray[np.int32],
+    levels_RL: npt.NDArray[np.int32],
+) -> npt.NDArray[np.float64]:
+    """Returns float[R]: means over the seeds and levels that were drawn."""
     num_seeds, num_levels = sums_SL.shape
-    seeds_RS, levels_RL = _drawn(num_seeds, num_levels, num_resamples)
     means, done = [], 0
-    for rows in _chunks(num_resamples, num_seeds * num_levels):
+    for rows in _chunks(len(levels_RL), num_seeds * num_levels):
         seeds, drawn = seeds_RS[done : done + rows], levels_RL[done : done + rows]
         sums = np.take_along_axis(sums_SL[seeds].sum(axis=1), drawn, axis=1).sum(axis=1)
         means.append(sums / (num_seeds * counts_L[drawn].sum(axis=1)))

@@ -20,7 +20,7 @@ from training.loop.evaluation import mean_metrics
 from training.rewards.score import ScoredTrajectory
 from vlm_envs.qa.task import tool_was_used
 from vlm_envs.records.episode_record import TurnNotes
-from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.trajectory import Trajectory
 
 
 def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout_s: float) -> dict[str, float]:
@@ -72,7 +72,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         metrics
         | mean_metrics([each.trajectory for each in scored])
         | mean_scores(scored)
-        | _thought_score(turns)
+        | _thought_score([each.trajectory for each in scored])
         | _tool_used([each.trajectory for each in scored])
         | _reward_parts(finite, judged)
     )
@@ -102,18 +102,24 @@ def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:
         }
         for section in sorted({section for of in judged.values() for scores in of for section in scores})
     }
-    means = {f"score/{section}": _mean([*itertools.chain(*of.values())]) for section, of in values.items()}
-    if len(judged) > 1:
-        means |= {
-            f"score/{section}/{world}": _mean(each) for section, of in values.items() for world, each in of.items()
-        }
+    is_mix = len(judged) > 1
+    means: dict[str, float] = {}
+    for section, of in values.items():
+        means |= _means(f"score/{section}", of, is_mix=is_mix)
     return means
 
 
-def _thought_score(turns: Sequence[Turn]) -> dict[str, float]:
-    """Returns `thought_score`, the mean of what `score_thoughts` says of turns; nothing where no turn has a place."""
-    scores = [score for turn in turns if (score := score_thoughts(turn)) is not None]
-    return {"thought_score": _mean(scores)} if scores else {}
+def _thought_score(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Returns `thought_score`, the mean of what `score_thoughts` says of turns; nothing where no turn has a place.
+
+    In a mix each world that has such turns has its own, too, `thought_score/<world>`.
+    """
+    scores: defaultdict[str, list[float]] = defaultdict(list)
+    for each in trajectories:
+        for turn in each.turns:
+            if (score := score_thoughts(turn)) is not None:
+                scores[each.world].append(score)
+    return _means("thought_score", scores, is_mix=_is_mix(trajectories))
 
 
 def _tool_used(trajectories: Sequence[Trajectory]) -> dict[str, float]:
@@ -125,11 +131,19 @@ def _tool_used(trajectories: Sequence[Trajectory]) -> dict[str, float]:
     for each in trajectories:
         if (was_used := tool_was_used(each.turns[-1].info.get("metrics") or {})) is not None:
             used[each.world].append(was_used)
-    if not used:
+    return _means("tool_used", used, is_mix=_is_mix(trajectories))
+
+
+def _is_mix(trajectories: Sequence[Trajectory]) -> bool:
+    return len({each.world for each in trajectories}) > 1
+
+
+def _means(name: str, of_worlds: Mapping[str, Sequence[float]], *, is_mix: bool) -> dict[str, float]:
+    """Returns the mean of what all worlds say and, in a mix, `<name>/<world>` of each; nothing where none says any."""
+    if not of_worlds:
         return {}
-    of_worlds = {f"tool_used/{world}": _mean(of) for world, of in sorted(used.items())}
-    is_mix = len({each.world for each in trajectories}) > 1
-    return {"tool_used": _mean([*itertools.chain(*used.values())])} | (of_worlds if is_mix else {})
+    own = {f"{name}/{world}": _mean(of) for world, of in sorted(of_worlds.items())}
+    return {name: _mean([*itertools.chain(*of_worlds.values())])} | (own if is_mix else {})
 
 
 def turn_notes(scored: ScoredTrajectory, credit: Sequence[Mapping[str, float]] | None = None) -> list[TurnNotes]:

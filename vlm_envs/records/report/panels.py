@@ -139,6 +139,8 @@ _KNOWN: dict[str, _Known] = {
     "rollout_peak_gib": _Known("Speed", "Peak memory of the rollout", "GiB of the GPU"),
     "update_peak_gib": _Known("Speed", "Peak memory of the update", "GiB of the GPU"),
 }
+_OF_EACH_WORLD = ("thought_score", "tool_used")
+"""Known metrics that a mix logs of each world that has them, too, as `<metric>/<world>`."""
 _PREFIXES = {
     "score/": ("Judges' scores", "mean over turns"),
     "reward/": ("Reward", "sum over an episode"),
@@ -264,10 +266,10 @@ def _describe(key: str) -> _Known:
         _, section, world = key.split("/", 2)
         group, hint = _PREFIXES["score/"]
         return _Known(group, f"{section.capitalize()}: {world}", hint, "rate")
-    if key.startswith("tool_used/"):
-        return _Known(
-            "Responses", f"A tool did its work in {key.removeprefix('tool_used/')}", "share of episodes", "rate"
-        )
+    name, _, world = key.partition("/")
+    if world and name in _OF_EACH_WORLD:
+        known = _KNOWN[name]
+        return replace(known, title=f"{known.title}: {world}")
     prefix, slash, rest = key.rpartition("/")
     kind = f"{prefix}/"
     own_group = prefix.replace("_", " ").capitalize() if slash else "Other"

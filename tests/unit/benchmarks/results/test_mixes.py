@@ -6,12 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 
 from benchmarks.__main__ import main
-from benchmarks.results.collect import _num_played
+from benchmarks.results.collect import _num_played, world_curve
 from benchmarks.results.mixes import difference, mix_lines, specialists_of
+from benchmarks.results.picture import draw_mixes
 from benchmarks.results.report import lines, load_results
 from benchmarks.results.result import Result, WorldResult
+from vlm_envs.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[4]
 WORSE, BETTER = [0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30
@@ -46,7 +49,7 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
         in of_lake
     )
     assert of_boxes.endswith("| 104 | no result |  |  |")
-    assert difference(LAKE, results[1].worlds).mean == pytest.approx(-0.5)
+    assert difference([LAKE], results[1].worlds).mean == pytest.approx(-0.5)
     assert [line.split(" | ")[0] for line in lines(results)[2:]] == ["| `lake_tiny`"]
     assert mix_lines(results[1:]) == []
 
@@ -73,7 +76,7 @@ def test_levels_that_differ_are_not_compared_and_those_that_repeat_count_once():
     same = result("lake_tiny", LAKE)
     assert specialists_of(LAKE, [*others, same]) == ([same], ""), "those that can be paired come first"
     pairs = replace(LAKE, levels=["a", "b"] * 20)
-    wide, narrow = (difference(each, [replace(each, after=BETTER)]).interval for each in (pairs, LAKE))
+    wide, narrow = (difference([each], [replace(each, after=BETTER)]).interval for each in (pairs, LAKE))
     assert wide.high - wide.low < narrow.high - narrow.low, "of two levels that are alike nothing is by chance"
 
 
@@ -81,8 +84,60 @@ def test_all_seeds_of_a_specialist_count():
     seeds = [result("lake_tiny", replace(LAKE, after=after)) for after in (BETTER, WORSE, BETTER)]
     row = mix_lines([MIX, *seeds])[2]
     assert "| 0.000 → 0.583 (3 seeds) |" in row and "| -0.333 (" in row
-    one, three = (difference(LAKE, [each.worlds[0] for each in some]).interval for some in (seeds[:1], seeds))
+    one, three = (difference([LAKE], [each.worlds[0] for each in some]).interval for some in (seeds[:1], seeds))
     assert three.high - three.low > one.high - one.low, "seeds that disagree are less sure than one of them"
+
+
+def test_all_seeds_of_a_mix_count():
+    seeds = [replace(MIX, seed=number) for number in range(2)]
+    seeds.append(result("both", replace(LAKE, after=BETTER, num_episodes=99), BOXES))
+    seeds[2] = replace(seeds[2], seed=2)
+    alone = result("lake_tiny", LAKE)
+    of_lake, of_boxes = mix_lines([*seeds, alone])[2:]
+    assert "| 3 | 0.000 | 0.000 → **0.417** (" in of_lake and "| 97 | 0.000 → 0.250 | 200 | +0.167 (" in of_lake
+    assert "| 3 | 0.000 | 0.000 → **0.250** (" in of_boxes
+    other = replace(MIX, seed=1, num_iterations=4)
+    assert len(mix_lines([MIX, other])) == 2 + 4, "who trained for longer is no seed of the other"
+    with pytest.raises(ConfigError, match="Two results of both are of seed 0"):
+        mix_lines([MIX, MIX])
+
+
+def test_each_world_of_a_mix_has_a_curve_of_its_own():
+    logged = [
+        {"iteration": 0, "success": 0.1, "success/lake": 0.5, "score/observation/lake": 0.75, "metric/likeness": 0.25},
+        {"iteration": 1, "success": 0.2, "tool_used/lake": None, "thought_score/lake": 1.0, "score/observation": 0.0},
+        {"iteration": 2, "success": 0.2},
+    ]
+    measures = ["success", "likeness"]
+    assert world_curve(logged, "lake", "success", measures) == [
+        {"iteration": 0.0, "success": 0.5, "observation": 0.75},
+        {"iteration": 1.0, "thought": 1.0},
+    ]
+    assert world_curve(logged, "svg", "likeness", measures) == [{"iteration": 0.0, "likeness": 0.25}]
+    assert world_curve(logged, "svg", "likeness", ["likeness"] * 2) == [], "it is of both worlds"
+    many = [{"iteration": number, "success/lake": number % 2} for number in range(120)]
+    points = world_curve(many, "lake", "success", measures)
+    assert len(points) == 30 and {point["success"] for point in points} == {0.5}
+
+
+def test_a_picture_of_a_mix_has_a_panel_for_each_world(tmp_path, monkeypatch):
+    drawn = {}
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.update(figure=figure))
+    points = [{"iteration": 0.0, "success": 0.5, "observation": 0.25}, {"iteration": 2.0, "success": 0.75}]
+    mix = result("both", replace(LAKE, curve=points), BOXES)
+    draw_mixes([mix, replace(MIX, seed=1), result("lake_tiny", LAKE)], tmp_path / "mix.png")
+    lake, boxes = drawn["figure"].axes
+    assert [panel.get_title(loc="left") for panel in (lake, boxes)] == [
+        "both: VLM/FrozenLake-v0",
+        "both: VLM/Sokoban-v0",
+    ]
+    of_lake, of_boxes = (
+        {line.get_label(): [*line.get_ydata()] for line in panel.get_lines()} for panel in (lake, boxes)
+    )
+    assert of_lake["solved"] == [0.5, 0.75] and of_lake["observations right"] == [0.25]
+    assert "solved" not in of_boxes and "lazy rival" in of_boxes
+    with pytest.raises(ConfigError, match="no mix to draw"):
+        draw_mixes([result("lake_tiny", LAKE)], tmp_path / "mix.png")
 
 
 def test_groups_that_a_mix_logged_are_counted():
@@ -93,7 +148,10 @@ def test_groups_that_a_mix_logged_are_counted():
 def test_the_command_prints_both_tables(tmp_path, capsys):
     for each in (MIX, result("lake_tiny", LAKE)):
         each.save(tmp_path / f"{each.recipe}.json")
-    assert main(["results", "--results", str(tmp_path)]) == 0
+    pictures = {name: tmp_path / f"{name}.png" for name in ("picture", "mix-picture")}
+    options = [word for name, path in pictures.items() for word in (f"--{name}", str(path))]
+    assert main(["results", "--results", str(tmp_path), *options]) == 0
+    assert all(path.stat().st_size > 10_000 for path in pictures.values())
     first, second = capsys.readouterr().out.split("\n\n")
     assert "lake_tiny" in first and "both" not in first
     assert second.count("`both`") == 2

@@ -15,7 +15,8 @@ from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
 from benchmarks.__main__ import main
 from benchmarks.results.collect import _looked, collected, curve, file_name, setup_of
-from benchmarks.results.report import draw, interval_of, lines, load_results, p_value
+from benchmarks.results.picture import draw
+from benchmarks.results.report import interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
 from benchmarks.results.rivals import shows_pictures
 from tests.unit.benchmarks.models.short_search import shorten_search

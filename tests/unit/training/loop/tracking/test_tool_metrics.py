@@ -24,6 +24,11 @@ def test_thoughts_are_averaged_over_the_turns_that_have_a_place_for_them():
     def turn(said, **seen):
         return SimpleNamespace(info={"format_correct": True, "sections": {"think": said}}, seen_sections=seen)
 
-    turns = [turn("1 ahead", think="1 ahead"), turn("1 ahead", think="2 ahead"), turn("1 ahead")]
-    assert _thought_score(turns) == {"thought_score": 0.5}
-    assert _thought_score(turns[2:]) == {}
+    def episode(world, *turns):
+        return SimpleNamespace(world=world, turns=turns)
+
+    half, silent = [turn("1 ahead", think="1 ahead"), turn("1 ahead", think="2 ahead")], turn("1 ahead")
+    assert _thought_score([episode("a", *half, silent)]) == {"thought_score": 0.5}
+    assert _thought_score([episode("a", silent)]) == {}
+    mixed = [episode("a", *half), episode("b", half[0]), episode("c", silent)]
+    assert _thought_score(mixed) == {"thought_score": 2 / 3, "thought_score/a": 0.5, "thought_score/b": 1.0}
