@@ -20,6 +20,7 @@ from training.checkpoints.files import LATEST, has_model, model_directory
 from training.checkpoints.reference import weights_hash
 from training.config.eval_sampling import EvalSamplingConfig
 from training.config.saved import rebuilt
+from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.loop.evaluation import measure_of
 from vlm_envs.errors import ConfigError, require
@@ -73,7 +74,8 @@ def collected(directory: Path) -> Result:
     (start, _), (trained, encoder) = (
         load_checkpoint(each) for each in (start_of(directory, config), policy_of(directory))
     )
-    rivals = Rivals.of(start, trained, encoder, sampling, seed=int(config["seed"]) + 1)
+    imitated = rebuilt(ColdStartConfig, config["cold_start"])
+    rivals = Rivals.of(start, trained, encoder, sampling, imitated=imitated, seed=int(config["seed"]) + 1)
     worlds = []
     measures = [measure_of(spec.env_id) for spec in specs]
     for spec, name in zip(specs, world_names(specs), strict=True):

@@ -21,7 +21,8 @@ HEADINGS = (
     "episodes",
     "specialist: start → trained",
     "episodes",
-    "trained, mix less specialist (95 %), p",
+    "starts, mix less specialist (95 %)",
+    "trained, mix less specialist (95 %), p (Holm's)",
 )
 NO_RESULT, OTHER_ARGUMENTS, OTHER_LEVELS = "no result", "other arguments", "other levels"
 PAY = ("format_reward", "answer_reward", "similarity_weight")
@@ -47,56 +48,80 @@ def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[
     return (paired, "") if paired else (alike, OTHER_LEVELS)
 
 
-def difference(worlds: Sequence[WorldResult], specialists: Sequence[WorldResult]) -> PairedDifference:
-    """Returns what seeds of the mix came to in a world less what seeds of its specialist did, on the same levels."""
-    alone_SN, mixed_TN = ([each.after for each in seeds] for seeds in (specialists, worlds))
+def difference(
+    worlds: Sequence[WorldResult], specialists: Sequence[WorldResult], which: str = "after"
+) -> PairedDifference:
+    """Returns what seeds of the mix came to in a world less what seeds of its specialist did, on the same levels.
+
+    Args:
+        worlds: Of the mix, one a seed.
+        specialists: One a seed, of which there may be other numbers.
+        which: `"after"`, or `"before"` of what their starts come to.
+    """
+    alone_SN, mixed_TN = ([getattr(each, which) for each in seeds] for seeds in (specialists, worlds))
     return seeds_difference(alone_SN, mixed_TN, levels=worlds[0].levels)
 
 
 def mix_lines(results: Sequence[Result]) -> list[str]:
     """Returns a table in Markdown, a line for each world of each mix; nothing where there is none.
 
-    A mix is as many tests as it has worlds, and the p-values of training are corrected for that. Of several seeds
-    intervals and p-values are of other seeds and other levels; of one, of other levels.
+    A mix is as many tests as it has worlds, and p-values are corrected for that: those of training, and those of what
+    the mix is ahead or behind by. Of several seeds intervals and p-values are of other seeds and other levels; of one,
+    of other levels.
     """
-    rows = []
-    for seeds in by_recipe(results, mixes=True):
-        of_worlds = [*zip(*(each.worlds for each in seeds), strict=True)]
-        corrected = holm([p_of_seeds(each) for each in of_worlds])
-        rows += [_row(seeds[0].recipe, *each, results) for each in zip(of_worlds, corrected, strict=True)]
+    rows = [row for seeds in by_recipe(results, mixes=True) for row in _rows(seeds, results)]
     return [f"| {' | '.join(row)} |" for row in [HEADINGS, ["---"] * len(HEADINGS), *rows]] if rows else []
 
 
-def _row(recipe: str, worlds: Sequence[WorldResult], p: float, results: Sequence[Result]) -> list[str]:
+def _rows(seeds: Sequence[Result], results: Sequence[Result]) -> list[list[str]]:
+    of_worlds = [*zip(*(each.worlds for each in seeds), strict=True)]
+    beside = [specialists_of(worlds[0], results) for worlds in of_worlds]
+    gaps = {
+        place: difference(worlds, [each.worlds[0] for each in specialists])
+        for place, (worlds, (specialists, differing)) in enumerate(zip(of_worlds, beside, strict=True))
+        if specialists and not differing
+    }
+    p_gaps = dict(zip(gaps, holm([gap.p_value for gap in gaps.values()]), strict=True))
+    p_gains = holm([p_of_seeds(worlds) for worlds in of_worlds])
+    rows = []
+    for place, (worlds, (specialists, differing)) in enumerate(zip(of_worlds, beside, strict=True)):
+        row = [f"`{seeds[0].recipe}`", *_own(worlds, p_gains[place]), *_alone(specialists)]
+        if place in gaps:
+            starts = difference(worlds, [each.worlds[0] for each in specialists], "before")
+            row += [_told_gap(starts), f"{_told_gap(gaps[place])}, {told_p(p_gaps[place])}"]
+        else:
+            row += [differing if specialists else "", ""]
+        rows.append(row)
+    return rows
+
+
+def _own(worlds: Sequence[WorldResult], p: float) -> list[str]:
+    """Returns the cells about what a mix's seeds came to in a world."""
     world, (low, high) = worlds[0], interval_of_seeds(worlds)
     lazy, before, after = (np.mean([getattr(each, name) for each in worlds]) for name in ("lazy", "before", "after"))
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
-        f"`{recipe}`",
         f"{world.world}{measure}",
         str(len(worlds)),
         f"{lazy:.3f}",
         f"{before:.3f} → **{after:.3f}** ({low:.3f} to {high:.3f})",
         told_p(p),
         _told_count([each.num_episodes for each in worlds]),
-        *_beside(worlds, results),
     ]
 
 
-def _beside(worlds: Sequence[WorldResult], results: Sequence[Result]) -> list[str]:
-    """Returns the cells about a world's specialist."""
-    specialists, differing = specialists_of(worlds[0], results)
+def _alone(specialists: Sequence[Result]) -> list[str]:
+    """Returns the cells about what a world's specialists came to."""
     if not specialists:
-        return [NO_RESULT, "", ""]
+        return [NO_RESULT, ""]
     alone = [specialist.worlds[0] for specialist in specialists]
     before, after = (float(np.mean([getattr(each, name) for each in alone])) for name in ("before", "after"))
     seeds = f" ({len(alone)} seeds)" if len(alone) > 1 else ""
-    cells = [f"{before:.3f} → {after:.3f}{seeds}", _told_count([each.num_episodes for each in specialists])]
-    if differing:
-        return [*cells, differing]
-    less = difference(worlds, alone)
-    low, high = less.interval
-    return [*cells, f"{less.mean:+.3f} ({low:+.3f} to {high:+.3f}), {told_p(less.p_value)}"]
+    return [f"{before:.3f} → {after:.3f}{seeds}", _told_count([each.num_episodes for each in specialists])]
+
+
+def _told_gap(gap: PairedDifference) -> str:
+    return f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f})"
 
 
 def _is_asked_the_same(one: WorldResult, other: WorldResult) -> bool:

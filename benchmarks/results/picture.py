@@ -26,6 +26,7 @@ COLOURS = {
     "tool_used": "#b0487a",
 }
 TOLD = "solved, true state given"
+EXPERT = "expert it imitated"
 LABELS = {
     "success": "solved",
     "similarity": "similarity",
@@ -120,7 +121,11 @@ def _draw_panel(place: Axes, panel: _Panel) -> None:
             iteration, mean, [[mean - low], [high - mean]], color=COLOURS[measure], fmt="o", markersize=4, capsize=2,
             label=f"{LABELS[measure]}, test levels (95 %)",
         )  # fmt: skip
-    horizontal = (("#8a8a8a", "--", "lazy rival", "lazy"), ("#c0702a", ":", TOLD, "told_after"))
+    horizontal = (
+        ("#8a8a8a", "--", "lazy rival", "lazy"),
+        ("#3d3d3d", "-.", EXPERT, "expert"),
+        ("#c0702a", ":", TOLD, "told_after"),
+    )
     for colour, style, label, which in horizontal:
         levels = [getattr(world, which) for world in panel.worlds]
         if None not in levels:

@@ -14,6 +14,7 @@ from vlm_envs.statistics.bootstrap import by_level, paired_bootstrap, paired_see
 from vlm_envs.statistics.pairs import sign_flip_test
 from vlm_envs.statistics.rates import Interval, repeated_interval
 
+EXPERT = "its expert"
 GREY = "shown grey"
 LOOKED = "tool used: start, trained"
 HEADINGS = (
@@ -21,6 +22,7 @@ HEADINGS = (
     "world",
     "seeds",
     "lazy rival",
+    EXPERT,
     GREY,
     "start",
     "trained (95 %)",
@@ -89,12 +91,12 @@ def told_p(p: float) -> str:
 def lines(results: Sequence[Result]) -> list[str]:
     """Returns a table in Markdown, a line for each recipe of one world; mixes have a table of their own.
 
-    What the trained policies solve if they are shown grey, and in how many episodes a tool did its work, stands there
-    where anybody measured it. Of several seeds the interval is of other seeds and other levels, and so is the p-value;
-    of one, of other levels.
+    What the expert solves whom the start has imitated, what the trained policies do if they are shown grey, and in how
+    many episodes a tool did its work, stands there where anybody measured it. Of several seeds the interval is of other
+    seeds and other levels, and so is the p-value; of one, of other levels.
     """
     found = [*map(_row, by_recipe(results))]
-    measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (GREY, LOOKED)}
+    measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (EXPERT, GREY, LOOKED)}
     shown = [place for place, name in enumerate(HEADINGS) if measured.get(name, True)]
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
     return [f"| {' | '.join(row[place] for place in shown)} |" for row in rows]
@@ -115,13 +117,19 @@ def _row(seeds: Sequence[Result]) -> list[str]:
         f"{world.world}{measure}",
         str(len(seeds)),
         f"{np.mean(lazy):.3f}",
-        "" if any(each.blind is None for each in worlds) else f"{np.mean([each.blind for each in worlds]):.3f}",
+        *(_mean_of([getattr(each, name) for each in worlds]) for name in ("expert", "blind")),
         f"{np.mean(before):.3f}",
         f"**{np.mean(after):.3f}** ({low:.3f} to {high:.3f})",
         told_p(p_of_seeds(worlds)),
         *(" → ".join(f"{np.mean(each):.3f}" for each in pair if None not in each) for pair in (told, looked)),
         f"{np.mean([each.minutes for each in seeds]):.0f}",
     ]
+
+
+def _mean_of(seeds: Sequence[Sequence[float] | None]) -> str:
+    """Returns the mean over seeds and levels as tables have it; empty if any seed has none."""
+    known = [each for each in seeds if each is not None]
+    return f"{np.mean(known):.3f}" if len(known) == len(seeds) else ""
 
 
 def interval_of_seeds(worlds: Sequence[WorldResult], which: str = "after") -> Interval:

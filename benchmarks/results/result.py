@@ -24,6 +24,7 @@ class WorldResult:
         before: Of the start on each test level.
         after: Of the policy that was trained.
         lazy: Of the same responses in every episode, whatever is shown.
+        expert: Of the expert whom the start has imitated; None where nobody measured it, and where there is none.
         blind: Of the policy, if every picture is grey; None where nobody measured it, or nothing is shown.
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
         told_after: Of the policy, likewise.
@@ -42,6 +43,7 @@ class WorldResult:
     before: list[float]
     after: list[float]
     lazy: list[float]
+    expert: list[float] | None = None
     blind: list[float] | None = None
     told_before: list[float] | None = None
     told_after: list[float] | None = None
@@ -101,8 +103,9 @@ class Result:
             kept = json.loads(path.read_text(encoding="utf-8"))
             result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
             for world in result.worlds:
-                told = (world.blind, world.told_before, world.told_after, world.looked_before, world.looked_after)
-                played = [world.before, world.after, world.lazy, *(each for each in told if each is not None)]
+                told = (world.told_before, world.told_after, world.looked_before, world.looked_after)
+                known = [each for each in (world.expert, world.blind, *told) if each is not None]
+                played = [world.before, world.after, world.lazy, *known]
                 if {*map(len, played)} != {len(world.levels)}:
                     raise ValueError(f"not as many outcomes as levels in {world.world}")
             return result

@@ -12,7 +12,9 @@ from agents.hf.sampling import SamplingConfig
 from agents.hf.told import ToldHFAgent, can_be_told
 from agents.lazy import LazyAgent
 from agents.registry import make_agent
+from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
+from training.data.demonstrations import suboptimal_rate_of
 from training.loop.evaluation import evaluate, measure_of
 from vlm_envs.records.json_lines import Record
 from vlm_envs.trajectory import observation_images
@@ -29,27 +31,42 @@ class Rivals:
         told_before: Its start, told what it should see.
         told_after: Its policy, likewise.
         blind: Its policy, shown grey pictures.
+        imitated: What its start has imitated.
+        seed: By which the expert draws where it errs.
     """
 
     told_before: Agent
     told_after: Agent
     blind: Agent
+    imitated: ColdStartConfig
+    seed: int
 
     @classmethod
-    def of(cls, start: Any, trained: Any, encoder: ChatEncoder, sampling: SamplingConfig, *, seed: int) -> Rivals:
+    def of(
+        cls,
+        start: Any,
+        trained: Any,
+        encoder: ChatEncoder,
+        sampling: SamplingConfig,
+        *,
+        imitated: ColdStartConfig,
+        seed: int,
+    ) -> Rivals:
         """Returns the rivals of two models in memory, which draw as the run's own evaluations did, by a seed."""
         settings: dict[str, Any] = {"encoder": encoder, "sampling": sampling, "seed": seed}
         return cls(
             told_before=ToldHFAgent(model=start, **settings),
             told_after=ToldHFAgent(model=trained, **settings),
             blind=BlindHFAgent(model=trained, **settings),
+            imitated=imitated,
+            seed=seed,
         )
 
     def played(self, spec: WorldSpec, *, first: int, num_levels: int) -> dict[str, list[float]]:
-        """Returns what each comes to on test levels, by its name in `WorldResult`, with the lazy one.
+        """Returns what each comes to on test levels, by its name in `WorldResult`, with the lazy one and the expert.
 
         Whoever could not differ from the policy is left out: in worlds that have no place for what is seen, or show
-        nothing.
+        nothing. So is the expert where nobody was imitated, or what was recorded.
 
         Args:
             spec: The world.
@@ -57,11 +74,26 @@ class Rivals:
             num_levels: How many.
         """
         agents: dict[str, Agent] = {"lazy": LazyAgent(num_val_levels=NUM_LAZY_LEVELS)}
+        if (expert := expert_of(spec, self.imitated, seed=self.seed)) is not None:
+            agents["expert"] = expert
         if shows_pictures(spec):
             agents["blind"] = self.blind
         if _has_place_for_what_is_seen(spec):
             agents |= {"told_before": self.told_before, "told_after": self.told_after}
         return {name: _levels(agent, spec, first=first, num_levels=num_levels) for name, agent in agents.items()}
+
+
+def expert_of(spec: WorldSpec, imitated: ColdStartConfig, *, seed: int) -> Agent | None:
+    """Returns the expert that a cold start shows in a world; None where it shows none, or recorded episodes."""
+    if imitated.num_steps == 0 or imitated.data is not None:
+        return None
+    return make_agent(
+        "oracle",
+        mistake_rate=imitated.mistake_rate,
+        suboptimal_rate=suboptimal_rate_of(spec, imitated.suboptimal_rate),
+        tells_plan=imitated.tells_plan,
+        seed=seed,
+    )
 
 
 def measured(episode: Record, measure: str) -> float:

@@ -59,7 +59,7 @@ def demonstrations(
     specs = [spec if spec.cold_start_weight is None else replace(spec, weight=spec.cold_start_weight) for spec in specs]
     pools = open_pools([spec.cold_start_pool for spec in specs], seed=start)
     mixed = MixedWorlds(specs, batch_size, pools=pools)
-    rates = [_rate_of(spec, suboptimal_rate) for spec in specs]
+    rates = [suboptimal_rate_of(spec, suboptimal_rate) for spec in specs]
     experts = {
         rate: make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=rate, tells_plan=tells_plan, seed=start)
         for rate in dict.fromkeys(rates)
@@ -77,7 +77,7 @@ def demonstrations(
         yield batch
 
 
-def _rate_of(spec: WorldSpec, suboptimal_rate: float) -> float:
+def suboptimal_rate_of(spec: WorldSpec, suboptimal_rate: float) -> float:
     """Returns the share of a world's plans that are suboptimal: its own, or that of all."""
     return suboptimal_rate if spec.cold_start_suboptimal_rate is None else spec.cold_start_suboptimal_rate
 

@@ -44,11 +44,9 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
     results = [MIX, result("lake_tiny", replace(LAKE, after=BETTER, num_episodes=None))]
     header, _, of_lake, of_boxes = mix_lines(results)
     assert header.count("|") == of_lake.count("|") == of_boxes.count("|")
-    assert (
-        "| 0.000 → **0.250** (0.142 to 0.402) | 0.0039 | 96 | 0.000 → 0.750 | 200 | -0.500 (-0.650 to -0.350)"
-        in of_lake
-    )
-    assert of_boxes.endswith("| 104 | no result |  |  |")
+    own = "| 0.000 → **0.250** (0.142 to 0.402) | 0.0039 | 96 | 0.000 → 0.750 | 200 | "
+    assert own + "+0.000 (+0.000 to +0.000) | -0.500 (-0.650 to -0.350), " in of_lake
+    assert of_boxes.endswith("| 104 | no result |  |  |  |")
     assert difference([LAKE], results[1].worlds).mean == pytest.approx(-0.5)
     assert [line.split(" | ")[0] for line in lines(results)[2:]] == ["| `lake_tiny`"]
     assert mix_lines(results[1:]) == []
@@ -61,7 +59,7 @@ def test_the_table_of_the_page_is_that_of_the_results_in_the_repository():
 
 def test_levels_of_other_arguments_are_not_compared():
     other = result("lake_tiny", replace(LAKE, kwargs={"size": 8}))
-    assert mix_lines([MIX, other])[2].endswith("| other arguments |")
+    assert mix_lines([MIX, other])[2].endswith("| other arguments |  |")
     same = result("lake_of_four", replace(LAKE, kwargs={"size": 4}))
     assert specialists_of(LAKE, [other, same]) == ([same], ""), "one with the same arguments comes first"
     assert specialists_of(BOXES, [MIX, other])[0] == [], "a mix is nobody's specialist"
@@ -72,7 +70,7 @@ def test_levels_that_differ_are_not_compared_and_those_that_repeat_count_once():
         result("lake_tiny", replace(LAKE, levels=[f"other {level}" for level in range(40)], after=after))
         for after in (BETTER, WORSE)
     ]
-    assert mix_lines([MIX, *others])[2].endswith("| 0.000 → 0.500 (2 seeds) | 200 | other levels |")
+    assert mix_lines([MIX, *others])[2].endswith("| 0.000 → 0.500 (2 seeds) | 200 | other levels |  |")
     same = result("lake_tiny", LAKE)
     assert specialists_of(LAKE, [*others, same]) == ([same], ""), "those that can be paired come first"
     pairs = replace(LAKE, levels=["a", "b"] * 20)
@@ -88,13 +86,28 @@ def test_all_seeds_of_a_specialist_count():
     assert three.high - three.low > one.high - one.low, "seeds that disagree are less sure than one of them"
 
 
+def test_what_a_mix_is_behind_by_is_corrected_for_as_many_tests_as_can_be_made():
+    boxes = replace(BOXES, before=[0.0] * 36 + [1.0] * 4)
+    few = replace(BOXES, after=[1.0] * 6 + WORSE[6:])
+    alone = [result("lake_tiny", replace(LAKE, after=BETTER)), result("boxes_tiny", few)]
+    of_lake, of_boxes = mix_lines([result("both", LAKE, boxes), *alone])[2:]
+    p_lake, p_boxes = (difference([LAKE], [replace(LAKE, after=each)]).p_value for each in (BETTER, few.after))
+    assert p_boxes == 2 / 2**6 and p_lake < p_boxes
+    assert of_lake.endswith(f", {2 * p_lake:.4f} |") and of_boxes.endswith(f", {p_boxes:.4f} |")
+    assert "| +0.100 (+0.025 to +0.200) | -0.150 (" in of_boxes, "the starts' difference stands beside it"
+    assert mix_lines([MIX, alone[0]])[2].endswith(f", {p_lake:.4f} |"), "one test needs no correction"
+
+
 def test_all_seeds_of_a_mix_count():
     seeds = [replace(MIX, seed=number) for number in range(2)]
     seeds.append(result("both", replace(LAKE, after=BETTER, num_episodes=99), BOXES))
     seeds[2] = replace(seeds[2], seed=2)
     alone = result("lake_tiny", LAKE)
     of_lake, of_boxes = mix_lines([*seeds, alone])[2:]
-    assert "| 3 | 0.000 | 0.000 → **0.417** (" in of_lake and "| 97 | 0.000 → 0.250 | 200 | +0.167 (" in of_lake
+    assert (
+        "| 3 | 0.000 | 0.000 → **0.417** (" in of_lake
+        and "| 97 | 0.000 → 0.250 | 200 | +0.000 (+0.000 to +0.000) | +0.167 (" in of_lake
+    )
     assert "| 3 | 0.000 | 0.000 → **0.250** (" in of_boxes
     other = replace(MIX, seed=1, num_iterations=4)
     assert len(mix_lines([MIX, other])) == 2 + 4, "who trained for longer is no seed of the other"

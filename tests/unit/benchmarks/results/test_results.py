@@ -18,10 +18,11 @@ from benchmarks.results.collect import _looked, collected, curve, file_name, set
 from benchmarks.results.picture import draw
 from benchmarks.results.report import interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
-from benchmarks.results.rivals import shows_pictures
+from benchmarks.results.rivals import Rivals, expert_of, shows_pictures
 from tests.unit.benchmarks.models.short_search import shorten_search
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
+from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
 from training.loop.evaluation import evaluate
 from training.loop.run import train
@@ -96,10 +97,10 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
     seeds = [[each.seed for each in rival.trajectories] for rival in rivals]
     assert [[each["seed"] for each in RunReader(run).trajectories("after")], *seeds] == [
         list(split_seeds("test", 3, start=5))
-    ] * 5
+    ] * 6
     (world,) = found.worlds
-    levels = (world.before, world.after, world.lazy, world.blind, world.told_before, world.told_after)
-    assert [len(each) for each in levels] == [3] * 6
+    levels = (world.before, world.after, world.lazy, world.expert, world.blind, world.told_before, world.told_after)
+    assert [len(each) for each in levels] == [3] * 7
     assert (found.recipe, found.num_iterations, found.num_episodes) == ("lake", 2, 8)
     assert [point["iteration"] for point in found.curve] == [0.0, 1.0]
     found.save(tmp_path / "lake.json")
@@ -107,10 +108,11 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
 
 
 def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monkeypatch):
-    asked = []
+    asked, seeds = [], set()
 
-    def rival(*, sampling, **settings):
+    def rival(*, sampling, seed, **settings):
         asked.append(sampling)
+        seeds.add(seed)
         return make_agent("random")
 
     for kind in ("ToldHFAgent", "BlindHFAgent"):
@@ -126,6 +128,27 @@ def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monk
         found = collected(other)
         assert found.temperature == expected and ("temperature 0" in lines([found])[-1]) == (expected == 0.0)
         assert [(each.temperature, each.max_new_tokens) for each in asked] == [(expected, 4)] * 3
+    assert seeds == {saved["seed"] + 1}, "they draw otherwise than the run's own evaluations"
+
+
+def test_each_rival_is_of_the_model_that_its_name_says(monkeypatch):
+    for kind in ("ToldHFAgent", "BlindHFAgent"):
+        monkeypatch.setattr(
+            f"benchmarks.results.rivals.{kind}", lambda kind=kind, **settings: (kind, settings["model"])
+        )
+    rivals = Rivals.of("start", "trained", None, SamplingConfig(), imitated=ColdStartConfig(), seed=1)
+    assert rivals.told_before == ("ToldHFAgent", "start") and rivals.told_after == ("ToldHFAgent", "trained")
+    assert rivals.blind == ("BlindHFAgent", "trained")
+
+
+def test_the_expert_is_the_one_that_the_start_has_imitated():
+    imitated = ColdStartConfig(mistake_rate=0.25, suboptimal_rate=0.5, tells_plan=True)
+    expert = expert_of(LAKE, imitated, seed=3)
+    assert (expert.mistake_rate, expert.suboptimal_rate, expert.tells_plan) == (0.25, 0.5, True)
+    own = replace(LAKE, cold_start_suboptimal_rate=0.75)
+    assert expert_of(own, imitated, seed=3).suboptimal_rate == 0.75, "a world of a mix may have its own rate"
+    for nobody in (ColdStartConfig(num_steps=0), ColdStartConfig(data="recorded")):
+        assert expert_of(LAKE, nobody, seed=3) is None
 
 
 def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
@@ -205,6 +228,7 @@ def test_what_nobody_measured_has_no_column():
     plain = result(world)
     for told, heading, cell in (
         ({"blind": [0.25] * 40}, "shown grey", "0.250"),
+        ({"expert": [0.75] * 40}, "its expert", "0.750"),
         ({"looked_before": [0.0, 1.0] * 20, "looked_after": [1.0] * 40}, "tool used: start, trained", "0.500 → 1.000"),
     ):
         assert heading not in lines([plain])[0]
@@ -232,9 +256,11 @@ def test_a_picture_has_a_line_for_what_was_measured(tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.update(figure=figure))
     points = [{"iteration": 0.0, "success": 0.5, "tool_used": 0.25}, {"iteration": 1.0, "success": 0.5, "thought": 1.0}]
-    draw([result(made([0.0] * 40, [1.0] * 40), curve=points)], tmp_path / "results.png")
+    world = replace(made([0.0] * 40, [1.0] * 40), expert=[0.5] * 40)
+    draw([result(world, curve=points)], tmp_path / "results.png")
     lines_of = {line.get_label(): [*line.get_ydata()] for line in drawn["figure"].axes[0].get_lines()}
     assert lines_of["tool used"] == [0.25] and lines_of["thoughts of what is seen right"] == [1.0]
+    assert lines_of["expert it imitated"] == [0.5, 0.5] and lines_of["lazy rival"] == [0.0, 0.0]
     assert "observations right" not in lines_of
 
 
