@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 from dataclasses import fields
 from pathlib import Path
 
@@ -12,6 +13,9 @@ DOCUMENTS = tuple(
     f"docs/{name}.md"
     for name in ("judges", "rewards", "training", "training-details", "fine-tuning", "pools", "stages")
 )
+
+PAGES = ("README.md", *sorted(path.relative_to(CHECKOUT).as_posix() for path in CHECKOUT.glob("docs/**/*.md")))
+COMMAND = re.compile(r"^ *python -m training (.+)$|`python -m training ([^`]+)`", re.MULTILINE)
 
 
 def text_of(document: str) -> str:
@@ -61,6 +65,42 @@ def test_every_named_option_is_a_field_of_the_configuration():
     ] == []
     settings = {field.name for kind in SHIPPED.values() for field in fields(kind)}
     assert set(re.findall(r"`algorithm\.(\w+)", text)) <= settings
+
+
+def test_settings_of_shipped_recipes_can_be_given_as_documents_do(capsys):
+    pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
+    from training.cli.command_line import configured, find_recipe
+    from training.cli.stage_options import stage_options
+    from training.config.stages import StagesConfig
+    from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+    from vlm_envs.errors import ConfigError
+
+    shipped = {*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS}
+    # With a setting of a group, and nothing that the shell or the reader fills in
+    telling = re.compile(r"(?!.*(?:--help|--resume|[$…])).* --[\w-]+\.")
+    said = {
+        " ".join((line or quoted).partition(" #")[0].split())
+        for document in PAGES
+        for line, quoted in COMMAND.findall(re.sub(r"\\\n", " ", text_of(document)))
+    }
+    refused, num_read = [], 0
+    for command in sorted(said):
+        makes_cold_start = command.startswith("cold_start ")
+        words = shlex.split(command.removeprefix("cold_start "))
+        if not telling.match(command) or words[0].partition(":")[0] not in shipped:
+            continue
+        num_read += 1
+        try:
+            recipe, rest = find_recipe(words)
+            made = recipe.made()
+            if isinstance(made, StagesConfig):
+                stage_options(recipe, made, rest)
+            else:
+                configured(recipe, rest, makes_cold_start=makes_cold_start)
+        except (ConfigError, SystemExit) as error:
+            refused.append(f"{command}: {error}{capsys.readouterr().err}")
+    assert num_read > 15
+    assert refused == []
 
 
 @pytest.mark.parametrize("document", ["docs/judges.md", "docs/training.md", "docs/pools.md", "docs/stages.md"])
