@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import copy
-import json
 import shutil
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import torch
 
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
+from benchmarks.claims.arm import Arm, Point
 from benchmarks.claims.claim import Claim
 from benchmarks.levels import short_hash
 from training.checkpoints.reference import weights_hash
@@ -28,7 +28,6 @@ from training.loop.run import describe, load_for_training, untaught
 from training.loop.supervised.cold_start import cold_start
 from training.loop.trainer import Trainer
 from vlm_envs.errors import ConfigError, require
-from vlm_envs.records.json_lines import replace_file
 
 NUM_TIMED_STEPS = 12
 """Of imitation, to know what one takes."""
@@ -53,81 +52,6 @@ class Measuring:
     num_points: int = 14
     num_val_episodes: int = 256
     num_test_episodes: int = 512
-
-
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """A validation on the way.
-
-    Attributes:
-        cpu_s: CPU seconds of training until then, of this arm alone.
-        step: Steps of imitation, or iterations, until then.
-        success: Share of validation levels solved.
-    """
-
-    cpu_s: float
-    step: int
-    success: float
-
-
-@dataclass(kw_only=True)
-class Arm:
-    """What an arm came to.
-
-    Attributes:
-        kind: `"expert"`, `"start"`, `"imitation"` or `"rl"`.
-        claim: Name of the claim.
-        seed: Of the run.
-        start: Hash of the weights that all arms go on from; empty of an expert, and where nobody kept it.
-        curve: Validations in order.
-        cpu_s: CPU seconds of training in all, without validations.
-        best: The point whose weights played the test levels, the first of equals; None of the expert.
-        solved: Of each test level in the order of its split, whether it was solved.
-        levels: What tells test levels apart: small worlds have some more than once.
-        format_rate: Share of turns on test levels whose format was right.
-        made_by: Configuration, versions and commit.
-        rejected: Of imitation, `learning_rate`, `cpu_s` and `curve` of rates that came to less on validation levels.
-    """
-
-    kind: str
-    claim: str
-    seed: int
-    start: str = ""
-    curve: list[Point] = field(default_factory=list)
-    cpu_s: float = 0.0
-    best: Point | None = None
-    solved: list[bool] = field(default_factory=list)
-    levels: list[str] = field(default_factory=list)
-    format_rate: float = 0.0
-    made_by: dict[str, Any] = field(default_factory=dict)
-    rejected: list[dict[str, Any]] = field(default_factory=list)
-
-    def save(self, path: Path) -> None:
-        """Writes it as JSON, test levels in a line."""
-        solved, levels = "".join("01"[each] for each in self.solved), " ".join(self.levels)
-        told = asdict(self) | {"solved": solved, "levels": levels}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, (json.dumps(told, indent=1) + "\n").encode())
-
-    @classmethod
-    def load(cls, path: Path) -> Arm:
-        """Returns what `save` wrote.
-
-        Raises:
-            ConfigError: If it cannot be read, or was written by a version that kept less.
-        """
-        try:
-            told = json.loads(path.read_text(encoding="utf-8"))
-            best = Point(**told["best"]) if told["best"] is not None else None
-            points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
-            arm = cls(
-                **told | points | {"solved": [*map("1".__eq__, told["solved"])], "levels": told["levels"].split()}
-            )
-            if len(arm.levels) != len(arm.solved):
-                raise ValueError(f"{len(arm.solved)} outcomes of {len(arm.levels)} levels")
-            return arm
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise ConfigError(f"{path} is no arm of a claim that this version reads: {error!r}.") from error
 
 
 class Stage:
@@ -310,12 +234,18 @@ class Arms:
         return Stage(arm, config, self.measuring, self.say)
 
     def _play_expert(self) -> Arm:
+        """Has the expert play the test levels, and the validation levels, its rate on which is its only point."""
+        arm = Arm(kind="expert", claim=self.name, seed=0)
+        record_test(arm, self._played_by_expert("test", self.measuring.num_test_episodes))
+        validated = self._played_by_expert("val", self.measuring.num_val_episodes)
+        arm.curve = [Point(cpu_s=0.0, step=0, success=validated.success)]
+        return arm
+
+    def _played_by_expert(self, split: str, num_episodes: int) -> EvaluationResult:
+        """Returns the episodes of an expert that has played nothing before: a suboptimal one draws as it goes."""
         config = self.claim.config(seed=0)
         expert = make_agent("oracle", suboptimal_rate=config.cold_start.suboptimal_rate)
-        num_episodes = self.measuring.num_test_episodes
-        arm = Arm(kind="expert", claim=self.name, seed=0)
-        record_test(arm, evaluate(expert, config.worlds[0], split="test", num_episodes=num_episodes))
-        return arm
+        return evaluate(expert, config.worlds[0], split=split, num_episodes=num_episodes)
 
     def _make_start(self) -> Arm:
         config = self.claim.config(seed=0)

@@ -71,11 +71,9 @@ def run_claims(options: ClaimsOptions) -> None:
         ConfigError: If there is no claim of a name, or nothing to show.
     """
     from benchmarks.claims.claim import CLAIMS, claim_named
-
-    claims = {name: claim_named(name) for name in options.only or CLAIMS}
-    # Only now: other benchmarks must not need torch, and a wrong name must not wait for it
     from benchmarks.claims.report import draw, gains, lines, load_arms
 
+    claims = {name: claim_named(name) for name in options.only or CLAIMS}
     if options.seeds:
         _run_seeds([*claims], options)
     arms = {name: load_arms(options.folder, name) for name in claims}

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.claims.arms import Arm
+from benchmarks.claims.arm import Arm
 from benchmarks.claims.claim import Claim
 from vlm_envs.errors import require
 from vlm_envs.statistics.bootstrap import PairedDifference, by_level, paired_seeds_bootstrap, seeds_interval
+from vlm_envs.statistics.pairs import holm
 from vlm_envs.statistics.rates import Interval, repeated_interval
 
 KINDS = {
@@ -21,6 +22,8 @@ KINDS = {
     "rl": "reinforcement learning",
 }
 """What arms are called, in the order in which they are shown."""
+TESTED = "(95 % CI, p by Holm's method)"
+"""What the heading of a column of differences says that is in it."""
 COLOURS = {"imitation": "#c0702a", "rl": "#2f6db5"}
 
 
@@ -68,30 +71,34 @@ def difference(first: Sequence[Arm], second: Sequence[Arm]) -> PairedDifference:
 def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
     """Returns a table in Markdown, a line a claim; those without a whole seed are left out.
 
+    P-values are corrected, by Holm's method, for how many claims the table has; intervals are not.
+
     Args:
         claims: By name.
         arms: By name of the claim and by kind.
     """
     names = [f"{told} (95 % CI)" for told in KINDS.values()]
-    heading = ["", "seeds", *names, "RL − imitation (95 % CI, p)", "each seed", "CPU s, imitation and RL"]
+    heading = ["", "seeds", *names, f"RL − imitation {TESTED}", "each seed", "CPU s, imitation and RL"]
     rows = [heading, ["---"] * len(heading)]
-    for name, claim in claims.items():
+    shown = _shown(claims, arms)
+    measured = [
+        (difference(arms[name]["imitation"], arms[name]["rl"]), [rate_interval(arms[name][kind]) for kind in KINDS])
+        for name in shown
+    ]
+    gaps = _told_gaps([gap for gap, _ in measured])
+    for name, gap, (_, rates) in zip(shown, gaps, measured, strict=True):
         by_kind = arms[name]
-        if not by_kind["rl"]:
-            continue
-        rates = [rate_interval(by_kind[kind]) for kind in KINDS]
         unimproved = [_told_unimproved(by_kind[kind]) for kind in KINDS]
-        gap = difference(by_kind["imitation"], by_kind["rl"])
         pairs = zip(by_kind["imitation"], by_kind["rl"], strict=True)
         each = [np.mean(second.solved) - np.mean(first.solved) for first, second in pairs]
         rows.append([
-            claim.title,
+            claims[name].title,
             str(len(by_kind["rl"])),
             *(
                 f"{rate:.3f} ({low:.3f} to {high:.3f}){more}"
                 for (rate, (low, high)), more in zip(rates, unimproved, strict=True)
             ),
-            f"**{gap.mean:+.3f}** {_told_interval(gap)}",
+            gap,
             ", ".join(f"{value:+.3f}" for value in each),
             " and ".join(f"{np.mean([arm.cpu_s for arm in by_kind[kind]]):.0f}" for kind in ("imitation", "rl")),
         ])  # fmt: skip
@@ -101,25 +108,40 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
 def gains(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
     """Returns a second table, of what both arms of each claim solve more than the start, and RL more than the expert.
 
-    Start and expert are one policy each, so that seeds are drawn of what is held against them alone.
+    Start and expert are one policy each, so that seeds are drawn of what is held against them alone. Each column is a
+    question of its own: its p-values are corrected, by Holm's method, for how many claims the table has.
 
     Args:
         claims: By name.
         arms: By name of the claim and by kind.
     """
-    heading = ["", "more imitation − start (95 % CI, p)", "RL − start (95 % CI, p)", "RL − the expert (95 % CI, p)"]
-    rows = [heading, ["---"] * len(heading)]
-    for name, claim in claims.items():
-        by_kind = arms[name]
-        if by_kind["rl"]:
-            pairs = (("start", "imitation"), ("start", "rl"), ("expert", "rl"))
-            gaps = [difference([*by_kind[one]] * len(by_kind[of]), by_kind[of]) for one, of in pairs]
-            rows.append([claim.title, *(f"{gap.mean:+.3f} {_told_interval(gap)}" for gap in gaps)])
-    return [f"| {' | '.join(row)} |" for row in rows]
+    compared = {
+        "more imitation − start": ("start", "imitation"),
+        "RL − start": ("start", "rl"),
+        "RL − the expert": ("expert", "rl"),
+    }
+    shown = _shown(claims, arms)
+    gaps = [
+        [difference([*arms[name][one]] * len(arms[name][of]), arms[name][of]) for one, of in compared.values()]
+        for name in shown
+    ]
+    columns = [["", "---", *(claims[name].title for name in shown)]]
+    for place, told in enumerate(compared):
+        columns.append([f"{told} {TESTED}", "---", *_told_gaps([of_claim[place] for of_claim in gaps])])
+    return [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
 
 
-def _told_interval(gap: PairedDifference) -> str:
-    return f"({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}"
+def _shown(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
+    """Returns the names of the claims of which a seed is whole."""
+    return [name for name in claims if arms[name]["rl"]]
+
+
+def _told_gaps(gaps: Sequence[PairedDifference]) -> list[str]:
+    """Returns the cells of one column, with p-values corrected for how many they are."""
+    return [
+        f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {p:.4f}"
+        for gap, p in zip(gaps, holm([gap.p_value for gap in gaps]), strict=True)
+    ]
 
 
 def _told_unimproved(arms: Sequence[Arm]) -> str:
@@ -129,10 +151,13 @@ def _told_unimproved(arms: Sequence[Arm]) -> str:
 
 
 def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]], path: Path) -> None:
-    """Writes a picture with a panel a claim: validation success over CPU minutes, a thin line a seed."""
+    """Writes a picture with a panel a claim: validation success over CPU minutes, a thin line a seed.
+
+    A dotted line is the expert's success on the same levels; there is none where its file keeps none.
+    """
     from matplotlib.figure import Figure  # half a second, for which a wrong option must not wait
 
-    shown = [name for name in claims if arms[name]["rl"]]
+    shown = _shown(claims, arms)
     columns = min(2, len(shown))
     height = -(-len(shown) // columns)
     figure = Figure(figsize=(5.6 * columns, 3.4 * height), layout="constrained")
@@ -144,8 +169,8 @@ def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[A
                 label = KINDS[kind] if number == 0 else None
                 panel.plot(x, y, color=colour, linewidth=1.2, alpha=0.85, label=label)
         for expert in arms[name]["expert"]:
-            rate = sum(expert.solved) / len(expert.solved)
-            panel.axhline(rate, color="#8a8a8a", linewidth=1, linestyle=":", label=KINDS["expert"])
+            for point in expert.curve:
+                panel.axhline(point.success, color="#8a8a8a", linewidth=1, linestyle=":", label=KINDS["expert"])
         panel.set_title(claims[name].title, loc="left", fontsize=10)
         panel.set(xlabel="CPU minutes from the start on", ylim=(0, 1.02))
         panel.grid(alpha=0.25)

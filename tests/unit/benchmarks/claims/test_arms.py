@@ -11,13 +11,12 @@ import torch
 
 from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
+from benchmarks.claims.arm import Arm, Point
 from benchmarks.claims.arms import (
     IMITATION_RATES,
     MORE_STEPS,
-    Arm,
     Arms,
     Measuring,
-    Point,
     Stage,
     record_test,
     seconds_per_step,
@@ -95,18 +94,33 @@ def results(arms, seed, *kinds):
 
 
 def test_both_arms_go_on_from_one_start_with_the_same_compute(arms, monkeypatch):
+    """A step and an iteration take a second each by this clock, and validations take hours that do not count."""
+    seconds = [0.0]
+
+    def a_second_later():
+        seconds.append(seconds[-1] + 1.0)
+        return seconds[-1]
+
+    def hours_later(*args, **kwargs):
+        seconds.append(seconds[-1] + 10_000.0)
+        return evaluate(*args, **kwargs)
+
+    monkeypatch.setattr("benchmarks.claims.arms.evaluate", hours_later)
+    monkeypatch.setattr("benchmarks.claims.arms.time", SimpleNamespace(process_time=a_second_later))
     arms.prepare()
     arms.run(1)
     expert, start = results(arms, 0, "expert", "start")
     imitation, learnt = results(arms, 1, "imitation", "rl")
-    assert expert.solved == [True] * 3, "it is optimal"
+    assert expert.solved == [True] * 3 and expert.curve[0].success == 1.0, "it is optimal"
     assert [point.step for point in start.curve] == [2, 4]
     assert [point.step for point in learnt.curve] == [0, 1, 2]
     assert imitation.curve[0] == learnt.curve[0], "one start"
     told = imitation.made_by["cold_start"]
     assert imitation.curve[-1].step == told["num_steps"] and told["num_demonstrations"] == 3
     assert told["learning_rate"] in IMITATION_RATES
-    assert 0.3 < imitation.cpu_s / learnt.cpu_s < 3
+    assert (start.cpu_s, learnt.cpu_s, imitation.cpu_s) == (4.0, 2.0, told["num_steps"])
+    assert told["num_steps"] == round(2 * MORE_STEPS) == 2
+    assert [point.cpu_s for point in learnt.curve] == [0.0, 1.0, 2.0]
     assert start.start == imitation.start == learnt.start == weights_hash(arms.start)
     assert start.levels == imitation.levels == learnt.levels == expert.levels and len(expert.levels) == 3
     for each in (start, imitation, learnt):
@@ -144,11 +158,28 @@ def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(prepared,
     def imitate(stage, model, encoder, config, imitation, num_points):
         given.append(imitation.num_steps)
 
+    learnt = Arm(kind="rl", claim="short", seed=1, cpu_s=50.0)
+    monkeypatch.setattr(Arms, "_reinforce", lambda arms, seed: replace(learnt, seed=seed))
     monkeypatch.setattr("benchmarks.claims.arms.imitate", imitate)
     monkeypatch.setattr("benchmarks.claims.arms.seconds_per_step", lambda *_: 0.25)
-    prepared._imitate(1, 50.0)
+    prepared.run(1)
     assert given == [round(200 * MORE_STEPS)] * len(IMITATION_RATES)
     assert 1.0 <= MORE_STEPS < 1.2, "no less than reinforcement learning has, and not much more"
+
+
+def test_more_imitation_shows_whole_episodes_however_few_its_steps(prepared, claim, monkeypatch):
+    """The start has seen first turns first, for more steps than more imitation has in all."""
+    given = []
+
+    def imitate(stage, model, encoder, config, imitation, num_points):
+        given.append((imitation.num_steps, imitation.num_first_turn_steps))
+
+    monkeypatch.setattr("benchmarks.claims.arms.imitate", imitate)
+    monkeypatch.setattr("benchmarks.claims.arms.seconds_per_step", lambda *_: 0.25)
+    claim = replace(claim, num_first_turn_steps=4)
+    assert claim.config(seed=1).cold_start.num_first_turn_steps == 4
+    replace(prepared, claim=claim)._imitate(1, 0.5)
+    assert given == [(2, 0)] * len(IMITATION_RATES)
 
 
 def test_the_better_rate_of_imitation_counts(prepared, monkeypatch):
@@ -180,6 +211,19 @@ def test_imitation_is_timed_on_its_own_episodes(arms, monkeypatch):
     config = arms.claim.config(seed=1)
     seconds_per_step(model, encoder, config, config.cold_start)
     assert [each.num_demonstrations for each in timed] == [3]
+
+
+def test_a_suboptimal_expert_plays_as_it_is_imitated_and_each_split_as_if_it_were_the_first(arms, claim):
+    claim, measuring = replace(claim, suboptimal_rate=0.5), Measuring(num_val_episodes=20, num_test_episodes=30)
+    world = claim.config(seed=0).worlds[0]
+    played = {
+        split: evaluate(make_agent("oracle", suboptimal_rate=0.5), world, split=split, num_episodes=number)
+        for split, number in (("test", 30), ("val", 20))
+    }
+    expert = replace(arms, claim=claim, measuring=measuring)._play_expert()
+    assert expert.solved == [each.success for each in played["test"].trajectories]
+    assert expert.curve == [Point(cpu_s=0.0, step=0, success=played["val"].success)]
+    assert 0 < sum(expert.solved) < 30 and 0 < expert.curve[0].success < 1
 
 
 def test_a_level_is_told_by_its_start():

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.claims.arms import Arm, Point
+from benchmarks.claims.arm import Arm, Point
 from benchmarks.claims.claim import CLAIMS
 from benchmarks.claims.command import ClaimsOptions
-from benchmarks.claims.report import difference, draw, gains, lines, load_arms, rate_interval
+from benchmarks.claims.report import KINDS, difference, draw, gains, lines, load_arms, rate_interval
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
+from vlm_envs.statistics.bootstrap import paired_seeds_bootstrap
 
 CHECKOUT = Path(__file__).parents[4]
 NAME = "frozenlake_suboptimal"
@@ -25,7 +27,7 @@ def arm(kind, seed, solved):
         kind=kind,
         claim=NAME,
         seed=seed,
-        curve=points,
+        curve=[] if kind == "expert" else points,
         cpu_s=60.0,
         best=points[1],
         solved=[each == "1" for each in solved],
@@ -85,8 +87,10 @@ def test_a_file_that_is_no_arm_is_named_and_seeds_without_their_start_do_not_cou
 
 def test_it_is_told_where_imitation_learnt_nothing(results):
     loaded = load_arms(results, NAME)
-    idle = replace(loaded["imitation"][0], best=Point(cpu_s=0.0, step=0, success=0.5))
-    *_, row = lines({NAME: CLAIMS[NAME]}, {NAME: loaded | {"imitation": [idle, loaded["imitation"][1]]}})
+    idle, brief = (
+        replace(arm, best=Point(cpu_s=0.0, step=step, success=0.5)) for step, arm in enumerate(loaded["imitation"])
+    )
+    *_, row = lines({NAME: CLAIMS[NAME]}, {NAME: loaded | {"imitation": [idle, brief]}})
     assert row.count("; the start itself in 1 of 2") == 1
 
 
@@ -112,6 +116,39 @@ def test_rates_and_differences_are_of_all_levels_and_seeds(results):
     assert difference(arms["rl"], arms["rl"]).p_value == 1.0
 
 
+def test_a_level_that_is_played_several_times_is_one():
+    """Four episodes on one level leave nothing else to draw; the same four on four levels leave much."""
+    none, half = (replace(arm("rl", 1, solved), levels=["a"] * 4) for solved in ("0000", "1100"))
+    again = [replace(each, seed=2) for each in (none, half)]
+    assert difference([none, again[0]], [half, again[1]]) == (0.5, (0.5, 0.5), 1.0), "p of one level is 2 / 2 at least"
+    assert rate_interval([half, again[1]]) == (0.5, (0.5, 0.5))
+    of_levels = [arm("rl", seed, "1100") for seed in (1, 2)]
+    assert rate_interval(of_levels) == (0.5, (0.0, 1.0))
+
+
+def test_p_values_are_corrected_for_the_claims_that_are_shown_column_by_column(monkeypatch):
+    """One that gains each of N levels has p = 2 / 2^N; of three the smallest counts three times, the next one twice."""
+    few = partial(paired_seeds_bootstrap, num_resamples=200)
+    monkeypatch.setattr("benchmarks.claims.report.paired_seeds_bootstrap", few)
+    of_levels = {"frozenlake_500": 5, "sokoban_500": 3, "sokoban_2000": 6}
+    arms = {name: {kind: list[Arm]() for kind in KINDS} for name in CLAIMS}
+    for name, number in of_levels.items():
+        arms[name] = {kind: [arm(kind, 1, solved * number)] for kind, solved in zip(KINDS, "1001", strict=True)}
+
+    def told(table, column):
+        return [row.split("|")[column].split()[-1] for row in table[2:]]
+
+    table, more = lines(CLAIMS, arms), gains(CLAIMS, arms)
+    assert told(table, 7) == ["0.1250", "0.2500", "0.0938"], "2 / 16, 1 / 4 and 3 / 32"
+    assert [told(more, column) for column in (2, 3, 4)] == [["1.0000"] * 3, told(table, 7), ["1.0000"] * 3]
+    assert "+1.000 (+1.000 to +1.000), p = 0.1250 |" in table[2], "intervals are as they are"
+    assert all(
+        "(95 % CI, p by Holm's method)" in head.split("|")[place] for head, place in ((table[0], 7), (more[0], 4))
+    )
+    only = {"frozenlake_500": CLAIMS["frozenlake_500"]}
+    assert told(lines(only, arms), 7) == told(gains(only, arms), 3) == ["0.0625"], "one alone is as it is"
+
+
 def test_gains_are_of_the_one_start_and_the_one_expert_and_every_seed(results):
     heading, rule, row = gains(CLAIMS, {name: load_arms(results, name) for name in CLAIMS})
     assert heading.count("|") == rule.count("|") == row.count("|")
@@ -135,9 +172,22 @@ def test_the_table_and_the_picture_show_claims_that_were_run(results, tmp_path):
     arms = {name: load_arms(results, name) for name in CLAIMS}
     heading, rule, row = lines(CLAIMS, arms)
     assert heading.count("|") == rule.count("|") == row.count("|")
-    assert "| 2 | 0.500 (" in row and "**+0.250**" in row and "+0.250, +0.250 |" in row
+    assert "| 2 | 0.500 (" in row and "| +0.250 (" in row and "+0.250, +0.250 |" in row
     draw(CLAIMS, arms, tmp_path / "claims.png")
     assert (tmp_path / "claims.png").stat().st_size > 5000
+
+
+def test_the_picture_has_the_expert_on_validation_levels_and_no_line_where_nobody_kept_that(
+    results, tmp_path, monkeypatch
+):
+    drawn = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
+    loaded = load_arms(results, NAME)
+    for curve in ([Point(cpu_s=0.0, step=0, success=0.375)], []):
+        expert = replace(loaded["expert"][0], curve=curve)
+        draw({NAME: CLAIMS[NAME]}, {NAME: loaded | {"expert": [expert]}}, tmp_path / "claims.png")
+    dotted = [[line for line in figure.axes[0].lines if line.get_linestyle() == ":"] for figure in drawn]
+    assert [[[*line.get_ydata()] for line in lines] for lines in dotted] == [[[0.375, 0.375]], []]
 
 
 def test_a_claim_that_is_not_there_and_results_that_are_not_are_told(tmp_path, capsys):
