@@ -26,7 +26,7 @@ _STRUCTURED = {
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4, beyond its teacher (0.77 of the levels) and beyond more imitation of it (0.76): `make train`.
+    """FrozenLake 4x4, beyond its teacher (0.77 of the levels) and beyond more imitation of it (0.77): `make train`.
 
     That teacher overlooks holes in three of ten turns, such as people do. The start has imitated it and no other: it
     solves seven levels of ten. What it writes is true all the same.
