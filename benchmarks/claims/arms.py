@@ -22,6 +22,7 @@ from training.checkpoints.reference import weights_hash
 from training.checkpoints.state import save_model
 from training.config.run import RunConfig
 from training.config.supervised.cold_start import ColdStartConfig
+from training.data.demonstrations import expert_of
 from training.loop.evaluation import EvaluationResult, evaluate
 from training.loop.process import prepare
 from training.loop.run import describe, load_for_training, untaught
@@ -244,7 +245,8 @@ class Arms:
     def _played_by_expert(self, split: str, num_episodes: int) -> EvaluationResult:
         """Returns the episodes of an expert that has played nothing before: a suboptimal one draws as it goes."""
         config = self.claim.config(seed=0)
-        expert = make_agent("oracle", suboptimal_rate=config.cold_start.suboptimal_rate)
+        expert = expert_of(config.worlds[0], config.cold_start, seed=0)
+        assert expert is not None, "a claim's start imitates an expert"
         return evaluate(expert, config.worlds[0], split=split, num_episodes=num_episodes)
 
     def _make_start(self) -> Arm:

@@ -14,7 +14,7 @@ from agents.lazy import LazyAgent
 from agents.registry import make_agent
 from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
-from training.data.demonstrations import suboptimal_rate_of
+from training.data.demonstrations import expert_of
 from training.loop.evaluation import evaluate, measure_of
 from vlm_envs.records.json_lines import Record
 from vlm_envs.trajectory import observation_images
@@ -81,19 +81,6 @@ class Rivals:
         if _has_place_for_what_is_seen(spec):
             agents |= {"told_before": self.told_before, "told_after": self.told_after}
         return {name: _levels(agent, spec, first=first, num_levels=num_levels) for name, agent in agents.items()}
-
-
-def expert_of(spec: WorldSpec, imitated: ColdStartConfig, *, seed: int) -> Agent | None:
-    """Returns the expert that a cold start shows in a world; None where it shows none, or recorded episodes."""
-    if imitated.num_steps == 0 or imitated.data is not None:
-        return None
-    return make_agent(
-        "oracle",
-        mistake_rate=imitated.mistake_rate,
-        suboptimal_rate=suboptimal_rate_of(spec, imitated.suboptimal_rate),
-        tells_plan=imitated.tells_plan,
-        seed=seed,
-    )
 
 
 def measured(episode: Record, measure: str) -> float:

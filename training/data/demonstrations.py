@@ -14,6 +14,7 @@ from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
 from agents.rollout import is_lost, rollout
 from agents.turns import make_turn, reset_arguments
+from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
 from training.data.worlds.mix import MixedWorlds
 from training.data.worlds.pools import open_pools
@@ -59,7 +60,7 @@ def demonstrations(
     specs = [spec if spec.cold_start_weight is None else replace(spec, weight=spec.cold_start_weight) for spec in specs]
     pools = open_pools([spec.cold_start_pool for spec in specs], seed=start)
     mixed = MixedWorlds(specs, batch_size, pools=pools)
-    rates = [suboptimal_rate_of(spec, suboptimal_rate) for spec in specs]
+    rates = [_rate_of(spec, suboptimal_rate) for spec in specs]
     experts = {
         rate: make_agent("oracle", mistake_rate=mistake_rate, suboptimal_rate=rate, tells_plan=tells_plan, seed=start)
         for rate in dict.fromkeys(rates)
@@ -77,7 +78,20 @@ def demonstrations(
         yield batch
 
 
-def suboptimal_rate_of(spec: WorldSpec, suboptimal_rate: float) -> float:
+def expert_of(spec: WorldSpec, config: ColdStartConfig, *, seed: int) -> Agent | None:
+    """Returns the expert that a cold start shows in a world; None where it shows none, or recorded episodes."""
+    if config.num_steps == 0 or config.data is not None:
+        return None
+    return make_agent(
+        "oracle",
+        mistake_rate=config.mistake_rate,
+        suboptimal_rate=_rate_of(spec, config.suboptimal_rate),
+        tells_plan=config.tells_plan,
+        seed=seed,
+    )
+
+
+def _rate_of(spec: WorldSpec, suboptimal_rate: float) -> float:
     """Returns the share of a world's plans that are suboptimal: its own, or that of all."""
     return suboptimal_rate if spec.cold_start_suboptimal_rate is None else spec.cold_start_suboptimal_rate
 

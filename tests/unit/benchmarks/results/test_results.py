@@ -18,12 +18,13 @@ from benchmarks.results.collect import _looked, collected, curve, file_name, set
 from benchmarks.results.picture import draw
 from benchmarks.results.report import interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
-from benchmarks.results.rivals import Rivals, expert_of, shows_pictures
+from benchmarks.results.rivals import Rivals, shows_pictures
 from tests.unit.benchmarks.models.short_search import shorten_search
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
+from training.data.demonstrations import expert_of
 from training.loop.evaluation import evaluate
 from training.loop.run import train
 from vlm_envs.errors import ConfigError
