@@ -19,7 +19,8 @@ HEADINGS = (
     "start → trained (95 %)",
     "p (Holm's)",
     "episodes",
-    "specialist: start → trained",
+    "specialist",
+    "its start → trained",
     "episodes",
     "starts, mix less specialist (95 %)",
     "trained, mix less specialist (95 %), p (Holm's)",
@@ -29,7 +30,7 @@ PAY = ("format_reward", "answer_reward", "similarity_weight")
 """Arguments of worlds that say what is paid, and change no level."""
 
 
-def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[Result], str]:
+def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[list[Result]], str]:
     """Returns the runs of one world that stand beside a mix's, and why they cannot be compared level by level.
 
     Args:
@@ -37,15 +38,16 @@ def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[
         results: Where they are looked for.
 
     Returns:
-        All seeds that played the same levels, or else all with the same arguments, or else one with others; none where
-        nobody ran in this world alone. And what differs, `"other levels"` or `"other arguments"`; empty if nothing.
+        The seeds of each recipe that played the same levels, or else of each with the same arguments, or else one run
+        with others; none where nobody ran in this world alone. And what differs, `"other levels"` or
+        `"other arguments"`; empty if nothing.
     """
     alone = [each for each in results if not is_mix(each) and each.worlds[0].env_id == world.env_id]
     alike = [each for each in alone if _is_asked_the_same(world, each.worlds[0])]
     if not alike:
-        return alone[:1], OTHER_ARGUMENTS
+        return by_recipe(alone[:1]), OTHER_ARGUMENTS
     paired = [each for each in alike if each.worlds[0].levels == world.levels]
-    return (paired, "") if paired else (alike, OTHER_LEVELS)
+    return (by_recipe(paired), "") if paired else (by_recipe(alike), OTHER_LEVELS)
 
 
 def difference(
@@ -65,9 +67,10 @@ def difference(
 def mix_lines(results: Sequence[Result]) -> list[str]:
     """Returns a table in Markdown, a line for each world of each mix; nothing where there is none.
 
-    A mix is as many tests as it has worlds, and p-values are corrected for that: those of training, and those of what
-    the mix is ahead or behind by. Of several seeds intervals and p-values are of other seeds and other levels; of one,
-    of other levels.
+    Where several recipes have trained in a world alone, such as one with the mix's share of it, each has a line. A mix
+    is as many tests as it has worlds, and as many as it is held against specialists, and p-values are corrected for
+    that: those of training, and those of what the mix is ahead or behind by. Of several seeds intervals and p-values
+    are of other seeds and other levels; of one, of other levels.
     """
     rows = [row for seeds in by_recipe(results, mixes=True) for row in _rows(seeds, results)]
     return [f"| {' | '.join(row)} |" for row in [HEADINGS, ["---"] * len(HEADINGS), *rows]] if rows else []
@@ -75,23 +78,21 @@ def mix_lines(results: Sequence[Result]) -> list[str]:
 
 def _rows(seeds: Sequence[Result], results: Sequence[Result]) -> list[list[str]]:
     of_worlds = [*zip(*(each.worlds for each in seeds), strict=True)]
-    beside = [specialists_of(worlds[0], results) for worlds in of_worlds]
-    gaps = {
-        place: difference(worlds, [each.worlds[0] for each in specialists])
-        for place, (worlds, (specialists, differing)) in enumerate(zip(of_worlds, beside, strict=True))
-        if specialists and not differing
-    }
-    p_gaps = dict(zip(gaps, holm([gap.p_value for gap in gaps.values()]), strict=True))
     p_gains = holm([p_of_seeds(worlds) for worlds in of_worlds])
-    rows = []
-    for place, (worlds, (specialists, differing)) in enumerate(zip(of_worlds, beside, strict=True)):
-        row = [f"`{seeds[0].recipe}`", *_own(worlds, p_gains[place]), *_alone(specialists)]
-        if place in gaps:
-            starts = difference(worlds, [each.worlds[0] for each in specialists], "before")
-            row += [_told_gap(starts), f"{_told_gap(gaps[place])}, {told_p(p_gaps[place])}"]
-        else:
-            row += [differing if specialists else "", ""]
-        rows.append(row)
+    rows, gaps = list[list[str]](), dict[int, PairedDifference]()  # the latter by row
+    for worlds, p_gain in zip(of_worlds, p_gains, strict=True):
+        beside, differing = specialists_of(worlds[0], results)
+        own = _own(worlds, p_gain)
+        for specialist in beside or [[]]:
+            gap_of_starts = differing
+            if specialist and not differing:
+                alone = [each.worlds[0] for each in specialist]
+                gap_of_starts = _told_gap(difference(worlds, alone, "before"))
+                gaps[len(rows)] = difference(worlds, alone)
+            rows.append([f"`{seeds[0].recipe}`", *own, *_alone(specialist), gap_of_starts if specialist else "", ""])
+            own = [own[0], *[""] * (len(own) - 1)]  # said once
+    for place, p in zip(gaps, holm([gap.p_value for gap in gaps.values()]), strict=True):
+        rows[place][-1] = f"{_told_gap(gaps[place])}, {told_p(p)}"
     return rows
 
 
@@ -110,14 +111,15 @@ def _own(worlds: Sequence[WorldResult], p: float) -> list[str]:
     ]
 
 
-def _alone(specialists: Sequence[Result]) -> list[str]:
-    """Returns the cells about what a world's specialists came to."""
-    if not specialists:
-        return [NO_RESULT, ""]
-    alone = [specialist.worlds[0] for specialist in specialists]
+def _alone(specialist: Sequence[Result]) -> list[str]:
+    """Returns the cells about what the seeds of a world's specialist came to."""
+    if not specialist:
+        return [NO_RESULT, "", ""]
+    alone = [seed.worlds[0] for seed in specialist]
     before, after = (float(np.mean([getattr(each, name) for each in alone])) for name in ("before", "after"))
     seeds = f" ({len(alone)} seeds)" if len(alone) > 1 else ""
-    return [f"{before:.3f} → {after:.3f}{seeds}", _told_count([each.num_episodes for each in specialists])]
+    episodes = _told_count([seed.num_episodes for seed in specialist])
+    return [f"`{specialist[0].recipe}`", f"{before:.3f} → {after:.3f}{seeds}", episodes]
 
 
 def _told_gap(gap: PairedDifference) -> str:

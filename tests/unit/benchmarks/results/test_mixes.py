@@ -32,9 +32,9 @@ LAKE = WorldResult(
 BOXES = replace(LAKE, world="VLM/Sokoban-v0", env_id="VLM/Sokoban-v0", num_episodes=104)
 
 
-def result(recipe, *worlds):
-    sizes = {"seed": 0, "setup": "a", "num_parameters": 7, "num_iterations": 3, "num_episodes": 200, "minutes": 1.2}
-    return Result(recipe=recipe, title="GiGPO", worlds=list(worlds), **sizes)
+def result(recipe, *worlds, seed=0):
+    sizes = {"setup": "a", "num_parameters": 7, "num_iterations": 3, "num_episodes": 200, "minutes": 1.2}
+    return Result(recipe=recipe, title="GiGPO", seed=seed, worlds=list(worlds), **sizes)
 
 
 MIX = result("both", LAKE, BOXES)
@@ -44,9 +44,9 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
     results = [MIX, result("lake_tiny", replace(LAKE, after=BETTER, num_episodes=None))]
     header, _, of_lake, of_boxes = mix_lines(results)
     assert header.count("|") == of_lake.count("|") == of_boxes.count("|")
-    own = "| 0.000 → **0.250** (0.142 to 0.402) | 0.0039 | 96 | 0.000 → 0.750 | 200 | "
+    own = "| 0.000 → **0.250** (0.142 to 0.402) | 0.0039 | 96 | `lake_tiny` | 0.000 → 0.750 | 200 | "
     assert own + "+0.000 (+0.000 to +0.000) | -0.500 (-0.650 to -0.350), " in of_lake
-    assert of_boxes.endswith("| 104 | no result |  |  |  |")
+    assert of_boxes.endswith("| 104 | no result |  |  |  |  |")
     assert difference([LAKE], results[1].worlds).mean == pytest.approx(-0.5)
     assert [line.split(" | ")[0] for line in lines(results)[2:]] == ["| `lake_tiny`"]
     assert mix_lines(results[1:]) == []
@@ -61,25 +61,26 @@ def test_levels_of_other_arguments_are_not_compared():
     other = result("lake_tiny", replace(LAKE, kwargs={"size": 8}))
     assert mix_lines([MIX, other])[2].endswith("| other arguments |  |")
     same = result("lake_of_four", replace(LAKE, kwargs={"size": 4}))
-    assert specialists_of(LAKE, [other, same]) == ([same], ""), "one with the same arguments comes first"
+    assert specialists_of(LAKE, [other, same]) == ([[same]], ""), "one with the same arguments comes first"
     assert specialists_of(BOXES, [MIX, other])[0] == [], "a mix is nobody's specialist"
 
 
 def test_levels_that_differ_are_not_compared_and_those_that_repeat_count_once():
     others = [
-        result("lake_tiny", replace(LAKE, levels=[f"other {level}" for level in range(40)], after=after))
-        for after in (BETTER, WORSE)
+        result("lake_tiny", replace(LAKE, levels=[f"other {level}" for level in range(40)], after=after), seed=seed)
+        for seed, after in enumerate((BETTER, WORSE))
     ]
     assert mix_lines([MIX, *others])[2].endswith("| 0.000 → 0.500 (2 seeds) | 200 | other levels |  |")
     same = result("lake_tiny", LAKE)
-    assert specialists_of(LAKE, [*others, same]) == ([same], ""), "those that can be paired come first"
+    assert specialists_of(LAKE, [*others, same]) == ([[same]], ""), "those that can be paired come first"
     pairs = replace(LAKE, levels=["a", "b"] * 20)
     wide, narrow = (difference([each], [replace(each, after=BETTER)]).interval for each in (pairs, LAKE))
     assert wide.high - wide.low < narrow.high - narrow.low, "of two levels that are alike nothing is by chance"
 
 
 def test_all_seeds_of_a_specialist_count():
-    seeds = [result("lake_tiny", replace(LAKE, after=after)) for after in (BETTER, WORSE, BETTER)]
+    outcomes = (BETTER, WORSE, BETTER)
+    seeds = [result("lake_tiny", replace(LAKE, after=after), seed=seed) for seed, after in enumerate(outcomes)]
     row = mix_lines([MIX, *seeds])[2]
     assert "| 0.000 → 0.583 (3 seeds) |" in row and "| -0.333 (" in row
     one, three = (difference([LAKE], [each.worlds[0] for each in some]).interval for some in (seeds[:1], seeds))
@@ -98,6 +99,22 @@ def test_what_a_mix_is_behind_by_is_corrected_for_as_many_tests_as_can_be_made()
     assert mix_lines([MIX, alone[0]])[2].endswith(f", {p_lake:.4f} |"), "one test needs no correction"
 
 
+def test_a_recipe_with_the_share_of_the_mix_is_no_seed_of_the_specialist_and_has_a_line_below():
+    share = replace(LAKE, before=[1.0] * 4 + [0.0] * 36, after=WORSE)
+    results = [MIX, result("lake_share", share), result("lake_tiny", replace(LAKE, after=BETTER))]
+    of_share, of_lake, of_boxes = mix_lines(results)[2:]
+    assert of_share.startswith(
+        "| `both` | VLM/FrozenLake-v0 | 1 | 0.000 | 0.000 → **0.250** (0.142 to 0.402) | 0.0039 |"
+    )
+    assert of_lake.startswith(
+        "| `both` | VLM/FrozenLake-v0 |  |  |  |  |  | `lake_tiny` | 0.000 → 0.750 | 200 | +0.000 ("
+    )
+    assert "| `lake_share` | 0.100 → 0.250 | 200 | -0.100 (-0.200 to -0.025) | +0.000 (" in of_share
+    assert of_boxes.endswith("| no result |  |  |  |  |")
+    p = difference([LAKE], [replace(LAKE, after=BETTER)]).p_value
+    assert of_lake.endswith(f", {2 * p:.4f} |"), "both are tests"
+
+
 def test_all_seeds_of_a_mix_count():
     seeds = [replace(MIX, seed=number) for number in range(2)]
     seeds.append(result("both", replace(LAKE, after=BETTER, num_episodes=99), BOXES))
@@ -106,7 +123,7 @@ def test_all_seeds_of_a_mix_count():
     of_lake, of_boxes = mix_lines([*seeds, alone])[2:]
     assert (
         "| 3 | 0.000 | 0.000 → **0.417** (" in of_lake
-        and "| 97 | 0.000 → 0.250 | 200 | +0.000 (+0.000 to +0.000) | +0.167 (" in of_lake
+        and "| 97 | `lake_tiny` | 0.000 → 0.250 | 200 | +0.000 (+0.000 to +0.000) | +0.167 (" in of_lake
     )
     assert "| 3 | 0.000 | 0.000 → **0.250** (" in of_boxes
     other = replace(MIX, seed=1, num_iterations=4)
@@ -172,4 +189,4 @@ def test_the_command_prints_both_tables(tmp_path, capsys):
 
 def test_levels_are_the_same_whatever_they_pay():
     paid = result("lake_tiny", replace(LAKE, kwargs={"size": 4, "answer_reward": 10.0, "format_reward": 0.0}))
-    assert specialists_of(LAKE, [paid]) == ([paid], "")
+    assert specialists_of(LAKE, [paid]) == ([[paid]], "")
