@@ -34,7 +34,7 @@ NUM_TIMED_STEPS = 12
 """Of imitation, to know what one takes."""
 MORE_STEPS = 1.15
 """How many times as many steps imitation gets as those tell, which took up to an eighth longer than the average one: it
-is to have no fewer CPU seconds than reinforcement learning."""
+is to have about the CPU seconds of reinforcement learning, and rather more than fewer."""
 IMITATION_RATES = (1e-3, 3e-4)
 """Peak learning rates of more imitation, each for all of the time; the one that is better on validation levels counts.
 The first is the start's own, at which much is unlearnt before more is learnt."""
@@ -236,7 +236,7 @@ class Arms:
 
     def _play_expert(self) -> Arm:
         """Has the expert play the test levels, and the validation levels, its rate on which is its only point."""
-        arm = Arm(kind="expert", claim=self.name, seed=0)
+        arm = Arm(kind="expert", claim=self.name, seed=0, made_by=describe(self.claim.config(seed=0)))
         record_test(arm, self._played_by_expert("test", self.measuring.num_test_episodes))
         validated = self._played_by_expert("val", self.measuring.num_val_episodes)
         arm.curve = [Point(cpu_s=0.0, step=0, success=validated.success)]

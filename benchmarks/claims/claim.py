@@ -14,7 +14,7 @@ class Claim:
     """One setting in which reinforcement learning is held against imitation.
 
     Both arms go on from one start, which has imitated the expert. One is trained by the recipe; the other imitates the
-    same demonstrations for as many CPU seconds or some more, with a learning rate that rises to its peak again and
+    same demonstrations for about as many CPU seconds, with a learning rate that rises to its peak again and
     falls over all of them.
 
     Attributes:

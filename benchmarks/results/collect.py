@@ -86,7 +86,7 @@ def collected(directory: Path) -> Result:
                 env_id=spec.env_id,
                 kwargs=spec.kwargs,
                 measure=measure,
-                levels=[short_hash(each["start_state_hash"]) for each in after[name]],
+                levels=_levels(after[name]),
                 before=[measured(each, measure) for each in before[name]],
                 after=[measured(each, measure) for each in after[name]],
                 **_looked(before[name], after[name]),
@@ -130,11 +130,21 @@ def require_finished(directory: Path) -> None:
     require("before" in labels, f"{directory} was not evaluated before its first iteration: nothing can be compared.")
 
 
-def trained_as(directory: Path, result: Result) -> bool:
-    """Returns whether a run was trained as a result was, as far as that is known, and for as long."""
+def is_of_run(result: Result, directory: Path) -> bool:
+    """Returns whether a result is what a run, or the same once more, came to.
+
+    That is its recipe and seed, its settings as far as they are known, its length and its test levels.
+    """
     reader = RunReader(directory)
-    is_alike = not result.setup or result.setup == setup_of(reader.config)
-    return is_alike and result.num_iterations == len(_iterations(reader))
+    config = reader.config
+    by_name = _by_world(reader.trajectories("after"))
+    levels = [_levels(by_name.get(world.world, [])) for world in result.worlds]
+    return (
+        (result.recipe, result.seed) == (recipe_of(config), int(config["seed"]))
+        and result.setup in ("", setup_of(config))
+        and result.num_iterations == len(_iterations(reader))
+        and [world.levels for world in result.worlds] == levels
+    )
 
 
 def _iterations(reader: RunReader) -> list[Record]:
@@ -226,6 +236,10 @@ def _looked(before: Sequence[Record], after: Sequence[Record]) -> dict[str, list
         if len(used) == len(episodes):
             looked[f"looked_{when}"] = used
     return looked
+
+
+def _levels(episodes: Sequence[Record]) -> list[str]:
+    return [short_hash(each["start_state_hash"]) for each in episodes]
 
 
 def _by_world(episodes: Sequence[Record]) -> dict[str, list[Record]]:

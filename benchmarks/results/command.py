@@ -34,7 +34,7 @@ def run_results(options: ResultsOptions) -> None:
         ConfigError: If there is nothing to show, a run is not finished, or another one would be replaced.
     """
     # Imported here, because other benchmarks must not need torch
-    from benchmarks.results.collect import collected, file_name, require_finished, trained_as
+    from benchmarks.results.collect import collected, file_name, is_of_run, require_finished
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.picture import draw, draw_mixes
     from benchmarks.results.report import lines, load_results
@@ -45,10 +45,10 @@ def run_results(options: ResultsOptions) -> None:
         require_finished(directory)
         same = [str(other) for other, its in paths.items() if its == path]
         require(len(same) == 1, f"{' and '.join(same)} are of one recipe and seed. Add one of them.")
-        if path.is_file() and not trained_as(directory, Result.load(path)):
+        if path.is_file() and not is_of_run(Result.load(path), directory):
             raise ConfigError(
-                f"{path} is of a run with other settings or another length than {directory}. Add that to other "
-                "results, with --results, or move the file away."
+                f"{path} is of another recipe or seed than {directory}, or of other settings, another length or other "
+                "test levels. Add the run to other results, with --results, or move the file away."
             )
     for directory, path in paths.items():
         result = collected(directory)

@@ -45,7 +45,7 @@ FACTS: dict[str, Facts] = {
     "docqa_tiny": Facts(minutes=6),
     "videoqa_tiny": Facts(minutes=4),
     "judging_tiny": Facts(minutes=10),
-    "mix_tiny": Facts(needs=_DRIVERS, minutes=40),
+    "mix_tiny": Facts(needs=_DRIVERS, minutes=50),
     "vagen_base": Facts(needs=_CHECKPOINT),
     "vagen_full": Facts(needs=_CHECKPOINT),
     "mags_tiny": Facts(minutes=30),

@@ -164,7 +164,6 @@ def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(prepared,
     monkeypatch.setattr("benchmarks.claims.arms.seconds_per_step", lambda *_: 0.25)
     prepared.run(1)
     assert given == [round(200 * MORE_STEPS)] * len(IMITATION_RATES)
-    assert 1.0 <= MORE_STEPS < 1.2, "no less than reinforcement learning has, and not much more"
 
 
 def test_more_imitation_shows_whole_episodes_however_few_its_steps(prepared, claim, monkeypatch):

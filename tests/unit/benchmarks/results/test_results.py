@@ -14,7 +14,7 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
 from benchmarks.__main__ import main
-from benchmarks.results.collect import _looked, collected, curve, file_name, setup_of
+from benchmarks.results.collect import _looked, collected, curve, file_name, is_of_run, setup_of
 from benchmarks.results.picture import draw
 from benchmarks.results.report import interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
@@ -81,6 +81,11 @@ def run(tiny_directory, tmp_path_factory):
     )
     torch.set_num_threads(before)
     return directory
+
+
+@pytest.fixture(scope="module")
+def its_result(run):
+    return collected(run)
 
 
 def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path, monkeypatch):
@@ -163,13 +168,29 @@ def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
     assert "--add runs/frozenlake_tiny" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("changes", [{"num_iterations": 80, "setup": ""}, {"num_iterations": 2, "setup": "others"}])
-def test_a_result_of_other_settings_or_another_length_is_not_replaced(run, tmp_path, capsys, changes):
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"recipe": "lake_of_others"},
+        {"seed": 3},
+        {"setup": "others"},
+        {"num_iterations": 80},
+        {"num_iterations": 80, "setup": ""},
+        {"levels": ["0"] * 3},
+    ],
+    ids=lambda changes: " and ".join(changes),
+)
+def test_a_result_of_anything_else_is_not_replaced(run, its_result, tmp_path, capsys, changes):
     kept = tmp_path / "lake.json"
-    result(made([0.0] * 40, [1.0] * 40), recipe="lake", **changes).save(kept)
+    its_result.save(kept)
+    assert is_of_run(Result.load(kept), run)
+    assert is_of_run(replace(its_result, setup=""), run), "older results do not tell their settings"
+    worlds = [replace(world, levels=changes.get("levels", world.levels)) for world in its_result.worlds]
+    others = {name: value for name, value in changes.items() if name != "levels"}
+    replace(its_result, worlds=worlds, **others).save(kept)
     before = kept.read_bytes()
     assert main(["results", "--add", str(run), "--results", str(tmp_path)]) == 2
-    assert "is of a run with other settings or another length" in capsys.readouterr().err
+    assert "is of another recipe or seed than" in capsys.readouterr().err
     assert kept.read_bytes() == before
 
 
@@ -295,8 +316,8 @@ def test_a_level_that_is_played_several_times_counts_as_one():
     assert tuple(interval_of(alike.after, alike)) == pytest.approx((0.4, 0.7))
 
 
-def test_levels_are_told_apart_by_their_start(run):
-    (world,) = collected(run).worlds
+def test_levels_are_told_apart_by_their_start(run, its_result):
+    (world,) = its_result.worlds
     hashes = [each["start_state_hash"] for each in RunReader(run).trajectories("after")]
     assert world.levels == [each[:8] for each in hashes] and len(hashes) == 3
 
