@@ -23,8 +23,8 @@ class ClaimsOptions:
     """Hold reinforcement learning against imitation of the same demonstrations with the same compute.
 
     Each claim is a world, an expert, and how much of it there is. Both arms go on from one start that has imitated it:
-    one by reinforcement learning, the other for as many CPU seconds by imitation. The best of each on validation levels
-    plays the test levels once. What is there is not run again; without `--seeds` it is shown.
+    one by reinforcement learning, the other for about as many CPU seconds by imitation. The best of each on validation
+    levels plays the test levels once. What is there is not run again; without `--seeds` it is shown.
 
     These are the claims, with the minutes of one core that a seed of both arms takes: frozenlake_suboptimal,
     frozenlake_500, frozenlake_2000 and frozenlake_unlimited 25 each, sokoban_suboptimal 75, sokoban_500, sokoban_2000

@@ -112,6 +112,7 @@ def test_both_arms_go_on_from_one_start_with_the_same_compute(arms, monkeypatch)
     expert, start = results(arms, 0, "expert", "start")
     imitation, learnt = results(arms, 1, "imitation", "rl")
     assert expert.solved == [True] * 3 and expert.curve[0].success == 1.0, "it is optimal"
+    assert all("commit" in each.made_by for each in (expert, start, imitation, learnt))
     assert [point.step for point in start.curve] == [2, 4]
     assert [point.step for point in learnt.curve] == [0, 1, 2]
     assert imitation.curve[0] == learnt.curve[0], "one start"
