@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -33,6 +34,7 @@ from training.errors import (
     NothingCuratedError,
     PeerError,
     PeerInterruptedError,
+    TerminatedError,
     TrainingStoppedError,
 )
 from training.plan.command import run_plan
@@ -62,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0 for success, 1 for a training that cannot go on or a curation that keeps nothing, 2 for a mistake
-        on the command line or in the configuration, 130 when interrupted.
+        on the command line or in the configuration, 130 when interrupted, 143 when ended by SIGTERM.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
@@ -99,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as interrupt:
         if not isinstance(interrupt, PeerInterruptedError):
             print(str(interrupt) or "Stopped at once.", file=sys.stderr)
-        return 130
+        return 128 + (signal.SIGTERM if isinstance(interrupt, TerminatedError) else signal.SIGINT)
     return 0
 
 

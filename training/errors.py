@@ -46,6 +46,10 @@ class PeerInterruptedError(KeyboardInterrupt):
     """Ctrl-C stopped the main process of the run in what it did for all, and so this one; the main process tells."""
 
 
+class TerminatedError(KeyboardInterrupt):
+    """SIGTERM ended a run, which is saved as it was before the iteration or evaluation that this was in."""
+
+
 class NothingCuratedError(TrainingStoppedError):
     """A curation has come to its end and keeps nothing; its message says why."""
 

@@ -1,7 +1,8 @@
-"""A process that trains: its threads, its seed, and what Ctrl-C does to it."""
+"""A process that trains: its threads, its seed, and what Ctrl-C and SIGTERM do to it."""
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,10 @@ from typing import NamedTuple
 import torch
 import transformers
 
+from training.config.processes import num_processes
 from training.config.run import RunConfig
 from training.config.supervised.sft import SFTConfig
+from training.errors import TerminatedError
 
 
 class Ended(NamedTuple):
@@ -40,22 +43,46 @@ def prepare(config: RunConfig | SFTConfig) -> None:
 
 
 @contextmanager
-def stop_on_interrupt(step: str, lost: str, more: Callable[[], str] = str) -> Iterator[Callable[[], bool]]:
+def stop_on_interrupt(
+    step: str, lost: str, more: Callable[[], str] = str, *, saves_at_once: bool = False
+) -> Iterator[Callable[[], bool]]:
     """Makes the first Ctrl-C a request, which the function it yields tells of; the second one interrupts at once.
 
     A line says what is still done after the first (`step`) and what the second costs (`lost`), and what `more` gives.
+    SIGTERM, which schedulers and `kill` send, soon to kill what has not ended, is such a request, too, where a step is
+    short. In one of several processes it is left to their launcher and `termination_told`.
+
+    Args:
+        step: What is brought to its end.
+        lost: What is lost otherwise.
+        more: What else is to be told.
+        saves_at_once: Whether who is interrupted at once saves the last whole step all the same; SIGTERM then does so.
+
+    Raises:
+        TerminatedError: At SIGTERM, if that interrupts at once.
+        KeyboardInterrupt: At the second Ctrl-C.
     """
-    is_requested = False
+    is_requested, process = False, os.getpid()
 
     def request(signum: int, frame: FrameType | None) -> None:
         nonlocal is_requested
+        if os.getpid() != process:  # A child that was forked meanwhile is not asked to save, but to end
+            signal.signal(signum, signal.SIG_DFL)
+            signal.raise_signal(signum)
+            return
+        if signum == signal.SIGTERM and (saves_at_once or is_requested):
+            signal.signal(signum, signal.SIG_IGN)  # What is being saved now is saved
+            raise TerminatedError("Ended by SIGTERM.")
         if is_requested:
             raise KeyboardInterrupt
         is_requested = True
-        print(f"Stopping after this {step}; press Ctrl-C again to stop at once ({lost}).{more()}")
+        print(f"Stopping after this {step}; press Ctrl-C again to stop at once ({lost}).{more()}", flush=True)
 
-    previous = signal.signal(signal.SIGINT, request)
+    previous = {signal.SIGINT: signal.signal(signal.SIGINT, request)}
+    if num_processes() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        previous[signal.SIGTERM] = signal.signal(signal.SIGTERM, request)
     try:
         yield lambda: is_requested
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for each, handler in previous.items():
+            signal.signal(each, handler)

@@ -174,6 +174,8 @@ def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     check_length(config.num_iterations, num_done)
     if num_done == config.num_iterations:
         print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
+    elif engine.rank == 0:
+        print(f"Goes on after iteration {num_done} of {config.num_iterations}.")
     start = engine.on_main(lambda: require_reference(directory)) if _keeps_its_start(config) else None
     has_base = config.lora.rank is not None and start is not None  # what is in `latest` is merged
     model, encoder = load_for_training(start if has_base and start else directory / LATEST / "model", config)

@@ -123,7 +123,8 @@ class Trainer:
         Whichever it is, the last whole iteration is saved.
         """
         more = partial(launchers_limit, self.directory)
-        with stop_on_interrupt("iteration or evaluation", "which is lost then", more) as is_asked_here:
+        what, lost = "iteration or evaluation", "which is lost then"
+        with stop_on_interrupt(what, lost, more, saves_at_once=True) as is_asked_here:
 
             def should_stop() -> bool:
                 return any(self.engine.gather([is_asked_here()]))

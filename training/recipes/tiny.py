@@ -26,7 +26,7 @@ _STRUCTURED = {
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4, beyond its teacher (0.77 of the levels) and beyond more imitation of it (0.77): `make train`.
+    """FrozenLake 4x4: its careless teacher solves 0.77 of the levels, more imitation of it 0.77, RL after it 0.94.
 
     That teacher overlooks holes in three of ten turns, such as people do. The start has imitated it and no other: it
     solves seven levels of ten. What it writes is true all the same.
@@ -40,7 +40,7 @@ def frozenlake_tiny() -> RunConfig:
 
 
 def sokoban_tiny() -> RunConfig:
-    """Sokoban 6x6 with one box: 0.89 of the levels; its teacher, who overlooks inner walls in half of its turns, 0.85.
+    """Sokoban 6x6 with one box: 0.89 of the levels, about as many as its teacher (0.85), who overlooks inner walls.
 
     The start has imitated that expert and no other, who says where the box is to go before it says how: so the box's
     way is settled before the player's. It solves three levels of four.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import signal
+import time
 from dataclasses import replace
 
 import pytest
@@ -11,13 +14,16 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
+from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.checkpoints.state import copied, load_checkpoint_state
 from training.config.judges import JudgeConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import WorldSpec
+from training.errors import TerminatedError
 from training.loop import trainer
+from training.loop.process import stop_on_interrupt
 from training.loop.run import train
 from training.loop.sampling import iteration
 from training.loop.tracking import loggers
@@ -88,6 +94,61 @@ def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monke
     directory = train(broken, resume=True)
     assert differing(straight_state, load_checkpoint_state(directory / "latest")) == []
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
+
+
+@pytest.mark.parametrize("place", ["an update", "an evaluation"])
+def test_sigterm_saves_at_once_as_a_scheduler_leaves_no_time_for_more(config, monkeypatch, capsys, place):
+    config = replace(config, num_eval_episodes=2, name="ended")
+    owner, name = (Learner, "update") if place == "an update" else (trainer, "evaluate")
+    real, calls = getattr(owner, name), []
+
+    def ended(*args, **kwargs):
+        calls.append(name)
+        if len(calls) == 2:  # In the second iteration, or in the evaluation after the last one
+            os.kill(os.getpid(), signal.SIGTERM)
+            raise AssertionError("went on")
+        return real(*args, **kwargs)
+
+    words = ["frozenlake_tiny", "--name", config.name, "--output", config.output]
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, name, ended)
+        patched.setattr("training.__main__._run_recipe", lambda *_: train(config))
+        assert main(words) == 128 + signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "the handler is put back"
+    num_done, where = (1, "in iteration 1") if place == "an update" else (2, "after 2 iterations")
+    told = f"TerminatedError {where}: saved as of {num_done} iterations. Go on with --resume."
+    assert told in capsys.readouterr().err
+    directory = train(config, resume=True)
+    assert num_done == 2 or f"Goes on after iteration {num_done} of 2." in capsys.readouterr().out
+    assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
+    assert [line["label"] for line in RunReader(directory).evaluations()] == ["before", "after"]
+
+
+def test_one_of_several_processes_leaves_sigterm_to_their_launcher(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with stop_on_interrupt("step", "nothing"):
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_sigterm_between_short_steps_is_a_request():
+    with stop_on_interrupt("step", "nothing") as is_requested:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert is_requested()
+        with pytest.raises(TerminatedError):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_a_child_that_was_forked_ends_by_sigterm_without_a_word(capfd):
+    fork = multiprocessing.get_context("fork")
+    is_running = fork.Event()
+    with stop_on_interrupt("step", "nothing", saves_at_once=True):
+        child = fork.Process(target=lambda: (is_running.set(), time.sleep(60)))
+        child.start()
+        assert is_running.wait(30)
+        child.terminate()
+        child.join(30)
+    assert child.exitcode == -signal.SIGTERM
+    assert capfd.readouterr().err == ""
 
 
 def without_times(lines):
