@@ -130,8 +130,8 @@ def require_finished(directory: Path) -> None:
     require("before" in labels, f"{directory} was not evaluated before its first iteration: nothing can be compared.")
 
 
-def is_of_run(result: Result, directory: Path) -> bool:
-    """Returns whether a result is what a run, or the same once more, came to.
+def differences(result: Result, directory: Path) -> list[str]:
+    """Returns in what a result differs from what a run, or the same once more, came to; empty if in nothing.
 
     That is its recipe and seed, its settings as far as they are known, its length and its test levels.
     """
@@ -139,12 +139,14 @@ def is_of_run(result: Result, directory: Path) -> bool:
     config = reader.config
     by_name = _by_world(reader.trajectories("after"))
     levels = [_levels(by_name.get(world.world, [])) for world in result.worlds]
-    return (
-        (result.recipe, result.seed) == (recipe_of(config), int(config["seed"]))
-        and result.setup in ("", setup_of(config))
-        and result.num_iterations == len(_iterations(reader))
-        and [world.levels for world in result.worlds] == levels
-    )
+    differs = {
+        "another recipe": result.recipe != recipe_of(config),
+        "another seed": result.seed != int(config["seed"]),
+        "other settings or another start": result.setup not in ("", setup_of(config)),
+        "another number of iterations": result.num_iterations != len(_iterations(reader)),
+        "other test levels": [world.levels for world in result.worlds] != levels,
+    }
+    return [name for name, is_other in differs.items() if is_other]
 
 
 def _iterations(reader: RunReader) -> list[Record]:

@@ -16,7 +16,8 @@ class ResultsOptions:
     Attributes:
         add: Finished runs, such as runs/frozenlake_tiny, whose results are added, or replace those of the same
             settings. Their lazy rivals, and their policies told the truth, play the same levels now.
-        results: Where results are, a file for each recipe and seed.
+        results: Where results are, a file for each recipe and seed. Those in its folder `specialists` stand beside
+            mixes alone.
         picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.
         mix_picture: Where such a picture of the mixes goes, world by world.
     """
@@ -31,24 +32,27 @@ def run_results(options: ResultsOptions) -> None:
     """Adds what is asked for, and prints the table.
 
     Raises:
-        ConfigError: If there is nothing to show, a run is not finished, or another one would be replaced.
+        ConfigError: If there is nothing to show, no folder for a picture, a run is not finished, or another one would
+            be replaced.
     """
     # Imported here, because other benchmarks must not need torch
-    from benchmarks.results.collect import collected, file_name, is_of_run, require_finished
+    from benchmarks.results.collect import collected, differences, file_name, require_finished
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.picture import draw, draw_mixes
     from benchmarks.results.report import lines, load_results
     from benchmarks.results.result import Result
 
+    for picture in (options.picture, options.mix_picture):
+        require(picture is None or picture.parent.is_dir(), f"There is no folder for {picture}.")
     paths = {directory: options.results / file_name(directory) for directory in options.add}
     for directory, path in paths.items():
         require_finished(directory)
         same = [str(other) for other, its in paths.items() if its == path]
         require(len(same) == 1, f"{' and '.join(same)} are of one recipe and seed. Add one of them.")
-        if path.is_file() and not is_of_run(Result.load(path), directory):
+        if path.is_file() and (differing := differences(Result.load(path), directory)):
             raise ConfigError(
-                f"{path} is of another recipe or seed than {directory}, or of other settings, another length or other "
-                "test levels. Add the run to other results, with --results, or move the file away."
+                f"{path} is not of {directory}: it has {' and '.join(differing)}. Add the run to other "
+                "results, such as --results runs/results, or move the file away."
             )
     for directory, path in paths.items():
         result = collected(directory)
@@ -58,7 +62,7 @@ def run_results(options: ResultsOptions) -> None:
     if not results:
         raise ConfigError(f"There are no results in {options.results}. Add some: --add runs/frozenlake_tiny.")
     print(*lines(results), sep="\n")
-    if beside := mix_lines(results):
+    if beside := mix_lines([*results, *load_results(options.results / "specialists")]):
         print("", *beside, sep="\n")
     if options.picture is not None:
         draw(results, options.picture)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.results.report import by_recipe, interval_of_seeds, is_mix, p_of_seeds, told_p
+from benchmarks.results.report import SEEDS, by_recipe, interval_of_seeds, is_mix, p_of_seeds, told_p, told_seeds
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.statistics.bootstrap import PairedDifference, seeds_difference
 from vlm_envs.statistics.pairs import holm
@@ -14,7 +14,7 @@ from vlm_envs.statistics.pairs import holm
 HEADINGS = (
     "mix",
     "world",
-    "seeds",
+    SEEDS,
     "lazy rival",
     "start → trained (95 %)",
     "p (Holm's)",
@@ -39,15 +39,17 @@ def specialists_of(world: WorldResult, results: Sequence[Result]) -> tuple[list[
 
     Returns:
         The seeds of each recipe that played the same levels, or else of each with the same arguments, or else one run
-        with others; none where nobody ran in this world alone. And what differs, `"other levels"` or
-        `"other arguments"`; empty if nothing.
+        with others; none where nobody ran in this world alone. The most seeds come first, then the longest. And
+        what differs, `"other levels"` or `"other arguments"`; empty if nothing.
     """
     alone = [each for each in results if not is_mix(each) and each.worlds[0].env_id == world.env_id]
+    alone.sort(key=lambda each: -each.num_episodes)
     alike = [each for each in alone if _is_asked_the_same(world, each.worlds[0])]
     if not alike:
         return by_recipe(alone[:1]), OTHER_ARGUMENTS
     paired = [each for each in alike if each.worlds[0].levels == world.levels]
-    return (by_recipe(paired), "") if paired else (by_recipe(alike), OTHER_LEVELS)
+    recipes = by_recipe(paired or alike)
+    return sorted(recipes, key=lambda seeds: -len(seeds)), "" if paired else OTHER_LEVELS
 
 
 def difference(
@@ -103,7 +105,7 @@ def _own(worlds: Sequence[WorldResult], p: float) -> list[str]:
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
         f"{world.world}{measure}",
-        str(len(worlds)),
+        told_seeds(worlds),
         f"{lazy:.3f}",
         f"{before:.3f} → **{after:.3f}** ({low:.3f} to {high:.3f})",
         told_p(p),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.results.report import by_recipe, interval_of_seeds
+from benchmarks.results.report import by_recipe, interval_of_seeds, titles
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import require
 
@@ -42,7 +42,9 @@ def draw(results: Sequence[Result], path: Path) -> None:
 
     Mixes are left out: what all their worlds come to together says little where shares change.
     """
-    _draw_panels([_of_recipe(seeds) for seeds in by_recipe(results)], path)
+    recipes = by_recipe(results)
+    named = zip(titles(recipes), recipes, strict=True)
+    _draw_panels([_of_recipe(title.replace("`", ""), seeds) for title, seeds in named], path)
 
 
 def draw_mixes(results: Sequence[Result], path: Path) -> None:
@@ -66,9 +68,9 @@ class _Panel:
     num_iterations: int
 
 
-def _of_recipe(seeds: Sequence[Result]) -> _Panel:
+def _of_recipe(title: str, seeds: Sequence[Result]) -> _Panel:
     return _Panel(
-        title=seeds[0].recipe,
+        title=title,
         curves=[each.curve for each in seeds],
         worlds=[each.worlds[0] for each in seeds],
         num_iterations=seeds[0].num_iterations,

@@ -14,13 +14,14 @@ from vlm_envs.statistics.bootstrap import by_level, paired_bootstrap, paired_see
 from vlm_envs.statistics.pairs import sign_flip_test
 from vlm_envs.statistics.rates import Interval, repeated_interval
 
+SEEDS = "seeds × levels"
 EXPERT = "its expert"
 GREY = "shown grey"
 LOOKED = "tool used: start, trained"
 HEADINGS = (
     "recipe",
     "world",
-    "seeds",
+    SEEDS,
     "lazy rival",
     EXPERT,
     GREY,
@@ -95,15 +96,32 @@ def lines(results: Sequence[Result]) -> list[str]:
     many episodes a tool did its work, stands there where anybody measured it. Of several seeds the interval is of other
     seeds and other levels, and so is the p-value; of one, of other levels.
     """
-    found = [*map(_row, by_recipe(results))]
+    recipes = by_recipe(results)
+    found = [[name, *_row(seeds)] for name, seeds in zip(titles(recipes), recipes, strict=True)]
     measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (EXPERT, GREY, LOOKED)}
     shown = [place for place, name in enumerate(HEADINGS) if measured.get(name, True)]
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
     return [f"| {' | '.join(row[place] for place in shown)} |" for row in rows]
 
 
+def titles(recipes: Sequence[Sequence[Result]]) -> list[str]:
+    """Returns what each recipe's seeds are called, where they are not at temperature 1, and if two are of one name."""
+    names = [seeds[0].recipe for seeds in recipes]
+    told = []
+    for name, (result, *_) in zip(names, recipes, strict=True):
+        title = f"`{name}`" if result.temperature == 1.0 else f"`{name}`, temperature {result.temperature:g}"
+        told.append(title if names.count(name) == 1 else f"{title}, {result.num_iterations} iterations")
+    return told
+
+
+def told_seeds(worlds: Sequence[WorldResult]) -> str:
+    """Returns of how many seeds what stands beside it is, and on how many levels each was measured."""
+    return f"{len(worlds)} × {len(worlds[0].levels)}"
+
+
 def _row(seeds: Sequence[Result]) -> list[str]:
-    result, worlds = seeds[0], [each.worlds[0] for each in seeds]
+    """Returns the cells behind the recipe's."""
+    worlds = [each.worlds[0] for each in seeds]
     world = worlds[0]
     before, after, lazy = ([getattr(each, name) for each in worlds] for name in ("before", "after", "lazy"))
     low, high = interval_of_seeds(worlds)
@@ -113,9 +131,8 @@ def _row(seeds: Sequence[Result]) -> list[str]:
     )
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
-        f"`{result.recipe}`" + ("" if result.temperature == 1.0 else f", temperature {result.temperature:g}"),
         f"{world.world}{measure}",
-        str(len(seeds)),
+        told_seeds(worlds),
         f"{np.mean(lazy):.3f}",
         *(_mean_of([getattr(each, name) for each in worlds]) for name in ("expert", "blind")),
         f"{np.mean(before):.3f}",

@@ -53,7 +53,8 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
 
 
 def test_the_table_of_the_page_is_that_of_the_results_in_the_repository():
-    table = mix_lines(load_results(CHECKOUT / "docs" / "results"))
+    kept = CHECKOUT / "docs" / "results"
+    table = mix_lines([*load_results(kept), *load_results(kept / "specialists")])
     assert len(table) > 2 and "\n".join(table) in (CHECKOUT / "docs" / "mix.md").read_text(encoding="utf-8")
 
 
@@ -104,7 +105,7 @@ def test_a_recipe_with_the_share_of_the_mix_is_no_seed_of_the_specialist_and_has
     results = [MIX, result("lake_share", share), result("lake_tiny", replace(LAKE, after=BETTER))]
     of_share, of_lake, of_boxes = mix_lines(results)[2:]
     assert of_share.startswith(
-        "| `both` | VLM/FrozenLake-v0 | 1 | 0.000 | 0.000 → **0.250** (0.142 to 0.402) | 0.0039 |"
+        "| `both` | VLM/FrozenLake-v0 | 1 × 40 | 0.000 | 0.000 → **0.250** (0.142 to 0.402) | 0.0039 |"
     )
     assert of_lake.startswith(
         "| `both` | VLM/FrozenLake-v0 |  |  |  |  |  | `lake_tiny` | 0.000 → 0.750 | 200 | +0.000 ("
@@ -113,6 +114,10 @@ def test_a_recipe_with_the_share_of_the_mix_is_no_seed_of_the_specialist_and_has
     assert of_boxes.endswith("| no result |  |  |  |  |")
     p = difference([LAKE], [replace(LAKE, after=BETTER)]).p_value
     assert of_lake.endswith(f", {2 * p:.4f} |"), "both are tests"
+    more = [replace(each, seed=seed) for each in results[2:] for seed in range(2)]
+    assert "`lake_tiny`" in mix_lines([*results[:2], *more])[2], "who has more seeds comes first"
+    longer = replace(results[2], num_episodes=300)
+    assert "`lake_tiny`" in mix_lines([*results[:2], longer])[2], "or who has trained for longer"
 
 
 def test_all_seeds_of_a_mix_count():
@@ -122,10 +127,10 @@ def test_all_seeds_of_a_mix_count():
     alone = result("lake_tiny", LAKE)
     of_lake, of_boxes = mix_lines([*seeds, alone])[2:]
     assert (
-        "| 3 | 0.000 | 0.000 → **0.417** (" in of_lake
+        "| 3 × 40 | 0.000 | 0.000 → **0.417** (" in of_lake
         and "| 97 | `lake_tiny` | 0.000 → 0.250 | 200 | +0.000 (+0.000 to +0.000) | +0.167 (" in of_lake
     )
-    assert "| 3 | 0.000 | 0.000 → **0.250** (" in of_boxes
+    assert "| 3 × 40 | 0.000 | 0.000 → **0.250** (" in of_boxes
     other = replace(MIX, seed=1, num_iterations=4)
     assert len(mix_lines([MIX, other])) == 2 + 4, "who trained for longer is no seed of the other"
     with pytest.raises(ConfigError, match="Two results of both are of seed 0"):
@@ -178,6 +183,7 @@ def test_groups_that_a_mix_logged_are_counted():
 def test_the_command_prints_both_tables(tmp_path, capsys):
     for each in (MIX, result("lake_tiny", LAKE)):
         each.save(tmp_path / f"{each.recipe}.json")
+    result("boxes_share", BOXES).save(tmp_path / "specialists" / "boxes_share.json")
     pictures = {name: tmp_path / f"{name}.png" for name in ("picture", "mix-picture")}
     options = [word for name, path in pictures.items() for word in (f"--{name}", str(path))]
     assert main(["results", "--results", str(tmp_path), *options]) == 0
@@ -185,6 +191,9 @@ def test_the_command_prints_both_tables(tmp_path, capsys):
     first, second = capsys.readouterr().out.split("\n\n")
     assert "lake_tiny" in first and "both" not in first
     assert second.count("`both`") == 2
+    assert "boxes_share" in second and "boxes_share" not in first
+    assert main(["results", "--results", str(tmp_path), "--picture", str(tmp_path / "none" / "picture.png")]) == 2
+    assert "There is no folder for" in capsys.readouterr().err
 
 
 def test_levels_are_the_same_whatever_they_pay():

@@ -14,7 +14,7 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent
 from benchmarks.__main__ import main
-from benchmarks.results.collect import _looked, collected, curve, file_name, is_of_run, setup_of
+from benchmarks.results.collect import _looked, collected, curve, differences, file_name, setup_of
 from benchmarks.results.picture import draw
 from benchmarks.results.report import interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
@@ -161,7 +161,7 @@ def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
     picture = tmp_path / "results.png"
     words = ["results", "--add", str(run), "--results", str(tmp_path / "results"), "--picture", str(picture)]
     assert main(words) == 0
-    assert "| `lake` | VLM/FrozenLake-v0 | 1 |" in capsys.readouterr().out
+    assert "| `lake` | VLM/FrozenLake-v0 | 1 × 3 |" in capsys.readouterr().out
     assert [path.name for path in (tmp_path / "results").iterdir()] == ["lake.json"]
     assert picture.stat().st_size > 5000
     assert main(["results", "--results", str(tmp_path / "none")]) == 2
@@ -169,28 +169,28 @@ def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "told"),
     [
-        {"recipe": "lake_of_others"},
-        {"seed": 3},
-        {"setup": "others"},
-        {"num_iterations": 80},
-        {"num_iterations": 80, "setup": ""},
-        {"levels": ["0"] * 3},
+        ({"recipe": "lake_of_others"}, "another recipe."),
+        ({"seed": 3}, "another seed."),
+        ({"setup": "others"}, "other settings or another start."),
+        ({"num_iterations": 80}, "another number of iterations."),
+        ({"num_iterations": 80, "setup": ""}, "another number of iterations."),
+        ({"levels": ["0"] * 3, "seed": 3}, "another seed and other test levels."),
     ],
-    ids=lambda changes: " and ".join(changes),
+    ids=str,
 )
-def test_a_result_of_anything_else_is_not_replaced(run, its_result, tmp_path, capsys, changes):
+def test_a_result_of_anything_else_is_not_replaced(run, its_result, tmp_path, capsys, changes, told):
     kept = tmp_path / "lake.json"
     its_result.save(kept)
-    assert is_of_run(Result.load(kept), run)
-    assert is_of_run(replace(its_result, setup=""), run), "older results do not tell their settings"
+    assert differences(Result.load(kept), run) == []
+    assert differences(replace(its_result, setup=""), run) == [], "older results do not tell their settings"
     worlds = [replace(world, levels=changes.get("levels", world.levels)) for world in its_result.worlds]
     others = {name: value for name, value in changes.items() if name != "levels"}
     replace(its_result, worlds=worlds, **others).save(kept)
     before = kept.read_bytes()
     assert main(["results", "--add", str(run), "--results", str(tmp_path)]) == 2
-    assert "is of another recipe or seed than" in capsys.readouterr().err
+    assert f"is not of {run}: it has {told}" in capsys.readouterr().err
     assert kept.read_bytes() == before
 
 
@@ -224,7 +224,7 @@ def test_a_line_has_the_means_their_interval_and_the_paired_p_value():
     world = made([0.0] * 30 + [1.0] * 10, [0.0] * 10 + [1.0] * 30)
     assert p_value(world) == pytest.approx(2 / 2**20)
     *_, row = lines([result(world)])
-    assert "| 1 | 0.000 | 0.250 | **0.750** (0.598 to 0.858) | < 0.0001 |" in row
+    assert "| 1 × 40 | 0.000 | 0.250 | **0.750** (0.598 to 0.858) | < 0.0001 |" in row
 
 
 def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
@@ -233,13 +233,15 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
     seeds = [result(made(start, after), seed=seed, minutes=seed + 1) for seed, after in enumerate((good, bad))]
     *_, row = lines(seeds)
     _, recipe, _, num_seeds, _, before, after, *_, minutes, _ = row.split("|")
-    assert (recipe, num_seeds, before, minutes) == (" `lake_tiny` ", " 2 ", " 0.250 ", " 2 ")
+    assert (recipe, num_seeds, before, minutes) == (" `lake_tiny` ", " 2 × 40 ", " 0.250 ", " 2 ")
     mean, low, _, high = after.strip(" *)").replace("**", "").replace("(", "").split()
     assert float(mean) == 0.75 and float(low) < 0.6 and float(high) > 0.89, "wider than one seed's, 0.598 to 0.858"
     *_, first, second = lines([seeds[0], result(made(start, bad), seed=1, temperature=0.0)])
-    assert "| 1 |" in first and "temperature 0" in second, "what was sampled otherwise stands beside it"
+    assert "| 1 × 40 |" in first and "temperature 0" in second, "what was sampled otherwise stands beside it"
     for other in ({"num_iterations": 2}, {"setup": "of other settings, or another start"}):
-        assert len(lines([seeds[0], result(made(start, bad), seed=1, **other)])) == 4, "or was trained otherwise"
+        apart = lines([seeds[0], result(made(start, bad), seed=1, **other)])
+        assert len(apart) == 4, "or was trained otherwise"
+        assert f"`lake_tiny`, {other.get('num_iterations', 3)} iterations |" in apart[-1], "and two of a name say more"
     assert len(lines([replace(each, setup="") for each in seeds])) == 4, "nobody knows how those were trained"
     with pytest.raises(ConfigError, match="Two results of lake_tiny are of seed 0"):
         lines([seeds[0], seeds[0]])
