@@ -56,6 +56,19 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     assert least < made_from["validation_success"] < 0.85, "good enough to learn from, with something left to learn"
 
 
+def test_the_page_lists_every_start_with_its_steps_and_what_it_solves():
+    page = (ROOT / "docs" / "training-results.md").read_text(encoding="utf-8")
+    starts = sorted((ROOT / "training" / "recipes" / "checkpoints").iterdir())
+    for start in starts:
+        made_from = json.loads((start / PROVENANCE).read_text())
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{start.name}`") and " steps | " in line]
+        _, _, steps, solved, _, _ = line.split("|")
+        assert steps == f" {made_from['cold_start']['num_steps']:,} steps "
+        assert solved.startswith(f" {made_from['validation_success']:.3f}")
+    megabytes = sum(each.stat().st_size for start in starts for each in start.iterdir()) / 1e6
+    assert f"Twelve of them take {megabytes:.0f} MB." in page and len(starts) == 12 and megabytes < 40
+
+
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_cold_start_is_small_and_loads(name):
     assert sum(path.stat().st_size for path in SHIPPED[name].iterdir()) < 8_000_000
