@@ -39,6 +39,8 @@ class Arm:
         cpu_s: CPU seconds of training in all, without validations.
         best: The point whose weights played the test levels, the first of equals; None of the expert.
         solved: Of each test level in the order of its split, whether it was solved.
+        greedy: The same where the most probable token is taken at each place, and none drawn; empty of an expert, and
+            where nobody measured it.
         levels: What tells test levels apart: small worlds have some more than once.
         format_rate: Share of turns on test levels whose format was right.
         made_by: Configuration, versions and commit.
@@ -53,6 +55,7 @@ class Arm:
     cpu_s: float = 0.0
     best: Point | None = None
     solved: list[bool] = field(default_factory=list)
+    greedy: list[bool] = field(default_factory=list)
     levels: list[str] = field(default_factory=list)
     format_rate: float = 0.0
     made_by: dict[str, Any] = field(default_factory=dict)
@@ -60,8 +63,8 @@ class Arm:
 
     def save(self, path: Path) -> None:
         """Writes it as JSON, test levels in a line."""
-        solved, levels = "".join("01"[each] for each in self.solved), " ".join(self.levels)
-        told = asdict(self) | {"solved": solved, "levels": levels}
+        told = asdict(self) | {"levels": " ".join(self.levels)}
+        told |= {name: "".join("01"[each] for each in told[name]) for name in ("solved", "greedy")}
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, (json.dumps(told, indent=1) + "\n").encode())
 
@@ -76,11 +79,11 @@ class Arm:
             told = json.loads(path.read_text(encoding="utf-8"))
             best = Point(**told["best"]) if told["best"] is not None else None
             points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
-            arm = cls(
-                **told | points | {"solved": [*map("1".__eq__, told["solved"])], "levels": told["levels"].split()}
-            )
-            if len(arm.levels) != len(arm.solved):
-                raise ValueError(f"{len(arm.solved)} outcomes of {len(arm.levels)} levels")
+            outcomes = {name: [*map("1".__eq__, told.get(name, ""))] for name in ("solved", "greedy")}
+            arm = cls(**told | points | outcomes | {"levels": told["levels"].split()})
+            for of in (arm.solved, arm.greedy or arm.solved):
+                if len(arm.levels) != len(of):
+                    raise ValueError(f"{len(of)} outcomes of {len(arm.levels)} levels")
             return arm
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(f"{path} is no arm of a claim that this version reads: {error!r}.") from error

@@ -89,16 +89,21 @@ class Stage:
         self._say(f"{arm.claim}, seed {arm.seed}, {arm.kind}: {point.success:.3f} after {arm.cpu_s:.0f} s of CPU")
 
     def test(self, model: Any, encoder: ChatEncoder) -> None:
-        """Has the best weights play the test levels; the model has them from then on."""
+        """Has the best weights play the test levels, drawing and greedily; the model has them from then on."""
         model.load_state_dict(self._best_weights)
-        played = self._played(model, encoder, "test", self._measuring.num_test_episodes)
-        record_test(self.arm, played)
+        number = self._measuring.num_test_episodes
+        record_test(self.arm, self._played(model, encoder, "test", number))
+        greedily = self._played(model, encoder, "test", number, temperature=0.0)
+        self.arm.greedy = [each.success for each in greedily.trajectories]
 
-    def _played(self, model: Any, encoder: ChatEncoder, split: str, num_episodes: int) -> EvaluationResult:
-        is_training = model.training
-        agent = make_agent(
-            "hf", model=model.eval(), encoder=encoder, sampling=self._config.sampling, seed=self._config.seed
-        )
+    def _played(
+        self, model: Any, encoder: ChatEncoder, split: str, num_episodes: int, temperature: float | None = None
+    ) -> EvaluationResult:
+        """Returns what a model plays, at a temperature or, by default, at the run's own."""
+        is_training, sampling = model.training, self._config.sampling
+        if temperature is not None:
+            sampling = replace(sampling, temperature=temperature)
+        agent = make_agent("hf", model=model.eval(), encoder=encoder, sampling=sampling, seed=self._config.seed)
         played = evaluate(agent, self._config.worlds[0], split=split, num_episodes=num_episodes)
         model.train(is_training)
         return played
@@ -291,6 +296,7 @@ class Arms:
         best = max(tried, key=lambda each: each[0].best_success)
         stage, model, encoder = best
         stage.test(model, encoder)
+        self._keep(stage, model, encoder)
         stage.arm.rejected = [
             {
                 "learning_rate": arm.made_by["cold_start"]["learning_rate"],
@@ -321,5 +327,10 @@ class Arms:
             trainer.collector.close()
             trainer.scorer.close()
         stage.test(model, encoder)
-        save_model(directory / "model", model, encoder, provenance=stage.arm.made_by)
+        self._keep(stage, model, encoder)
         return stage.arm
+
+    def _keep(self, stage: Stage, model: Any, encoder: ChatEncoder) -> None:
+        """Saves what played the test levels, so that more can be asked of it."""
+        directory = self.start.parent / f"{stage.arm.kind}-{stage.arm.seed}"
+        save_model(directory / "model", model, encoder, provenance=stage.arm.made_by)

@@ -71,7 +71,7 @@ def run_claims(options: ClaimsOptions) -> None:
         ConfigError: If there is no claim of a name, or nothing to show.
     """
     from benchmarks.claims.claim import CLAIMS, claim_named
-    from benchmarks.claims.report import draw, gains, lines, load_arms
+    from benchmarks.claims.report import decoded_greedily, draw, gains, lines, load_arms
 
     claims = {name: claim_named(name) for name in options.only or CLAIMS}
     if options.seeds:
@@ -83,6 +83,8 @@ def run_claims(options: ClaimsOptions) -> None:
             f"--only {next(iter(claims))} --seeds 1 2 3."
         )
     print(*lines(claims, arms), "", *gains(claims, arms), sep="\n")
+    if greedy := decoded_greedily(claims, arms):
+        print("", *greedy, sep="\n")
     if options.picture is not None:
         draw(claims, arms, options.picture)
 

@@ -71,6 +71,12 @@ def collected(directory: Path) -> Result:
     for name in world_names(specs):
         _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})
     before, after = recorded.values()
+    for name in world_names(specs):
+        require(
+            _levels(before[name]) == _levels(after[name]),
+            f"In {name} {directory} was evaluated before on other levels than after; episodes were lost, and levels "
+            "cannot be paired.",
+        )
     (start, _), (trained, encoder) = (
         load_checkpoint(each) for each in (start_of(directory, config), policy_of(directory))
     )

@@ -17,6 +17,7 @@ from vlm_envs.statistics.rates import Interval, repeated_interval
 SEEDS = "seeds × levels"
 EXPERT = "its expert"
 GREY = "shown grey"
+GREEDY = "decoded greedily: start, trained"
 LOOKED = "tool used: start, trained"
 HEADINGS = (
     "recipe",
@@ -28,6 +29,7 @@ HEADINGS = (
     "start",
     "trained (95 %)",
     "p",
+    GREEDY,
     "true state given: start, trained",
     LOOKED,
     "minutes",
@@ -98,7 +100,7 @@ def lines(results: Sequence[Result]) -> list[str]:
     """
     recipes = by_recipe(results)
     found = [[name, *_row(seeds)] for name, seeds in zip(titles(recipes), recipes, strict=True)]
-    measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (EXPERT, GREY, LOOKED)}
+    measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (EXPERT, GREY, GREEDY, LOOKED)}
     shown = [place for place, name in enumerate(HEADINGS) if measured.get(name, True)]
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
     return [f"| {' | '.join(row[place] for place in shown)} |" for row in rows]
@@ -125,9 +127,9 @@ def _row(seeds: Sequence[Result]) -> list[str]:
     world = worlds[0]
     before, after, lazy = ([getattr(each, name) for each in worlds] for name in ("before", "after", "lazy"))
     low, high = interval_of_seeds(worlds)
-    told, looked = (
-        [[getattr(each, f"{name}_{when}") for each in worlds] for when in ("before", "after")]
-        for name in ("told", "looked")
+    greedy, told, looked = (
+        [_mean_of([getattr(each, f"{name}_{when}") for each in worlds]) for when in ("before", "after")]
+        for name in ("greedy", "told", "looked")
     )
     measure = "" if world.measure == "success" else f" ({world.measure})"
     return [
@@ -138,7 +140,7 @@ def _row(seeds: Sequence[Result]) -> list[str]:
         f"{np.mean(before):.3f}",
         f"**{np.mean(after):.3f}** ({low:.3f} to {high:.3f})",
         told_p(p_of_seeds(worlds)),
-        *(" → ".join(f"{np.mean(each):.3f}" for each in pair if None not in each) for pair in (told, looked)),
+        *(" → ".join(each or "…" for each in pair) if any(pair) else "" for pair in (greedy, told, looked)),
         f"{np.mean([each.minutes for each in seeds]):.0f}",
     ]
 

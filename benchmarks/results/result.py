@@ -10,6 +10,9 @@ from typing import Any
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 
+_PAIRS = ("told", "greedy", "looked")
+"""What is known of both the start and the policy, if of one: `told_before` and `told_after`, and so on."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorldResult:
@@ -28,6 +31,9 @@ class WorldResult:
         blind: Of the policy, if every picture is grey; None where nobody measured it, or nothing is shown.
         told_before: Of the start, if the true state is written for it in each turn; None where no format has a place.
         told_after: Of the policy, likewise.
+        greedy_before: Of the start, if it takes the most probable token at each place, in place of drawing; None where
+            nobody measured it.
+        greedy_after: Of the policy, likewise.
         looked_before: Of the start, whether a tool was called and did its work, 1 or 0 a level; None where nobody kept
             it, and where there are none.
         looked_after: Of the policy, likewise.
@@ -47,6 +53,8 @@ class WorldResult:
     blind: list[float] | None = None
     told_before: list[float] | None = None
     told_after: list[float] | None = None
+    greedy_before: list[float] | None = None
+    greedy_after: list[float] | None = None
     looked_before: list[float] | None = None
     looked_after: list[float] | None = None
     num_episodes: int | None = None
@@ -103,8 +111,8 @@ class Result:
             kept = json.loads(path.read_text(encoding="utf-8"))
             result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
             for world in result.worlds:
-                told = (world.told_before, world.told_after, world.looked_before, world.looked_after)
-                known = [each for each in (world.expert, world.blind, *told) if each is not None]
+                pairs = [getattr(world, f"{name}_{when}") for name in _PAIRS for when in ("before", "after")]
+                known = [each for each in (world.expert, world.blind, *pairs) if each is not None]
                 played = [world.before, world.after, world.lazy, *known]
                 if {*map(len, played)} != {len(world.levels)}:
                     raise ValueError(f"not as many outcomes as levels in {world.world}")

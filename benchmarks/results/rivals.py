@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.agent import Agent
+from agents.hf.agent import HFAgent
 from agents.hf.blind import BlindHFAgent
 from agents.hf.chat import ChatEncoder
 from agents.hf.sampling import SamplingConfig
@@ -30,6 +31,8 @@ class Rivals:
     Attributes:
         told_before: Its start, told what it should see.
         told_after: Its policy, likewise.
+        greedy_before: Its start, which takes the most probable token at each place.
+        greedy_after: Its policy, likewise.
         blind: Its policy, shown grey pictures.
         imitated: What its start has imitated.
         seed: By which the expert draws where it errs.
@@ -37,6 +40,8 @@ class Rivals:
 
     told_before: Agent
     told_after: Agent
+    greedy_before: Agent
+    greedy_after: Agent
     blind: Agent
     imitated: ColdStartConfig
     seed: int
@@ -54,9 +59,12 @@ class Rivals:
     ) -> Rivals:
         """Returns the rivals of two models in memory, which draw as the run's own evaluations did, by a seed."""
         settings: dict[str, Any] = {"encoder": encoder, "sampling": sampling, "seed": seed}
+        greedily = settings | {"sampling": replace(sampling, temperature=0.0)}
         return cls(
             told_before=ToldHFAgent(model=start, **settings),
             told_after=ToldHFAgent(model=trained, **settings),
+            greedy_before=HFAgent(model=start, **greedily),
+            greedy_after=HFAgent(model=trained, **greedily),
             blind=BlindHFAgent(model=trained, **settings),
             imitated=imitated,
             seed=seed,
@@ -74,6 +82,7 @@ class Rivals:
             num_levels: How many.
         """
         agents: dict[str, Agent] = {"lazy": LazyAgent(num_val_levels=NUM_LAZY_LEVELS)}
+        agents |= {"greedy_before": self.greedy_before, "greedy_after": self.greedy_after}
         if (expert := expert_of(spec, self.imitated, seed=self.seed)) is not None:
             agents["expert"] = expert
         if shows_pictures(spec):

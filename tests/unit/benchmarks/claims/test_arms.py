@@ -130,16 +130,17 @@ def test_both_arms_go_on_from_one_start_with_the_same_compute(arms, monkeypatch)
 
 
 def test_the_best_on_validation_levels_plays_the_test_levels_and_the_first_of_equals_is_the_best(claim, monkeypatch):
-    solved, played = iter([1, 3, 3, 2, 4]), []
+    solved, played = iter([1, 3, 3, 2, 4, 1]), []
 
-    def scripted(agent, spec, *, split, num_episodes):
-        played.append((split, num_episodes, weight.item()))
+    def scripted(temperature, spec, *, split, num_episodes):
+        played.append((split, num_episodes, weight.item(), temperature))
         num_solved = next(solved)
         episodes = [SimpleNamespace(success=place < num_solved, start_state_hash="a") for place in range(4)]
         return SimpleNamespace(trajectories=episodes, record=lambda: {"format_rate": 1.0})
 
     monkeypatch.setattr("benchmarks.claims.arms.evaluate", scripted)
-    monkeypatch.setattr("benchmarks.claims.arms.make_agent", lambda *_, **__: None)
+    made = lambda *_, sampling, **__: sampling.temperature  # noqa: E731
+    monkeypatch.setattr("benchmarks.claims.arms.make_agent", made)
     model = torch.nn.Linear(1, 1, bias=False)
     weight = model.weight
     stage = Stage(Arm(kind="rl", claim="short", seed=1), claim.config(seed=1), MEASURING, lambda _: None)
@@ -149,8 +150,9 @@ def test_the_best_on_validation_levels_plays_the_test_levels_and_the_first_of_eq
     assert [point.success for point in stage.arm.curve] == [0.25, 0.75, 0.75, 0.5]
     assert (stage.arm.best.step, stage.best_success) == (1, 0.75)
     stage.test(model, None)
-    assert played == [("val", 2, 0.0), ("val", 2, 1.0), ("val", 2, 2.0), ("val", 2, 3.0), ("test", 3, 1.0)]
-    assert stage.arm.solved == [True] * 4
+    assert played[:4] == [("val", 2, float(step), 1.0) for step in range(4)]
+    assert played[4:] == [("test", 3, 1.0, 1.0), ("test", 3, 1.0, 0.0)], "drawn, and greedily"
+    assert stage.arm.solved == [True] * 4 and stage.arm.greedy == [True] + [False] * 3
 
 
 def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(prepared, monkeypatch):

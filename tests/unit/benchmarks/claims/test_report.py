@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ from benchmarks.__main__ import main
 from benchmarks.claims.arm import Arm, Point
 from benchmarks.claims.claim import CLAIMS
 from benchmarks.claims.command import ClaimsOptions
-from benchmarks.claims.report import KINDS, difference, draw, gains, lines, load_arms, rate_interval
+from benchmarks.claims.report import KINDS, decoded_greedily, difference, draw, gains, lines, load_arms, rate_interval
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
 from vlm_envs.statistics.bootstrap import paired_seeds_bootstrap
@@ -51,6 +52,15 @@ def test_an_arm_comes_back_from_its_file(tmp_path):
     made = arm("rl", 3, "1011")
     made.save(tmp_path / "arm.json")
     assert Arm.load(tmp_path / "arm.json") == made
+    made.greedy = [True, True, False, False]
+    made.save(tmp_path / "arm.json")
+    assert Arm.load(tmp_path / "arm.json") == made
+    told = json.loads((tmp_path / "arm.json").read_text())
+    (tmp_path / "arm.json").write_text(json.dumps({name: value for name, value in told.items() if name != "greedy"}))
+    assert Arm.load(tmp_path / "arm.json").greedy == [], "older files do not have it"
+    (tmp_path / "arm.json").write_text(json.dumps(told | {"greedy": "1"}))
+    with pytest.raises(ConfigError, match="1 outcomes of 4 levels"):
+        Arm.load(tmp_path / "arm.json")
 
 
 def test_only_seeds_whose_two_arms_are_there_count(results):
@@ -158,6 +168,22 @@ def test_gains_are_of_the_one_start_and_the_one_expert_and_every_seed(results):
     solved_all = replace(arms[NAME]["expert"][0], solved=[True] * 32)
     *_, row = gains({NAME: CLAIMS[NAME]}, {NAME: arms[NAME] | {"expert": [solved_all]}})
     assert row.split("|")[4].startswith(" -0.250 (")
+
+
+def test_what_is_decoded_greedily_has_a_table_where_all_arms_have_it(results, capsys):
+    assert decoded_greedily(CLAIMS, {name: load_arms(results, name) for name in CLAIMS}) == []
+    for path in results.glob("*.json"):
+        made = Arm.load(path)
+        outcomes = {"start": "1100", "imitation": "1100", "rl": "1111"}
+        if made.kind != "expert":
+            made.greedy = [each == "1" for each in outcomes[made.kind] * 8]
+            made.save(path)
+    heading, rule, row = decoded_greedily(CLAIMS, {name: load_arms(results, name) for name in CLAIMS})
+    assert heading.count("|") == rule.count("|") == row.count("|")
+    cells = [cell.split() for cell in row.split("|")[2:9]]
+    assert [cell[0] for cell in cells] == ["2", "0.500", "0.500", "1.000", "+0.500", "+0.500", "+0.250"]
+    assert main(["claims", "--results", str(results), "--only", NAME]) == 0
+    assert capsys.readouterr().out.count("greedy (95 % CI)") == 3
 
 
 def test_the_difference_is_of_other_seeds_too():

@@ -18,13 +18,10 @@ from benchmarks.results.collect import _looked, collected, curve, differences, f
 from benchmarks.results.picture import draw
 from benchmarks.results.report import interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
-from benchmarks.results.rivals import Rivals, shows_pictures
 from tests.unit.benchmarks.models.short_search import shorten_search
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
-from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
-from training.data.demonstrations import expert_of
 from training.loop.evaluation import evaluate
 from training.loop.run import train
 from vlm_envs.errors import ConfigError
@@ -103,14 +100,28 @@ def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path
     seeds = [[each.seed for each in rival.trajectories] for rival in rivals]
     assert [[each["seed"] for each in RunReader(run).trajectories("after")], *seeds] == [
         list(split_seeds("test", 3, start=5))
-    ] * 6
+    ] * 8
     (world,) = found.worlds
-    levels = (world.before, world.after, world.lazy, world.expert, world.blind, world.told_before, world.told_after)
-    assert [len(each) for each in levels] == [3] * 7
+    levels = [world.before, world.after, world.lazy, world.expert, world.blind, world.told_before, world.told_after]
+    levels += [world.greedy_before, world.greedy_after]
+    assert [len(each) for each in levels] == [3] * 9
     assert (found.recipe, found.num_iterations, found.num_episodes) == ("lake", 2, 8)
     assert [point["iteration"] for point in found.curve] == [0.0, 1.0]
     found.save(tmp_path / "lake.json")
     assert load_results(tmp_path) == [found]
+
+
+def test_levels_that_were_lost_from_one_evaluation_alone_are_not_paired_by_place(run, tmp_path):
+    other = shutil.copytree(run, tmp_path / "lost")
+    for label, lost in (("before", 0), ("after", 2)):
+        path = other / "trajectories" / f"{label}.jsonl"
+        kept = path.read_text().splitlines(keepends=True)
+        path.write_text("".join(line for place, line in enumerate(kept) if place != lost))
+    path = other / "evaluations.jsonl"
+    told = [json.loads(line) | {"num_episodes": 2} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(line) + "\n" for line in told))
+    with pytest.raises(ConfigError, match="evaluated before on other levels than after"):
+        collected(other)
 
 
 def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monkeypatch):
@@ -121,7 +132,7 @@ def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monk
         seeds.add(seed)
         return make_agent("random")
 
-    for kind in ("ToldHFAgent", "BlindHFAgent"):
+    for kind in ("ToldHFAgent", "BlindHFAgent", "HFAgent"):
         monkeypatch.setattr(f"benchmarks.results.rivals.{kind}", rival)
     saved = json.loads((run / "config.json").read_text())
     other = tmp_path / "greedy"
@@ -133,28 +144,10 @@ def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monk
         asked.clear()
         found = collected(other)
         assert found.temperature == expected and ("temperature 0" in lines([found])[-1]) == (expected == 0.0)
-        assert [(each.temperature, each.max_new_tokens) for each in asked] == [(expected, 4)] * 3
+        drawn, greedy = [expected] * 3, [0.0] * 2
+        assert sorted(each.temperature for each in asked) == sorted([*drawn, *greedy])
+        assert {each.max_new_tokens for each in asked} == {4}
     assert seeds == {saved["seed"] + 1}, "they draw otherwise than the run's own evaluations"
-
-
-def test_each_rival_is_of_the_model_that_its_name_says(monkeypatch):
-    for kind in ("ToldHFAgent", "BlindHFAgent"):
-        monkeypatch.setattr(
-            f"benchmarks.results.rivals.{kind}", lambda kind=kind, **settings: (kind, settings["model"])
-        )
-    rivals = Rivals.of("start", "trained", None, SamplingConfig(), imitated=ColdStartConfig(), seed=1)
-    assert rivals.told_before == ("ToldHFAgent", "start") and rivals.told_after == ("ToldHFAgent", "trained")
-    assert rivals.blind == ("BlindHFAgent", "trained")
-
-
-def test_the_expert_is_the_one_that_the_start_has_imitated():
-    imitated = ColdStartConfig(mistake_rate=0.25, suboptimal_rate=0.5, tells_plan=True)
-    expert = expert_of(LAKE, imitated, seed=3)
-    assert (expert.mistake_rate, expert.suboptimal_rate, expert.tells_plan) == (0.25, 0.5, True)
-    own = replace(LAKE, cold_start_suboptimal_rate=0.75)
-    assert expert_of(own, imitated, seed=3).suboptimal_rate == 0.75, "a world of a mix may have its own rate"
-    for nobody in (ColdStartConfig(num_steps=0), ColdStartConfig(data="recorded")):
-        assert expert_of(LAKE, nobody, seed=3) is None
 
 
 def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
@@ -253,6 +246,7 @@ def test_what_nobody_measured_has_no_column():
     for told, heading, cell in (
         ({"blind": [0.25] * 40}, "shown grey", "0.250"),
         ({"expert": [0.75] * 40}, "its expert", "0.750"),
+        ({"greedy_before": [0.25] * 40}, "decoded greedily: start, trained", "0.250 → …"),
         ({"looked_before": [0.0, 1.0] * 20, "looked_after": [1.0] * 40}, "tool used: start, trained", "0.500 → 1.000"),
     ):
         assert heading not in lines([plain])[0]
@@ -286,20 +280,6 @@ def test_a_picture_has_a_line_for_what_was_measured(tmp_path, monkeypatch):
     assert lines_of["tool used"] == [0.25] and lines_of["thoughts of what is seen right"] == [1.0]
     assert lines_of["expert it imitated"] == [0.5, 0.5] and lines_of["lazy rival"] == [0.0, 0.0]
     assert "observations right" not in lines_of
-
-
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        (LAKE, True),
-        (WorldSpec(env_id="VLM/RewardJudging-v0", kwargs={"tracks": "instruction_following"}), False),
-    ],
-    ids=["a world of pictures", "a world of texts"],
-)
-def test_only_who_is_shown_pictures_can_be_shown_grey_ones(spec, expected):
-    if not expected:
-        pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
-    assert shows_pictures(spec) is expected
 
 
 def test_a_level_that_is_played_several_times_counts_as_one():

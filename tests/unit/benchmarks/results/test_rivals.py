@@ -1,0 +1,50 @@
+"""Who plays a run's test levels beside its policies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agents.hf.sampling import SamplingConfig
+from benchmarks.results.rivals import Rivals, shows_pictures
+from tests.unit.benchmarks.results.test_results import LAKE
+from training.config.supervised.cold_start import ColdStartConfig
+from training.config.worlds.spec import WorldSpec
+from training.data.demonstrations import expert_of
+
+
+def test_each_rival_is_of_the_model_that_its_name_says(monkeypatch):
+    for kind in ("ToldHFAgent", "BlindHFAgent", "HFAgent"):
+        monkeypatch.setattr(
+            f"benchmarks.results.rivals.{kind}",
+            lambda kind=kind, **settings: (kind, settings["model"], settings["sampling"].temperature),
+        )
+    rivals = Rivals.of("start", "trained", None, SamplingConfig(), imitated=ColdStartConfig(), seed=1)
+    assert (rivals.told_before, rivals.told_after) == (("ToldHFAgent", "start", 1.0), ("ToldHFAgent", "trained", 1.0))
+    assert (rivals.greedy_before, rivals.greedy_after) == (("HFAgent", "start", 0.0), ("HFAgent", "trained", 0.0))
+    assert rivals.blind == ("BlindHFAgent", "trained", 1.0)
+
+
+def test_the_expert_is_the_one_that_the_start_has_imitated():
+    imitated = ColdStartConfig(mistake_rate=0.25, suboptimal_rate=0.5, tells_plan=True)
+    expert = expert_of(LAKE, imitated, seed=3)
+    assert (expert.mistake_rate, expert.suboptimal_rate, expert.tells_plan) == (0.25, 0.5, True)
+    own = replace(LAKE, cold_start_suboptimal_rate=0.75)
+    assert expert_of(own, imitated, seed=3).suboptimal_rate == 0.75, "a world of a mix may have its own rate"
+    for nobody in (ColdStartConfig(num_steps=0), ColdStartConfig(data="recorded")):
+        assert expert_of(LAKE, nobody, seed=3) is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (LAKE, True),
+        (WorldSpec(env_id="VLM/RewardJudging-v0", kwargs={"tracks": "instruction_following"}), False),
+    ],
+    ids=["a world of pictures", "a world of texts"],
+)
+def test_only_who_is_shown_pictures_can_be_shown_grey_ones(spec, expected):
+    if not expected:
+        pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
+    assert shows_pictures(spec) is expected
