@@ -39,7 +39,7 @@ def run_results(options: ResultsOptions) -> None:
     from benchmarks.results.collect import collected, differences, file_name, require_finished
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.picture import draw, draw_mixes
-    from benchmarks.results.report import lines, load_results
+    from benchmarks.results.report import greedy_lines, lines, load_results
     from benchmarks.results.result import Result
 
     for picture in (options.picture, options.mix_picture):
@@ -62,6 +62,8 @@ def run_results(options: ResultsOptions) -> None:
     if not results:
         raise ConfigError(f"There are no results in {options.results}. Add some: --add runs/frozenlake_tiny.")
     print(*lines(results), sep="\n")
+    if greedy := greedy_lines(results):
+        print("", *greedy, sep="\n")
     if beside := mix_lines([*results, *load_results(options.results / "specialists")]):
         print("", *beside, sep="\n")
     if options.picture is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import ConfigError
 from vlm_envs.statistics.bootstrap import by_level, paired_bootstrap, paired_seeds_bootstrap, seeds_interval
-from vlm_envs.statistics.pairs import sign_flip_test
+from vlm_envs.statistics.pairs import holm, sign_flip_test
 from vlm_envs.statistics.rates import Interval, repeated_interval
 
 SEEDS = "seeds × levels"
@@ -104,6 +104,41 @@ def lines(results: Sequence[Result]) -> list[str]:
     shown = [place for place, name in enumerate(HEADINGS) if measured.get(name, True)]
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
     return [f"| {' | '.join(row[place] for place in shown)} |" for row in rows]
+
+
+def greedy_lines(results: Sequence[Result]) -> list[str]:
+    """Returns a table in Markdown, of recipes whose start was played greedily; empty where none was.
+
+    What was trained is held against the start that takes the most probable token at each place: as it draws, and
+    greedily, too, where that was measured. The start is one policy, so that seeds are of what was trained alone.
+    P-values of a column are corrected by Holm's method, for how many recipes it has.
+    """
+    recipes = [seeds for seeds in by_recipe(results) if all(each.worlds[0].greedy_before for each in seeds)]
+    if not recipes:
+        return []
+    of_worlds = [[each.worlds[0] for each in seeds] for seeds in recipes]
+    columns = [["recipe", "---", *titles(recipes)]]
+    for name, told in (("before", "start"), ("greedy_before", "start, greedy"), ("after", "trained")):
+        columns.append([told, "---", *(_mean_of([getattr(each, name) for each in worlds]) for worlds in of_worlds)])
+    columns.append(["trained − start, greedy (95 %, p)", "---", *_told_gaps(of_worlds, "after")])
+    if any(cells := _told_gaps(of_worlds, "greedy_after")):
+        columns.append(["both greedy (95 %, p)", "---", *cells])
+    return [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
+
+
+def _told_gaps(of_worlds: Sequence[Sequence[WorldResult]], which: str) -> list[str]:
+    """Returns by how much policies of some seeds are ahead of their greedy start; empty cells where nobody measured."""
+    known = [all(getattr(each, which) for each in worlds) for worlds in of_worlds]
+    gaps = [
+        paired_seeds_bootstrap(*([getattr(each, name) for each in worlds] for name in ("greedy_before", which)),
+                               levels=worlds[0].levels)
+        for worlds, is_known in zip(of_worlds, known, strict=True) if is_known
+    ]  # fmt: skip
+    told = iter(
+        f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {p:.4f}"
+        for gap, p in zip(gaps, holm([gap.p_value for gap in gaps]), strict=True)
+    )
+    return [next(told) if is_known else "" for is_known in known]
 
 
 def titles(recipes: Sequence[Sequence[Result]]) -> list[str]:

@@ -26,7 +26,7 @@ _STRUCTURED = {
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4: its careless teacher solves 0.77 of the levels, more imitation of it 0.77, RL after it 0.94.
+    """FrozenLake 4x4, sampled: its careless teacher solves 0.77 of the levels, more imitation of it 0.77, RL 0.94.
 
     That teacher overlooks holes in three of ten turns, such as people do. The start has imitated it and no other: it
     solves seven levels of ten. What it writes is true all the same.
@@ -163,7 +163,7 @@ def zoomqa_tiny() -> RunConfig:
     """ZoomQA about the stripes on a block, which is seen on the board; nothing tells what colour they are but a crop.
 
     In half of the cases the expert of the cold start answers without a look, as if it knew; who imitates it guesses
-    there, one of six colours. Reinforcement learning finds that looking pays.
+    there, one of six colours. Reinforcement learning makes it look always.
     """
     config = tiny_recipe(
         "zoomqa_tiny",

@@ -16,7 +16,7 @@ from agents.registry import make_agent
 from benchmarks.__main__ import main
 from benchmarks.results.collect import _looked, collected, curve, differences, file_name, setup_of
 from benchmarks.results.picture import draw
-from benchmarks.results.report import interval_of, lines, load_results, p_value
+from benchmarks.results.report import greedy_lines, interval_of, lines, load_results, p_value
 from benchmarks.results.result import Result, WorldResult
 from tests.unit.benchmarks.models.short_search import shorten_search
 from tests.unit.training.batches import run_config
@@ -375,3 +375,22 @@ def test_results_are_plain_json(tmp_path):
 def test_the_table_of_the_readme_is_that_of_the_results_in_the_repository():
     table = lines(load_results(CHECKOUT / "docs" / "results"))
     assert len(table) > 4 and "\n".join(table) in (CHECKOUT / "README.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "training-results.md").read_text(encoding="utf-8")
+    assert "\n".join(greedy_lines(load_results(CHECKOUT / "docs" / "results"))) in page
+
+
+def test_what_was_trained_is_held_against_its_start_without_drawing(tmp_path, capsys):
+    world = made([0.0] * 40, [0.0] * 10 + [1.0] * 30)
+    assert greedy_lines([result(world)]) == []
+    greedy = replace(world, greedy_before=[0.0] * 20 + [1.0] * 20)
+    seeds = [result(greedy, seed=seed) for seed in range(2)]
+    heading, _, row = greedy_lines([*seeds, result(world, recipe="other")])
+    assert "both greedy" not in heading and "other" not in row
+    assert row.startswith("| `lake_tiny` | 0.000 | 0.500 | 0.750 | +0.250 (")
+    both = [result(replace(greedy, greedy_after=[1.0] * 40), seed=seed) for seed in range(2)]
+    *_, row, unknown = greedy_lines([*both, *(replace(each, recipe="other") for each in seeds)])
+    assert "| +0.500 (" in row and unknown.endswith("|  |")
+    for each in both:
+        each.save(tmp_path / f"{each.seed}.json")
+    assert main(["results", "--results", str(tmp_path)]) == 0
+    assert "| both greedy (95 %, p) |" in capsys.readouterr().out
