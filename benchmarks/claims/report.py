@@ -25,6 +25,8 @@ KINDS = {
 """What arms are called, in the order in which they are shown."""
 TESTED = "(95 % CI, p by Holm's method)"
 """What the heading of a column of differences says that is in it."""
+_MARGIN = 0.03
+"""What is left free above and below what a panel shows."""
 COLOURS = {"imitation": "#c0702a", "rl": "#2f6db5"}
 
 
@@ -187,10 +189,19 @@ def _told_unimproved(arms: Sequence[Arm]) -> str:
     return f"; the start itself in {number} of {len(arms)}" if number else ""
 
 
+def _limits(arms: Mapping[str, Sequence[Arm]]) -> tuple[float, float]:
+    """Returns the ends of the axis on which a claim's arms are told apart, and their expert is if it is near."""
+    reached = [point.success for kind in COLOURS for arm in arms[kind] for point in arm.curve]
+    low, high = min(reached) - _MARGIN, max(reached) + _MARGIN
+    near = [point.success for arm in arms["expert"] for point in arm.curve if point.success < high + 2 * _MARGIN]
+    return max(low, 0.0), min(max([high, *(each + _MARGIN for each in near)]), 1.02)
+
+
 def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]], path: Path) -> None:
     """Writes a picture with a panel a claim: validation success over CPU minutes, a thin line a seed.
 
-    A dotted line is the expert's success on the same levels; there is none where its file keeps none.
+    A dotted line is the expert's success on the same levels; there is none where its file keeps none, or where it is
+    far above both arms. Each panel has an axis of its own.
     """
     from matplotlib.figure import Figure  # half a second, for which a wrong option must not wait
 
@@ -198,7 +209,7 @@ def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[A
     columns = min(2, len(shown))
     height = -(-len(shown) // columns)
     figure = Figure(figsize=(5.6 * columns, 3.4 * height), layout="constrained")
-    panels = figure.subplots(height, columns, squeeze=False, sharey=True).flat
+    panels = figure.subplots(height, columns, squeeze=False).flat
     for panel, name in zip(panels, shown, strict=False):
         for kind, colour in COLOURS.items():
             for number, arm in enumerate(arms[name][kind]):
@@ -209,12 +220,13 @@ def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[A
             for point in expert.curve:
                 panel.axhline(point.success, color="#8a8a8a", linewidth=1, linestyle=":", label=KINDS["expert"])
         panel.set_title(claims[name].title, loc="left", fontsize=10)
-        panel.set(xlabel="CPU minutes from the start on", ylim=(0, 1.02))
+        panel.set(xlabel="CPU minutes from the start on", ylim=_limits(arms[name]))
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     for first in figure.axes[::columns]:
         first.set_ylabel("validation levels solved")
-    figure.axes[0].legend(frameon=False, fontsize=9, loc="lower right")
+    handles, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     for panel in figure.axes[len(shown) :]:
         panel.remove()
     figure.savefig(path, dpi=110)
