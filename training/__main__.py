@@ -187,7 +187,7 @@ def _cold_start(words: list[str]) -> None:
     if recipe is None:
         raise ValueError(
             f"cold_start takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
-            f"{words[:1]}."
+            f"{words[:1]}.{did_you_mean(words[0], [*RECIPES]) if words else ''}"
         )
     start_from = option_value(options, "--model")
     if start_from not in (None, "None"):
