@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,10 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
 
 UNTAUGHT = "random weights"
+UNTOLD: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "VLM/Sokoban-v0": lambda state: {"inner_walls": state.layout.inner_walls},
+}
+"""By world, from its typed state: what of it pictures show and `info["state"]` leaves out."""
 _BATCH = 64
 
 
@@ -108,14 +112,18 @@ def seeing(config: RunConfig, models: Mapping[str, Path], *, num_levels: int, nu
 
 
 def first_turns(spec: WorldSpec, num_levels: int, num_measured: int) -> tuple[list[Observation], list[dict[str, Any]]]:
-    """Returns what is shown first, and the true state, of levels to train on and then of validation levels."""
+    """Returns what is shown first, and the true state, of levels to train on and then of validation levels.
+
+    States have what `UNTOLD` says of their world, too.
+    """
+    untold = UNTOLD.get(spec.env_id, lambda state: {})
     observations, states = list[Observation](), list[dict[str, Any]]()
     for split, number in (("train", num_levels), ("val", num_measured)):
         with spec.made(split=split) as world:
             for seed in split_seeds(split, number):
                 observation, info = world.reset(seed=seed)
                 observations.append(observation)
-                states.append(info["state"])
+                states.append(info["state"] | untold(world.unwrapped.state))
     return observations, states
 
 

@@ -13,6 +13,7 @@ from benchmarks.probe.command import lines  # noqa: E402
 from benchmarks.probe.seeing import UNTAUGHT, Seeing, features_of, first_turns  # noqa: E402
 from training.config.worlds.spec import WorldSpec  # noqa: E402
 from vlm_envs.errors import ConfigError  # noqa: E402
+from vlm_envs.splits import split_seeds  # noqa: E402
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -38,6 +39,14 @@ def test_the_page_has_the_table_that_the_files_make():
     assert "\n".join(lines(found)) in (CHECKOUT / "docs" / "training-results.md").read_text(), (
         "paste what python -m benchmarks probe prints"
     )
+
+
+def test_walls_are_asked_for_although_the_state_does_not_tell_them():
+    _, states = first_turns(WorldSpec(env_id="VLM/Sokoban-v0"), 2, 2)
+    with WorldSpec(env_id="VLM/Sokoban-v0").made(split="train") as world:
+        world.reset(seed=next(iter(split_seeds("train", 1))))
+        assert states[0]["inner_walls"] == world.unwrapped.state.layout.inner_walls
+    assert len({each["inner_walls"] for each in states}) > 1
 
 
 def test_a_world_that_shows_nothing_is_refused_with_the_reason(tiny):
