@@ -47,7 +47,7 @@ class PeerInterruptedError(KeyboardInterrupt):
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM ended a run, which is saved as it was before the iteration or evaluation that this was in."""
+    """SIGTERM ended a run at once; reinforcement learning is saved as it was before the iteration it was in."""
 
 
 class NothingCuratedError(TrainingStoppedError):

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from benchmarks.ablations.ablation import Ablation, Arm
 from benchmarks.ablations.outcome import Outcome, Outcomes
+from benchmarks.markdown import of_rows
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_seeds_bootstrap, seeds_interval
 
 MARGIN = 0.05
@@ -81,7 +82,7 @@ def page(known: Known, *, num_seeds: int, is_quick: bool = False) -> str:
         link = f"[{ablation.title}](#{ablation.title.lower()})"
         rows.append([link, ablation.claim, f"**{claim_verdict(found)}**"])
         sections += [*section(ablation, outcomes, found), ""]
-    return "\n".join([*told, *_markdown(rows), "", *sections]).rstrip() + "\n"
+    return "\n".join([*told, *of_rows(rows), "", *sections]).rstrip() + "\n"
 
 
 def section(ablation: Ablation, outcomes: Outcomes, found: Mapping[str, Verdict]) -> list[str]:
@@ -104,7 +105,7 @@ def section(ablation: Ablation, outcomes: Outcomes, found: Mapping[str, Verdict]
     rows += [_row(ablation, arm, outcomes, found.get(arm.name)) for arm in ablation.arms]
     cpu_min = sum(each.cpu_s for runs in outcomes.arms.values() for each in runs.values()) / 60
     num_runs = sum(map(len, outcomes.arms.values()))
-    return [*told, *_markdown(rows), "", f"{num_runs} runs, {cpu_min:.0f} minutes of one thread."]
+    return [*told, *of_rows(rows), "", f"{num_runs} runs, {cpu_min:.0f} minutes of one thread."]
 
 
 def claim_verdict(found: Mapping[str, Verdict]) -> str:
@@ -184,10 +185,4 @@ def _measure(name: str, runs: Sequence[Outcome]) -> str:
 
 
 def _gap(gap: PairedDifference | None) -> str:
-    if gap is None:
-        return ""
-    return f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}"
-
-
-def _markdown(rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return "" if gap is None else f"{gap}, p = {gap.p_value:.4f}"

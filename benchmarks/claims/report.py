@@ -11,9 +11,9 @@ import numpy as np
 
 from benchmarks.claims.arm import Arm
 from benchmarks.claims.claim import Claim
+from benchmarks.markdown import of_columns, of_rows, told_gaps
 from vlm_envs.errors import require
 from vlm_envs.statistics.bootstrap import PairedDifference, by_level, paired_seeds_bootstrap, seeds_interval
-from vlm_envs.statistics.pairs import holm
 from vlm_envs.statistics.rates import Interval, repeated_interval
 
 KINDS = {
@@ -88,7 +88,7 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
         (difference(arms[name]["imitation"], arms[name]["rl"]), [rate_interval(arms[name][kind]) for kind in KINDS])
         for name in shown
     ]
-    gaps = _told_gaps([gap for gap, _ in measured])
+    gaps = told_gaps([gap for gap, _ in measured])
     for name, gap, (_, rates) in zip(shown, gaps, measured, strict=True):
         by_kind = arms[name]
         unimproved = [_told_unimproved(by_kind[kind]) for kind in KINDS]
@@ -105,7 +105,7 @@ def lines(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
             ", ".join(f"{value:+.3f}" for value in each),
             " and ".join(f"{np.mean([arm.cpu_s for arm in by_kind[kind]]):.0f}" for kind in ("imitation", "rl")),
         ])  # fmt: skip
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return of_rows(rows)
 
 
 def gains(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
@@ -128,10 +128,10 @@ def gains(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[
         [difference([*arms[name][one]] * len(arms[name][of]), arms[name][of]) for one, of in compared.values()]
         for name in shown
     ]
-    columns = [["", "---", *(claims[name].title for name in shown)]]
+    columns: dict[str, Sequence[str]] = {"": [claims[name].title for name in shown]}
     for place, told in enumerate(compared):
-        columns.append([f"{told} {TESTED}", "---", *_told_gaps([of_claim[place] for of_claim in gaps])])
-    return [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
+        columns[f"{told} {TESTED}"] = told_gaps([of_claim[place] for of_claim in gaps])
+    return of_columns(columns)
 
 
 def decoded_greedily(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
@@ -153,12 +153,13 @@ def decoded_greedily(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str
     greedy = {
         name: {kind: [replace(arm, solved=arm.greedy) for arm in arms[name][kind]] for kind in kinds} for name in shown
     }
-    columns = [["", "---", *(claims[name].title for name in shown)]]
-    columns.append(["seeds", "---", *(str(len(drawn[name])) for name in shown)])
+    columns: dict[str, Sequence[str]] = {"": [claims[name].title for name in shown]}
+    columns["seeds"] = [str(len(drawn[name])) for name in shown]
     for kind in kinds:
         rates = [rate_interval(greedy[name][kind]) for name in shown]
-        told = [f"{rate:.3f} ({low:.3f} to {high:.3f})" for rate, (low, high) in rates]
-        columns.append([f"{KINDS[kind]}, greedy (95 % CI)", "---", *told])
+        columns[f"{KINDS[kind]}, greedy (95 % CI)"] = [
+            f"{rate:.3f} ({low:.3f} to {high:.3f})" for rate, (low, high) in rates
+        ]
     compared = {
         "RL − imitation, both greedy": [difference(of["imitation"], of["rl"]) for of in greedy.values()],
         "RL − start, both greedy": [difference([*of["start"]] * len(of["rl"]), of["rl"]) for of in greedy.values()],
@@ -166,21 +167,12 @@ def decoded_greedily(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str
             difference([*greedy[name]["start"]] * len(drawn[name]), drawn[name]) for name in shown
         ],
     }
-    columns.extend([f"{told} {TESTED}", "---", *_told_gaps(gaps)] for told, gaps in compared.items())
-    return [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
+    return of_columns(columns | {f"{told} {TESTED}": told_gaps(gaps) for told, gaps in compared.items()})
 
 
 def _shown(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]]) -> list[str]:
     """Returns the names of the claims of which a seed is whole."""
     return [name for name in claims if arms[name]["rl"]]
-
-
-def _told_gaps(gaps: Sequence[PairedDifference]) -> list[str]:
-    """Returns the cells of one column, with p-values corrected for how many they are."""
-    return [
-        f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {p:.4f}"
-        for gap, p in zip(gaps, holm([gap.p_value for gap in gaps]), strict=True)
-    ]
 
 
 def _told_unimproved(arms: Sequence[Arm]) -> str:

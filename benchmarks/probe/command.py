@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.markdown import of_rows
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import ConfigError, did_you_mean, require
 
@@ -85,7 +86,7 @@ def lines(found: Sequence[Seeing]) -> list[str]:
         for entry in next(iter(each.skills.values())):
             told = (each.skills[model][entry] if model in each.skills else None for model in models)
             rows.append((each.env_id, f"`{entry}`", *("" if value is None else f"{value:.2f}" for value in told)))
-    return [f"| {' | '.join(row)} |" for row in rows]
+    return of_rows(rows)
 
 
 def _label(directory: Path) -> str:

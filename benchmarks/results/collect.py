@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,8 @@ TRAINING_SETTINGS = (
 _SINCE: dict[str, dict[str, Any]] = {"ppo": {"target_kl": None}, "cold_start": {"tells_plan": False}}
 """Settings that there are since after the first results, with what changes nothing, and no digest either."""
 _OF_WORKERS = ("workers", "num_workers", "step_timeout_s")
+_Episodes: TypeAlias = dict[str, list[Record]]
+"""Recorded episodes by world."""
 MAX_POINTS = 100
 """Of a curve: of longer ones, so many means."""
 MAX_WORLD_POINTS = 30
@@ -62,30 +64,18 @@ def collected(directory: Path) -> Result:
     reader = RunReader(directory)
     config = reader.config
     specs = rebuilt(tuple[WorldSpec, ...], config["worlds"])
-    # As its own evaluations drew, beside which these stand; older runs drew as in training
-    evaluated = rebuilt(EvalSamplingConfig, config.get("eval_sampling", {}))
-    sampling = evaluated.over(rebuilt(SamplingConfig, config["sampling"]))
+    sampling = _sampling_of(config)
     lines = _iterations(reader)
     require_finished(directory)
-    recorded = {label: _by_world(reader.trajectories(label)) for label in ("before", "after")}
-    for name in world_names(specs):
-        _require_whole(reader, name, {label: len(of[name]) for label, of in recorded.items()})
-    before, after = recorded.values()
-    for name in world_names(specs):
-        require(
-            _levels(before[name]) == _levels(after[name]),
-            f"In {name} {directory} was evaluated before on other levels than after; episodes were lost, and levels "
-            "cannot be paired.",
-        )
+    before, after = _evaluated(reader, directory, world_names(specs))
     (start, _), (trained, encoder) = (
         load_checkpoint(each) for each in (start_of(directory, config), policy_of(directory))
     )
     imitated = rebuilt(ColdStartConfig, config["cold_start"])
     rivals = Rivals.of(start, trained, encoder, sampling, imitated=imitated, seed=int(config["seed"]) + 1)
-    worlds = []
+    worlds, first = [], int(config.get("first_eval_level", 0))
     measures = [measure_of(spec.env_id) for spec in specs]
-    for spec, name in zip(specs, world_names(specs), strict=True):
-        measure, first = measure_of(spec.env_id), int(config.get("first_eval_level", 0))
+    for spec, name, measure in zip(specs, world_names(specs), measures, strict=True):
         worlds.append(
             WorldResult(
                 world=name,
@@ -115,6 +105,30 @@ def collected(directory: Path) -> Result:
         made_by={name: config.get(name) for name in ("command", "commit", "versions")},
         temperature=sampling.temperature,
     )
+
+
+def _sampling_of(config: Record) -> SamplingConfig:
+    """Returns how a run's own evaluations drew, beside which its rivals' stand; older runs drew as in training."""
+    evaluated = rebuilt(EvalSamplingConfig, config.get("eval_sampling", {}))
+    sampling: SamplingConfig = evaluated.over(rebuilt(SamplingConfig, config["sampling"]))
+    return sampling
+
+
+def _evaluated(reader: RunReader, directory: Path, names: Sequence[str]) -> tuple[_Episodes, _Episodes]:
+    """Returns the episodes of each world before the first iteration and after the last one, of the same levels.
+
+    Raises:
+        ConfigError: If not all were recorded, or the two are of different levels.
+    """
+    before, after = (_by_world(reader.trajectories(label)) for label in ("before", "after"))
+    for name in names:
+        _require_whole(reader, name, {"before": len(before[name]), "after": len(after[name])})
+        require(
+            _levels(before[name]) == _levels(after[name]),
+            f"In {name} {directory} was evaluated before on other levels than after; episodes were lost, and levels "
+            "cannot be paired.",
+        )
+    return before, after
 
 
 def recipe_of(config: Record) -> str:
@@ -250,8 +264,8 @@ def _levels(episodes: Sequence[Record]) -> list[str]:
     return [short_hash(each["start_state_hash"]) for each in episodes]
 
 
-def _by_world(episodes: Sequence[Record]) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
+def _by_world(episodes: Sequence[Record]) -> _Episodes:
+    found: _Episodes = {}
     for episode in episodes:
         found.setdefault(episode["world"] or episode["env_id"], []).append(episode)
     return found

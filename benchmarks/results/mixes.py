@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.markdown import of_rows
 from benchmarks.results.report import SEEDS, by_recipe, interval_of_seeds, is_mix, p_of_seeds, told_p, told_seeds
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.statistics.bootstrap import PairedDifference, seeds_difference
@@ -75,7 +76,7 @@ def mix_lines(results: Sequence[Result]) -> list[str]:
     are of other seeds and other levels; of one, of other levels.
     """
     rows = [row for seeds in by_recipe(results, mixes=True) for row in _rows(seeds, results)]
-    return [f"| {' | '.join(row)} |" for row in [HEADINGS, ["---"] * len(HEADINGS), *rows]] if rows else []
+    return of_rows([HEADINGS, ["---"] * len(HEADINGS), *rows]) if rows else []
 
 
 def _rows(seeds: Sequence[Result], results: Sequence[Result]) -> list[list[str]]:
@@ -89,12 +90,12 @@ def _rows(seeds: Sequence[Result], results: Sequence[Result]) -> list[list[str]]
             gap_of_starts = differing
             if specialist and not differing:
                 alone = [each.worlds[0] for each in specialist]
-                gap_of_starts = _told_gap(difference(worlds, alone, "before"))
+                gap_of_starts = str(difference(worlds, alone, "before"))
                 gaps[len(rows)] = difference(worlds, alone)
             rows.append([f"`{seeds[0].recipe}`", *own, *_alone(specialist), gap_of_starts if specialist else "", ""])
             own = [own[0], *[""] * (len(own) - 1)]  # said once
     for place, p in zip(gaps, holm([gap.p_value for gap in gaps.values()]), strict=True):
-        rows[place][-1] = f"{_told_gap(gaps[place])}, {told_p(p)}"
+        rows[place][-1] = f"{gaps[place]}, {told_p(p)}"
     return rows
 
 
@@ -122,10 +123,6 @@ def _alone(specialist: Sequence[Result]) -> list[str]:
     seeds = f" ({len(alone)} seeds)" if len(alone) > 1 else ""
     episodes = _told_count([seed.num_episodes for seed in specialist])
     return [f"`{specialist[0].recipe}`", f"{before:.3f} → {after:.3f}{seeds}", episodes]
-
-
-def _told_gap(gap: PairedDifference) -> str:
-    return f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f})"
 
 
 def _is_asked_the_same(one: WorldResult, other: WorldResult) -> bool:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.markdown import of_columns, of_rows, told_gaps
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import ConfigError
 from vlm_envs.statistics.bootstrap import by_level, paired_bootstrap, paired_seeds_bootstrap, seeds_interval
-from vlm_envs.statistics.pairs import holm, sign_flip_test
+from vlm_envs.statistics.pairs import sign_flip_test
 from vlm_envs.statistics.rates import Interval, repeated_interval
 
 SEEDS = "seeds × levels"
@@ -103,7 +104,7 @@ def lines(results: Sequence[Result]) -> list[str]:
     measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (EXPERT, GREY, GREEDY, LOOKED)}
     shown = [place for place, name in enumerate(HEADINGS) if measured.get(name, True)]
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
-    return [f"| {' | '.join(row[place] for place in shown)} |" for row in rows]
+    return of_rows([[row[place] for place in shown] for row in rows])
 
 
 def greedy_lines(results: Sequence[Result]) -> list[str]:
@@ -117,28 +118,24 @@ def greedy_lines(results: Sequence[Result]) -> list[str]:
     if not recipes:
         return []
     of_worlds = [[each.worlds[0] for each in seeds] for seeds in recipes]
-    columns = [["recipe", "---", *titles(recipes)]]
+    columns: dict[str, Sequence[str]] = {"recipe": titles(recipes)}
     for name, told in (("before", "start"), ("greedy_before", "start, greedy"), ("after", "trained")):
-        columns.append([told, "---", *(_mean_of([getattr(each, name) for each in worlds]) for worlds in of_worlds)])
-    columns.append(["trained − start, greedy (95 %, p)", "---", *_told_gaps(of_worlds, "after")])
-    if any(cells := _told_gaps(of_worlds, "greedy_after")):
-        columns.append(["both greedy (95 %, p)", "---", *cells])
-    return [f"| {' | '.join(row)} |" for row in zip(*columns, strict=True)]
+        columns[told] = [_mean_of([getattr(each, name) for each in worlds]) for worlds in of_worlds]
+    columns["trained − start, greedy (95 %, p)"] = _ahead_of_greedy_start(of_worlds, "after")
+    if any(cells := _ahead_of_greedy_start(of_worlds, "greedy_after")):
+        columns["both greedy (95 %, p)"] = cells
+    return of_columns(columns)
 
 
-def _told_gaps(of_worlds: Sequence[Sequence[WorldResult]], which: str) -> list[str]:
+def _ahead_of_greedy_start(of_worlds: Sequence[Sequence[WorldResult]], which: str) -> list[str]:
     """Returns by how much policies of some seeds are ahead of their greedy start; empty cells where nobody measured."""
-    known = [all(getattr(each, which) for each in worlds) for worlds in of_worlds]
-    gaps = [
-        paired_seeds_bootstrap(*([getattr(each, name) for each in worlds] for name in ("greedy_before", which)),
-                               levels=worlds[0].levels)
-        for worlds, is_known in zip(of_worlds, known, strict=True) if is_known
-    ]  # fmt: skip
-    told = iter(
-        f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {p:.4f}"
-        for gap, p in zip(gaps, holm([gap.p_value for gap in gaps]), strict=True)
-    )
-    return [next(told) if is_known else "" for is_known in known]
+    gaps = {}
+    for place, worlds in enumerate(of_worlds):
+        start, policy = ([getattr(each, name) for each in worlds] for name in ("greedy_before", which))
+        if all(policy):
+            gaps[place] = paired_seeds_bootstrap(start, policy, levels=worlds[0].levels)
+    told = dict(zip(gaps, told_gaps([*gaps.values()]), strict=True))
+    return [told.get(place, "") for place in range(len(of_worlds))]
 
 
 def titles(recipes: Sequence[Sequence[Result]]) -> list[str]:

@@ -68,4 +68,4 @@ def _gap(theirs: dict[int, npt.NDArray[np.float64]], ours: dict[int, npt.NDArray
         gap = paired_seeds_bootstrap([theirs[seed] for seed in seeds], [ours[seed] for seed in seeds])
     else:
         gap = paired_bootstrap(*(np.mean([*each.values()], axis=0) for each in (theirs, ours)))
-    return f"{gap.mean:+.3f} ({gap.interval.low:+.3f} to {gap.interval.high:+.3f}), p = {gap.p_value:.4f}"
+    return f"{gap}, p = {gap.p_value:.4f}"

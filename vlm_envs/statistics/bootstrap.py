@@ -31,6 +31,9 @@ class PairedDifference(NamedTuple):
     interval: Interval
     p_value: float
 
+    def __str__(self) -> str:
+        return f"{self.mean:+.3f} ({self.interval.low:+.3f} to {self.interval.high:+.3f})"
+
 
 def paired_bootstrap(
     first: npt.ArrayLike,

@@ -209,11 +209,15 @@ def test_the_picture_has_the_expert_on_validation_levels_and_no_line_where_nobod
     drawn = []
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
     loaded = load_arms(results, NAME)
-    for curve in ([Point(cpu_s=0.0, step=0, success=0.375)], []):
+    for curve in ([Point(cpu_s=0.0, step=0, success=0.375)], [], [Point(cpu_s=0.0, step=0, success=1.0)]):
         expert = replace(loaded["expert"][0], curve=curve)
         draw({NAME: CLAIMS[NAME]}, {NAME: loaded | {"expert": [expert]}}, tmp_path / "claims.png")
     dotted = [[line for line in figure.axes[0].lines if line.get_linestyle() == ":"] for figure in drawn]
-    assert [[[*line.get_ydata()] for line in lines] for lines in dotted] == [[[0.375, 0.375]], []]
+    assert [[[*line.get_ydata()] for line in lines] for lines in dotted] == [[[0.375, 0.375]], [], [[1.0, 1.0]]]
+    limits = [figure.axes[0].get_ylim() for figure in drawn]
+    assert limits == [(0.22, 0.53)] * 3, (
+        "from 0.25 to 0.5 the arms fill the panel, and an expert far above is not in it"
+    )
 
 
 def test_a_claim_that_is_not_there_and_results_that_are_not_are_told(tmp_path, capsys):
