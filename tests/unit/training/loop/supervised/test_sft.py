@@ -167,13 +167,14 @@ def resumed(config: SFTConfig) -> list[str]:
     return ["sft", "--resume", "--output", config.output, "--name", config.name]
 
 
-def test_ctrl_c_saves_and_a_longer_run_goes_on(tiny_directory, data, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_saves_and_a_longer_run_goes_on(tiny_directory, data, tmp_path, capsys, monkeypatch, number):
     config = settings(tiny_directory, data, tmp_path, checkpoint_every=0)
     advance = RunConsole.advance
 
     def interrupted(self, step, metrics, shown):
         if step == 2:
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
         advance(self, step, metrics, shown)
 
     with monkeypatch.context() as patched:
