@@ -84,7 +84,8 @@ class RunConfig:
             on a GPU; the tests update, sample and cold-start on a second device that refuses the CPU's tensors.
         dtype: Type of the weights that models compute with, and that `latest/model` has. What the optimisers step is
             float32 either way, and so is what a run goes on from.
-        num_threads: CPU threads of torch; 0 leaves torch's own choice.
+        num_threads: CPU threads of torch; 0 leaves torch's own choice. Several wait for each other at every operation:
+            where another program takes one's core, a small model is many times slower by them.
         engine: What several processes that `accelerate launch` starts train on: `ddp` keeps a whole model in each,
             `fsdp2` spreads it over them. `auto` takes what accelerate is configured for; `local`, one process alone.
         probe_endpoints: Whether models behind endpoints that judge are asked a short question at start-up, so that one

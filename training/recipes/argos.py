@@ -261,6 +261,7 @@ def _tiny_tuning(*curated: str, num_epochs: float) -> SFTConfig:
         batch_size=8,
         learning_rate=3e-4,
         eval_share=0.1,
+        num_threads=1,
     )
 
 
@@ -286,6 +287,7 @@ def _tiny_run(reward: str, *, source: str) -> RunConfig:
         cold_start=ColdStartConfig(num_steps=240, num_first_turn_steps=0, batch_size=8),
         num_eval_episodes=128,
         num_val_episodes=64,
+        num_threads=1,
     )
 
 

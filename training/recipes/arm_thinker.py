@@ -143,7 +143,11 @@ def arm_thinker_tiny() -> StagesConfig:
         for needs_tools, mistake_rate, num_samples in ((False, 1.0, 320), (True, 0.2, 36))
     )
     tuning = SFTConfig(
-        model=str(tiny.model), data=(f"{DATA_OF}glance", f"{DATA_OF}checks"), num_epochs=2.0, learning_rate=5e-4
+        model=str(tiny.model),
+        data=(f"{DATA_OF}glance", f"{DATA_OF}checks"),
+        num_epochs=2.0,
+        learning_rate=5e-4,
+        num_threads=1,
     )
     return StagesConfig(
         name="arm_thinker_tiny",

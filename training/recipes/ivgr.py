@@ -193,6 +193,7 @@ def _tiny(name: str, worlds: tuple[WorldSpec, ...], *, reward: str | None) -> Ru
         cold_start=ColdStartConfig(num_steps=2000, num_first_turn_steps=0, batch_size=20),
         num_eval_episodes=128,
         num_val_episodes=32,
+        num_threads=1,
     )
 
 

@@ -93,3 +93,10 @@ def test_each_recipe_is_listed_with_what_it_takes(capsys):
     assert "takes nothing" in capsys.readouterr().err
     assert main(["list", "--help"]) == main(["list", "-h"]) == 0
     assert capsys.readouterr().out.startswith("usage: python -m training list\n")
+
+
+def test_recipes_of_the_tiny_vlm_take_one_thread():
+    staged = [stage.run for name, recipe in STAGED_RECIPES.items() if "_tiny" in name for stage in recipe().stages]
+    runs = [*(recipe() for name, recipe in RECIPES.items() if name.endswith("_tiny")), *staged]
+    numbers = [run.num_threads for run in runs if hasattr(run, "num_threads")]
+    assert len(numbers) > 20 and set(numbers) == {1}, "several wait for each other where a core is taken"
