@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import sys
 import time
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
+from training.cli.cold_start_options import COLD_START_USAGE, cold_start_options, next_command
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.cli.curation_options import curation_options
 from training.cli.pool import pool_to_draw
@@ -177,25 +177,9 @@ def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
 
 def _cold_start(words: list[str]) -> None:
     if words[:1] in (["-h"], ["--help"]):
-        print(
-            "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "
-            f"options are the recipe's own.\n\nRecipes: {', '.join(RECIPES)}; a world's id, or --recipe FILE.py.\n"
-            "Options of one: python -m training cold_start RECIPE --help"
-        )
+        print(COLD_START_USAGE)
         return
-    recipe, options = find_recipe(words)
-    if recipe is None:
-        raise ValueError(
-            f"cold_start takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
-            f"{words[:1]}.{did_you_mean(words[0], [*RECIPES]) if words else ''}"
-        )
-    start_from = option_value(options, "--model")
-    if start_from not in (None, "None"):
-        raise ValueError(
-            f"cold_start makes a model, so --model {start_from} would do nothing. To go on from that checkpoint: "
-            f"--cold-start.start-from {start_from}."
-        )
-    config = replace(configured(recipe, options, makes_cold_start=True), model=None)
+    recipe, config = cold_start_options(words)
     directory = Path(config.output) / f"{config.name}_cold_start"
     require_writable(directory, config.output)
     of_pools = require_pools(config.worlds)
@@ -208,8 +192,7 @@ def _cold_start(words: list[str]) -> None:
     prepare(config)
     with alone_in(directory):
         make_cold_start(config, directory, writer=None)
-    train = shlex.join(["python", "-m", "training", *recipe.as_words, "--model", str(directory)])
-    print(f"Cold start: {directory}\nTrain from it: {train}")
+    print(f"Cold start: {directory}\n{next_command(recipe, directory)}")
 
 
 def _sft(words: list[str]) -> None:
@@ -318,7 +301,7 @@ COMMANDS = {
     "list": (_list, "show what each recipe needs and how long it takes here"),
     "sft": (_sft, "fine-tune a checkpoint on conversations with pictures, or on what curate made"),
     "sweep": (run_sweep_command, "train every row of a paper's tables on several seeds"),
-    "cold_start": (_cold_start, "rebuild a recipe's cold start"),
+    "cold_start": (_cold_start, "rebuild a recipe's cold start, or what that goes on from"),
     "pool": (_pool, "draw a finite set of levels to train on, and count how often an agent solves each"),
     "plan": (run_plan, "say whether a run fits its GPUs, from a checkpoint's config.json alone"),
     "upscaler": (_upscaler, "train a super-resolution network on generated scenes"),

@@ -20,6 +20,7 @@ from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
+from training.recipes.first_starts import require_trainable
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES, STAGED_VARIANTS
 from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module, import_named
@@ -138,17 +139,17 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
             `--recipe FILE.py:FUNCTION` or `--recipe MODULE:FUNCTION` anywhere.
 
     Raises:
-        ConfigError: If the file or module has no such recipe, or a recipe no such world.
+        ConfigError: If the file or module has no such recipe, or a recipe no such world; or if it names a start that
+            only `python -m training cold_start` makes.
     """
     named, rest = take_option(words, "--recipe")
     if named is not None:
         return load_recipe(named), rest
     first, rest = (rest[0], rest[1:]) if rest else ("", [])
-    if first in RECIPES:
-        return Recipe(name=first, make=RECIPES[first]), rest
-    staged = STAGED_RECIPES | STAGED_PRESETS
-    if first in staged:
-        return Recipe(name=first, make=staged[first]), rest
+    require_trainable(first)
+    whole = RECIPES | STAGED_RECIPES | STAGED_PRESETS
+    if first in whole:
+        return Recipe(name=first, make=whole[first]), rest
     name, colon, behind = first.partition(":")
     if colon and name in OF_A_WORLD:
         return Recipe(name=first, make=partial(OF_A_WORLD[name], behind)), rest

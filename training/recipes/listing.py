@@ -9,6 +9,7 @@ from training.config.curation.curate import CurateConfig
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
 from training.config.worlds.spec import WorldSpec
+from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from vlm_envs.cli.needs import need_of
 from vlm_envs.registration import registered_name
@@ -99,6 +100,7 @@ def listing() -> str:
             "",
             "Packages such as .[tools]: `make train CONFIG=RECIPE` installs them, or pip install -e '.[train,tools]'.",
             "Minutes are of two CPU cores, evaluations included, and a cold start where a recipe makes one.",
+            f"Cold starts of some go on from {' and '.join(FIRST_STARTS)}: python -m training cold_start NAME",
             "Options of a recipe: python -m training RECIPE --help",
         ]
     )

@@ -1,6 +1,7 @@
 """The cold starts that recipes start from are what `python -m training cold_start` makes of them."""
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,15 @@ import pytest
 from agents.hf.agent import load_checkpoint
 from agents.hf.checkpoint import PROVENANCE
 from training.__main__ import main
+from training.cli.cold_start_options import cold_start_options
+from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.listing import FACTS
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 
 ROOT = Path(__file__).parents[4]
+CHECKPOINTS = ROOT / "training" / "recipes" / "checkpoints"
 SHIPPED = {name: ROOT / recipe().model for name, recipe in RECIPES.items() if name.endswith("_tiny") and recipe().model}
+SHIPPED |= {name: CHECKPOINTS / name for name in FIRST_STARTS}
 
 
 def test_these_recipes_ship_one():
@@ -27,13 +32,16 @@ def test_these_recipes_ship_one():
         "docqa_tiny",
         "videoqa_tiny",
         "mix_tiny",
+        "mix_first_steps",
+        "primitive_two_cubes",
     }
+    assert {directory.name for directory in CHECKPOINTS.iterdir()} == {*SHIPPED}, "and there are no others"
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     made_from = json.loads((SHIPPED[name] / PROVENANCE).read_text())
-    recipe = json.loads(json.dumps(RECIPES[name]().to_dict()))
+    recipe = json.loads(json.dumps((RECIPES | FIRST_STARTS)[name]().to_dict()))
     since = {"data": None, "start_from": None, "max_nonfinite_steps": 5, "checkpoint_every": 100}
     since |= {"num_copying_steps": 0, "residual_scale": 1.0, "tells_plan": False}
     first = made_from
@@ -52,13 +60,13 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     if start := recipe["cold_start"]["start_from"]:
         assert json.loads((ROOT / start / PROVENANCE).read_text()) == first["started_from"]
     # A drawing is solved if it is exact, and rewarded for being alike
-    least = {"svg_tiny": 0.01, "mix_tiny": 0.2}.get(name, 0.3)
+    least = {"svg_tiny": 0.01, "mix_tiny": 0.2, "primitive_two_cubes": 0.2}.get(name, 0.3)
     assert least < made_from["validation_success"] < 0.85, "good enough to learn from, with something left to learn"
 
 
 def test_the_page_lists_every_start_with_its_steps_and_what_it_solves():
     page = (ROOT / "docs" / "training-results.md").read_text(encoding="utf-8")
-    starts = sorted((ROOT / "training" / "recipes" / "checkpoints").iterdir())
+    starts = sorted(CHECKPOINTS.iterdir())
     for start in starts:
         made_from = json.loads((start / PROVENANCE).read_text())
         (line,) = [line for line in page.splitlines() if line.startswith(f"| `{start.name}`") and " steps | " in line]
@@ -70,6 +78,18 @@ def test_the_page_lists_every_start_with_its_steps_and_what_it_solves():
 
 
 @pytest.mark.parametrize("name", SHIPPED)
+def test_the_page_has_one_command_for_every_start(name, capsys):
+    page = (ROOT / "docs" / "training-results.md").read_text(encoding="utf-8")
+    (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}`") and " steps | " in line]
+    command = line.split("|")[-2].strip()
+    assert command == f"`python -m training cold_start {name}`"
+    recipe, config = cold_start_options(shlex.split(command.strip("`"))[4:])
+    assert (recipe.name, config.name, config.output, config.model) == (name, name, "runs", None)
+    assert config.seed == json.loads((SHIPPED[name] / PROVENANCE).read_text())["seed"]
+    assert capsys.readouterr() == ("", ""), "nothing of it is given up or changed"
+
+
+@pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_cold_start_is_small_and_loads(name):
     assert sum(path.stat().st_size for path in SHIPPED[name].iterdir()) < 8_000_000
     model, encoder = load_checkpoint(SHIPPED[name])
@@ -78,7 +98,7 @@ def test_a_shipped_cold_start_is_small_and_loads(name):
 
 
 def test_all_that_ship_together_are_under_40_mb():
-    files = [path for path in (ROOT / "training" / "recipes" / "checkpoints").rglob("*") if path.is_file()]
+    files = [path for path in CHECKPOINTS.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) < 40_000_000
 
 

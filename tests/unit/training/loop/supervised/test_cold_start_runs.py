@@ -20,6 +20,8 @@ from training.algorithms.functional.losses import aggregate
 from training.loop.run import train
 from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
+from training.recipes.first_starts import FIRST_STARTS
+from training.recipes.shipped import RECIPES
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[5]
@@ -110,6 +112,19 @@ def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(ctrl_c, tmp_pa
     made_from = json.loads((directory / "provenance.json").read_text())
     assert (made_from["num_steps_done"], made_from["validation_success"]) == (4, None)
     assert (directory / "model.safetensors").is_file()
+
+
+@pytest.mark.usefixtures("made_before")
+def test_a_start_that_another_goes_on_from_is_made_by_its_name(tmp_path, monkeypatch, capsys):
+    small = replace(RECIPES["frozenlake_tiny"](), name="mix_first_steps")  # the mix needs drivers
+    monkeypatch.setitem(FIRST_STARTS, "mix_first_steps", lambda: small)
+    _, *settings = short_cold_start(tmp_path)
+    named = settings.index("--name")
+    assert main(["cold_start", "mix_first_steps", *settings[:named], *settings[named + 2 :]]) == 0
+    directory = tmp_path / "mix_first_steps_cold_start"
+    assert (directory / "model.safetensors").is_file()
+    go_on = f"Go on from it: python -m training cold_start mix_tiny --cold-start.start-from {directory}\n"
+    assert capsys.readouterr().out.endswith(f"Cold start: {directory}\n{go_on}")
 
 
 def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):

@@ -1,0 +1,68 @@
+"""From words on the command line to a cold start that is made and not trained from."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from training.cli.command_line import Recipe, configured, find_recipe, option_value
+from training.config.run import RunConfig
+from training.recipes.first_starts import FIRST_STARTS, recipe_after
+from training.recipes.shipped import RECIPES
+from vlm_envs.errors import ConfigError, did_you_mean
+
+COLD_START_USAGE = (
+    "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "
+    f"options are the recipe's own.\n\nRecipes: {', '.join(RECIPES)}; a world's id, or --recipe FILE.py.\n"
+    f"Starts that those of recipes go on from: {', '.join(FIRST_STARTS)}.\n"
+    "Options of one: python -m training cold_start RECIPE --help"
+)
+
+
+def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
+    """Returns the recipe whose cold start a command line asks for, and its configuration, which starts from no model.
+
+    Args:
+        words: One of `FIRST_STARTS`, or what `find_recipe` takes, and options.
+
+    Raises:
+        ConfigError: If there is no such recipe, if the options name a model, or one of them is refused.
+    """
+    recipe, options = _found(words)
+    if recipe is None:
+        known = [*RECIPES, *FIRST_STARTS]
+        raise ConfigError(
+            f"cold_start takes a recipe ({', '.join(RECIPES)}), a start that those of recipes go on from "
+            f"({', '.join(FIRST_STARTS)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{[*words[:1]]}.{did_you_mean(words[0], known) if words else ''}"
+        )
+    model = option_value(options, "--model")
+    if model not in (None, "None"):
+        raise ConfigError(
+            f"cold_start makes a model, so --model {model} would do nothing. To go on from that checkpoint: "
+            f"--cold-start.start-from {model}."
+        )
+    return recipe, replace(configured(recipe, options, makes_cold_start=True), model=None)
+
+
+def next_command(recipe: Recipe, made: Path) -> str:
+    """Returns what is done with a cold start that has been made: training, or another cold start that goes on from it.
+
+    Args:
+        recipe: Whose it is.
+        made: Its directory.
+    """
+    command = ["python", "-m", "training"]
+    if recipe.name not in FIRST_STARTS:
+        return f"Train from it: {shlex.join([*command, *recipe.as_words, '--model', str(made)])}"
+    after = ["cold_start", recipe_after(recipe.name), "--cold-start.start-from", str(made)]
+    return f"Go on from it: {shlex.join([*command, *after])}"
+
+
+def _found(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
+    """Returns the recipe that a command line names, or the start that no other command takes, and the other words."""
+    if words and words[0] in FIRST_STARTS:
+        return Recipe(name=words[0], make=FIRST_STARTS[words[0]]), list(words[1:])
+    return find_recipe(words)
