@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vlm_envs.errors import require
 from vlm_envs.statistics.rates import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+
+def require_place(*pictures: Path | None) -> None:
+    """Refuses pictures that could not be written where they are to go; those that are None are not asked for.
+
+    A folder is refused, since the picture would go beside it, into a file of its name and an ending.
+
+    Raises:
+        ConfigError: If there is no folder for one, or one is a folder itself.
+    """
+    for picture in pictures:
+        if picture is not None:
+            require(picture.parent.is_dir(), f"There is no folder for {picture}.")
+            require(
+                not picture.is_dir(), f"{picture} is a folder. Name a file in it, such as {picture / 'picture.png'}."
+            )
 
 
 def interval_point(place: Axes, x: float, mean: float, interval: Interval, *, colour: str, label: str) -> None:
