@@ -68,11 +68,13 @@ def run_claims(options: ClaimsOptions) -> None:
     """Runs what is asked for, prints the tables of what there is, and draws it.
 
     Raises:
-        ConfigError: If there is no claim of a name, or nothing to show.
+        ConfigError: If there is no claim of a name, nothing to show, or no place for the picture.
     """
     from benchmarks.claims.claim import CLAIMS, claim_named
     from benchmarks.claims.report import decoded_greedily, draw, gains, lines, load_arms
+    from benchmarks.pictures import require_place
 
+    require_place(options.picture)
     claims = {name: claim_named(name) for name in options.only or CLAIMS}
     if options.seeds:
         _run_seeds([*claims], options)

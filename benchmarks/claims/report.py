@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.claims.arm import Arm
 from benchmarks.claims.claim import Claim
 from benchmarks.markdown import of_columns, of_rows, told_gaps
+from benchmarks.pictures import interval_point, legend_below
 from vlm_envs.errors import require
 from vlm_envs.statistics.bootstrap import PairedDifference, by_level, paired_seeds_bootstrap, seeds_interval
 from vlm_envs.statistics.rates import Interval, repeated_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 KINDS = {
     "expert": "the expert",
@@ -27,7 +31,11 @@ TESTED = "(95 % CI, p by Holm's method)"
 """What the heading of a column of differences says that is in it."""
 _MARGIN = 0.03
 """What is left free above and below what a panel shows."""
+_TOP = 1.02
+"""Where axes end at the latest, so that a line at 1 can be seen."""
 COLOURS = {"imitation": "#c0702a", "rl": "#2f6db5"}
+TEST_COLOURS = {"start": "#3d3d3d", **COLOURS}
+"""Of those whose success on test levels is drawn, in the order in which they stand."""
 
 
 def load_arms(results: Path, name: str) -> dict[str, list[Arm]]:
@@ -181,44 +189,75 @@ def _told_unimproved(arms: Sequence[Arm]) -> str:
     return f"; the start itself in {number} of {len(arms)}" if number else ""
 
 
-def _limits(arms: Mapping[str, Sequence[Arm]]) -> tuple[float, float]:
-    """Returns the ends of the axis on which a claim's arms are told apart, and their expert is if it is near."""
+def _needed(arms: Mapping[str, Sequence[Arm]], tested: Iterable[Interval]) -> tuple[float, float]:
+    """Returns the ends of what a claim's panel must hold: its arms, their intervals, and their expert if it is near."""
     reached = [point.success for kind in COLOURS for arm in arms[kind] for point in arm.curve]
+    reached += [end for interval in tested for end in interval]
     low, high = min(reached) - _MARGIN, max(reached) + _MARGIN
     near = [point.success for arm in arms["expert"] for point in arm.curve if point.success < high + 2 * _MARGIN]
-    return max(low, 0.0), min(max([high, *(each + _MARGIN for each in near)]), 1.02)
+    return max(low, 0.0), min(max([high, *(each + _MARGIN for each in near)]), _TOP)
+
+
+def _of_one_span(needed: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Returns the ends of the axes of panels: as far apart in each as the panel that needs most has them.
+
+    What a panel needs is in the middle of its axis, or as near to it as the axis does not go on beyond all and nothing.
+    """
+    span = max(high - low for low, high in needed)
+    lows = [min(max((low + high - span) / 2, 0.0), _TOP - span) for low, high in needed]
+    return [(low, low + span) for low in lows]
 
 
 def draw(claims: Mapping[str, Claim], arms: Mapping[str, Mapping[str, Sequence[Arm]]], path: Path) -> None:
     """Writes a picture with a panel a claim: validation success over CPU minutes, a thin line a seed.
 
-    A dotted line is the expert's success on the same levels; there is none where its file keeps none, or where it is
-    far above both arms. Each panel has an axis of its own.
+    A strip at its right has what counts, since checkpoints are chosen by validation: the success of the start and of
+    both arms on test levels, the mean over seeds with its 95 % interval. A dotted line is the expert's success on
+    validation levels; there is none where its file keeps none, or where it is far above both arms. Each panel has an
+    axis of its own, and all axes have one span, so that slopes can be compared by eye.
     """
     from matplotlib.figure import Figure  # half a second, for which a wrong option must not wait
 
     shown = _shown(claims, arms)
+    tested = [{kind: rate_interval(arms[name][kind]) for kind in TEST_COLOURS} for name in shown]
+    limits = _of_one_span([
+        _needed(arms[name], [interval for _, interval in of.values()]) for name, of in zip(shown, tested, strict=True)
+    ])  # fmt: skip
     columns = min(2, len(shown))
     height = -(-len(shown) // columns)
     figure = Figure(figsize=(5.6 * columns, 3.4 * height), layout="constrained")
     panels = figure.subplots(height, columns, squeeze=False).flat
-    for panel, name in zip(panels, shown, strict=False):
+    strips: list[Axes] = []
+    for panel, name, rates, ends in zip(panels, shown, tested, limits, strict=False):
         for kind, colour in COLOURS.items():
-            for number, arm in enumerate(arms[name][kind]):
+            for arm in arms[name][kind]:
                 x, y = [point.cpu_s / 60 for point in arm.curve], [point.success for point in arm.curve]
-                label = KINDS[kind] if number == 0 else None
-                panel.plot(x, y, color=colour, linewidth=1.2, alpha=0.85, label=label)
+                panel.plot(x, y, color=colour, linewidth=1.2, alpha=0.85, label=KINDS[kind])
         for expert in arms[name]["expert"]:
             for point in expert.curve:
                 panel.axhline(point.success, color="#8a8a8a", linewidth=1, linestyle=":", label=KINDS["expert"])
         panel.set_title(claims[name].title, loc="left", fontsize=10)
-        panel.set(xlabel="CPU minutes from the start on", ylim=_limits(arms[name]))
+        panel.set(xlabel="CPU minutes from the start on", ylim=ends)
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
+        strips.append(_draw_tested(panel, rates))
     for first in figure.axes[::columns]:
-        first.set_ylabel("validation levels solved")
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        first.set_ylabel("levels solved")
     for panel in figure.axes[len(shown) :]:
         panel.remove()
+    legend_below(figure, [*figure.axes, *strips], columns=3)
     figure.savefig(path, dpi=110)
+
+
+def _draw_tested(panel: Axes, rates: Mapping[str, tuple[float, Interval]]) -> Axes:
+    """Draws what counts into a strip at the right of a panel, on its axis, and returns it."""
+    strip = panel.inset_axes((1.015, 0, 0.11, 1), sharey=panel)
+    for place, (kind, (rate, interval)) in enumerate(rates.items()):
+        told = f"{KINDS[kind]}, test levels (95 %)"
+        interval_point(strip, place, rate, interval, colour=TEST_COLOURS[kind], label=told)
+    strip.set(xlim=(-0.8, len(rates) - 0.2), facecolor="#f3f3f3")
+    strip.set_xticks([(len(rates) - 1) / 2], ["test"])
+    strip.tick_params(left=False, labelleft=False, bottom=False)
+    strip.grid(alpha=0.25, axis="y")
+    strip.spines[:].set_visible(False)
+    return strip

@@ -137,8 +137,18 @@ def recipe_of(config: Record) -> str:
 
 
 def file_name(directory: Path) -> str:
-    """Returns what the result of a run is called: its recipe, and its seed where that is not 0."""
+    """Returns what the result of a run is called: its recipe, and its seed where that is not 0.
+
+    Raises:
+        MissingRunDataError: If there is no run.
+        ConfigError: If it is no run of reinforcement learning, but recorded episodes, for instance.
+    """
     config = RunReader(directory).config
+    require(
+        config.keys() >= {"recipe", "seed"},
+        f"{directory} is no run of a recipe: its config.json lacks recipe or seed. Name one, such as "
+        "runs/frozenlake_tiny.",
+    )
     seed = int(config["seed"])
     return f"{recipe_of(config)}-{seed}.json" if seed else f"{recipe_of(config)}.json"
 

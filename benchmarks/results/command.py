@@ -32,18 +32,18 @@ def run_results(options: ResultsOptions) -> None:
     """Adds what is asked for, and prints the table.
 
     Raises:
-        ConfigError: If there is nothing to show, no folder for a picture, a run is not finished, or another one would
+        ConfigError: If there is nothing to show, no place for a picture, a run is not finished, or another one would
             be replaced.
     """
     # Imported here, because other benchmarks must not need torch
+    from benchmarks.pictures import require_place
     from benchmarks.results.collect import collected, differences, file_name, require_finished
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.picture import draw, draw_mixes
     from benchmarks.results.report import greedy_lines, lines, load_results
     from benchmarks.results.result import Result
 
-    for picture in (options.picture, options.mix_picture):
-        require(picture is None or picture.parent.is_dir(), f"There is no folder for {picture}.")
+    require_place(options.picture, options.mix_picture)
     paths = {directory: options.results / file_name(directory) for directory in options.add}
     for directory, path in paths.items():
         require_finished(directory)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from benchmarks.pictures import interval_point, legend_below
 from benchmarks.results.report import by_recipe, interval_of_seeds, titles
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import require
@@ -102,9 +103,7 @@ def _draw_panels(panels: Sequence[_Panel], path: Path) -> None:
         place.remove()
     for place in places[: len(panels) : columns]:
         place.set_ylabel("share of levels, or similarity")
-    named = [place.get_legend_handles_labels() for place in figure.axes]
-    handles = {label: handle for of_place in named for handle, label in zip(*of_place, strict=True)}
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    legend_below(figure, figure.axes, columns=4)
     figure.savefig(path, dpi=110)
 
 
@@ -118,11 +117,9 @@ def _draw_panel(place: Axes, panel: _Panel) -> None:
     measure = panel.worlds[0].measure
     for iteration, which in ((0, "before"), (panel.num_iterations, "after")):
         mean = float(np.mean([getattr(world, which) for world in panel.worlds]))
-        low, high = interval_of_seeds(panel.worlds, which)
-        place.errorbar(
-            iteration, mean, [[mean - low], [high - mean]], color=COLOURS[measure], fmt="o", markersize=4, capsize=2,
-            label=f"{LABELS[measure]}, test levels (95 %)",
-        )  # fmt: skip
+        interval = interval_of_seeds(panel.worlds, which)
+        label = f"{LABELS[measure]}, test levels (95 %)"
+        interval_point(place, iteration, mean, interval, colour=COLOURS[measure], label=label)
     horizontal = (
         ("#8a8a8a", "--", "lazy rival", "lazy"),
         ("#3d3d3d", "-.", EXPERT, "expert"),

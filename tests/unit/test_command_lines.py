@@ -1,8 +1,9 @@
-"""What the four command lines have in common: a mistake is one plain line, and the status is 2."""
+"""What the five command lines have in common: a mistake is one plain line, and the status is 2."""
 
 import pytest
 
 import agents.__main__
+import benchmarks.__main__
 import judges.__main__
 import training.__main__
 import vlm_envs.cli.commands
@@ -10,6 +11,7 @@ import vlm_envs.cli.commands
 MAINS = {
     "vlm_envs": vlm_envs.cli.commands.main,
     "agents": agents.__main__.main,
+    "benchmarks": benchmarks.__main__.main,
     "judges": judges.__main__.main,
     "training": training.__main__.main,
 }
@@ -36,6 +38,13 @@ MAINS = {
             "--algorithm.critic.value-clip must be a number or None; got 'x'.",
         ),
         ("training sokoban_tiny --num-iterations x", "--num-iterations must be a whole number; got 'x'."),
+        ("benchmarks results --add a --add b", "--add stands 2 times. Give it once, with all of its values."),
+        (
+            "training sokoban_tiny --num-groups 0 --tokenizer-worlds=a --tokenizer_worlds b",
+            "--tokenizer-worlds stands 2 times. Give it once",
+        ),
+        ("training sokoban_tiny --num-groups 2 --num-groups 0", "--num-groups must be at least 1; got 0."),
+        ("vlm_envs check VLM/Sokoban-v0 --set num_boxes=2 --set nu=3", "VLM/Sokoban-v0 cannot be made with nu=3: it"),
     ],
 )
 def test_a_mistake_is_one_plain_line(words, told, capsys, tmp_path, monkeypatch):

@@ -87,12 +87,14 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
         default: Gives what is not said; None for the type's own defaults.
 
     Raises:
-        ConfigError: If an option is not known or lacks its value, a word belongs to none, or a value is refused.
+        ConfigError: If an option is not known or lacks its value, or stands twice though it takes all its values at
+            once; if a word belongs to none, or a value is refused.
     """
     import tyro  # which takes longer than all that `import vlm_envs` does
 
     options = option_names(kind, default=default)
     _refuse_unknown(words, options, program)
+    _refuse_repeated(words, options)
     start: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
     try:
@@ -224,6 +226,30 @@ def _refuse_unknown(words: Sequence[str], options: Mapping[type, Mapping[str, st
             continue
         meant = _nearest(name, known) or program.hint(name)
         raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.prog} --help")
+
+
+def _refuse_repeated(words: Sequence[str], options: Mapping[type, Mapping[str, str]]) -> None:
+    """Refuses options that stand twice and take all their values at once: the parser would drop the first ones.
+
+    Of an option that takes one value the last counts, as is usual, and those that may be repeated add up.
+    """
+    given = [word.partition("=")[0].replace("_", "-") for word in words]
+    for kind, of_kind in options.items():
+        hints = typing.get_type_hints(kind, include_extras=True)
+        for field, option in of_kind.items():
+            if given.count(option) > 1 and _takes_all_at_once(hints[field]):
+                raise ConfigError(f"{option} stands {given.count(option)} times. Give it once, with all of its values.")
+
+
+def _takes_all_at_once(hint: Any) -> bool:
+    """Returns whether a field of this type is a tuple of any length whose option cannot be repeated."""
+    from tyro.conf import UseAppendAction
+
+    if UseAppendAction in getattr(hint, "__metadata__", ()):
+        return False
+    written = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    parts = typing.get_args(written) if typing.get_origin(written) in (typing.Union, types.UnionType) else (written,)
+    return any(typing.get_origin(part) is tuple and Ellipsis in typing.get_args(part) for part in parts)
 
 
 def _positive(name: str) -> str:

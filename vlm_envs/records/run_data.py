@@ -47,6 +47,8 @@ STAGES = "stages.json"
 Notes = Sequence[Sequence[TurnNotes]]
 
 _CONFIG, _METRICS, _EVALUATIONS = "config.json", "metrics.jsonl", "evaluations.jsonl"
+_OF_CHECKPOINTS = frozenset({"architectures", "model_type"})
+"""What Hugging Face's configurations of models have, and those of runs have not."""
 
 
 class RunWriter:
@@ -201,9 +203,19 @@ class RunReader:
 
     @property
     def config(self) -> Record:
-        """The resolved configuration, versions and commit."""
+        """The resolved configuration, versions and commit.
+
+        Raises:
+            MissingRunDataError: If it is a checkpoint's, whose file has the same name.
+        """
         path = self.directory / _CONFIG
-        return parse_object(path.read_bytes(), str(path))
+        found = parse_object(path.read_bytes(), str(path))
+        if found.keys() >= _OF_CHECKPOINTS:
+            raise MissingRunDataError(
+                f"{self.directory} is a checkpoint, not a run: its {_CONFIG} describes a model. Name the directory of "
+                "a run, such as runs/frozenlake_tiny."
+            )
+        return found
 
     def metrics(self) -> list[Record]:
         """Returns the metrics of every iteration, in the order they were written; empty before the first."""

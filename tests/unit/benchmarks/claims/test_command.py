@@ -49,3 +49,15 @@ def test_a_wrong_name_is_refused_before_torch_is_loaded():
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120)
     assert done.stdout == "2 False\n"
     assert "error: Unknown claim 'frozenlake_50'. Did you mean" in done.stderr
+
+
+@pytest.mark.usefixtures("no_pool")
+@pytest.mark.parametrize("runs", [[], ["--seeds", "1"]], ids=["shown", "run"])
+@pytest.mark.parametrize(("place", "told"), [("none/claims.png", "There is no folder for"), ("", "is a folder. Name")])
+def test_a_picture_that_has_no_place_is_refused_before_anything_is_run_or_shown(results, capsys, runs, place, told):  # noqa: F811
+    before = {*results.parent.iterdir()}
+    words = ["claims", "--only", NAME, "--results", str(results), "--picture", str(results / place), *runs]
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and told in err
+    assert {*results.parent.iterdir()} == before

@@ -13,7 +13,17 @@ from benchmarks.__main__ import main
 from benchmarks.claims.arm import Arm, Point
 from benchmarks.claims.claim import CLAIMS
 from benchmarks.claims.command import ClaimsOptions
-from benchmarks.claims.report import KINDS, decoded_greedily, difference, draw, gains, lines, load_arms, rate_interval
+from benchmarks.claims.report import (
+    KINDS,
+    TEST_COLOURS,
+    decoded_greedily,
+    difference,
+    draw,
+    gains,
+    lines,
+    load_arms,
+    rate_interval,
+)
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
 from vlm_envs.statistics.bootstrap import paired_seeds_bootstrap
@@ -214,10 +224,50 @@ def test_the_picture_has_the_expert_on_validation_levels_and_no_line_where_nobod
         draw({NAME: CLAIMS[NAME]}, {NAME: loaded | {"expert": [expert]}}, tmp_path / "claims.png")
     dotted = [[line for line in figure.axes[0].lines if line.get_linestyle() == ":"] for figure in drawn]
     assert [[[*line.get_ydata()] for line in lines] for lines in dotted] == [[[0.375, 0.375]], [], [[1.0, 1.0]]]
+    low, high = rate_interval(loaded["start"])[1].low - 0.03, rate_interval(loaded["rl"])[1].high + 0.03
     limits = [figure.axes[0].get_ylim() for figure in drawn]
-    assert limits == [(0.22, 0.53)] * 3, (
-        "from 0.25 to 0.5 the arms fill the panel, and an expert far above is not in it"
+    assert limits == [pytest.approx((low, high))] * 3, (
+        "from the start's interval to that of reinforcement learning they fill the panel, and no far expert is in it"
     )
+    near = replace(loaded["expert"][0], curve=[Point(cpu_s=0.0, step=0, success=high)])
+    draw({NAME: CLAIMS[NAME]}, {NAME: loaded | {"expert": [near]}}, tmp_path / "claims.png")
+    assert drawn[-1].axes[0].get_ylim() == pytest.approx((low, high + 0.03))
+
+
+def test_the_picture_has_what_start_and_arms_come_to_on_test_levels(results, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
+    arms = load_arms(results, NAME)
+    draw({NAME: CLAIMS[NAME]}, {NAME: arms}, tmp_path / "claims.png")
+    (panel,) = drawn[0].axes
+    (strip,) = panel.child_axes
+    assert [each.get_text() for each in strip.get_xticklabels()] == ["test"]
+    assert strip.get_ylim() == panel.get_ylim() and strip.get_position().x0 >= panel.get_position().x1
+    points = {each.get_label(): each for each in strip.containers}
+    assert [*points] == [f"{KINDS[kind]}, test levels (95 %)" for kind in TEST_COLOURS]
+    assert {*points} <= {each.get_text() for each in drawn[0].legends[0].get_texts()}
+    for kind, (point, _, (bar,)) in zip(TEST_COLOURS, points.values(), strict=True):
+        rate, interval = rate_interval(arms[kind])
+        assert [*point.get_ydata()] == [rate] and point.get_color() == TEST_COLOURS[kind]
+        assert [y for _, y in bar.get_segments()[0]] == pytest.approx([*interval])
+
+
+def test_panels_show_one_span_each_around_what_it_needs_and_none_beyond_all_or_nothing(results, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda figure, *_, **__: drawn.append(figure))
+    wide = load_arms(results, NAME)
+    narrow = {}
+    for name, solved, height in (("middle", "10", 0.5), ("top", "11", 1.0), ("bottom", "00", 0.0)):
+        of_one = {kind: arm(kind, 1, solved * 80) for kind in ("start", "imitation", "rl")}
+        point = Point(cpu_s=0.0, step=0, success=height)
+        narrow[name] = {"expert": []} | {kind: [replace(each, curve=[point])] for kind, each in of_one.items()}
+    claims = dict.fromkeys([NAME, *narrow], CLAIMS[NAME])
+    draw(claims, {NAME: wide} | narrow, tmp_path / "claims.png")
+    limits = [panel.get_ylim() for panel in drawn[0].axes]
+    spans = [high - low for low, high in limits]
+    assert spans == pytest.approx([spans[0]] * 4) and spans[0] > 0.6
+    assert sum(limits[1]) / 2 == pytest.approx(0.5, abs=0.01)
+    assert limits[2][1] == pytest.approx(1.02) and limits[3][0] == 0.0
 
 
 def test_a_claim_that_is_not_there_and_results_that_are_not_are_told(tmp_path, capsys):

@@ -192,8 +192,17 @@ def test_the_command_prints_both_tables(tmp_path, capsys):
     assert "lake_tiny" in first and "both" not in first
     assert second.count("`both`") == 2
     assert "boxes_share" in second and "boxes_share" not in first
-    assert main(["results", "--results", str(tmp_path), "--picture", str(tmp_path / "none" / "picture.png")]) == 2
-    assert "There is no folder for" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--picture", "--mix-picture"])
+@pytest.mark.parametrize(("place", "told"), [("none/all.png", "There is no folder for"), ("all", "is a folder. Name")])
+def test_a_picture_that_has_no_place_is_refused_before_anything_is_shown(tmp_path, capsys, option, place, told):
+    MIX.save(tmp_path / "both.json")
+    (tmp_path / "all").mkdir()
+    assert main(["results", "--results", str(tmp_path), option, str(tmp_path / place)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and told in err
+    assert not (tmp_path / "all.png").exists()
 
 
 def test_levels_are_the_same_whatever_they_pay():
