@@ -13,14 +13,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+ENDINGS = (".png", ".svg", ".pdf", ".jpg")
+"""What pictures may end in."""
+
 
 def require_place(*pictures: Path | None) -> None:
     """Refuses pictures that could not be written where they are to go; those that are None are not asked for.
 
-    A folder is refused, since the picture would go beside it, into a file of its name and an ending.
+    A folder is refused, since the picture would go beside it, into a file of its name and an ending; and so is an ending
+    that pictures cannot be written with.
 
     Raises:
-        ConfigError: If there is no folder for one, or one is a folder itself.
+        ConfigError: If there is no folder for one, one is a folder itself, or its ending is none of `ENDINGS`.
     """
     for picture in pictures:
         if picture is not None:
@@ -28,6 +32,7 @@ def require_place(*pictures: Path | None) -> None:
             require(
                 not picture.is_dir(), f"{picture} is a folder. Name a file in it, such as {picture / 'picture.png'}."
             )
+            require(picture.suffix in ENDINGS, f"{picture} is to end in one of {', '.join(ENDINGS)}.")
 
 
 def interval_point(place: Axes, x: float, mean: float, interval: Interval, *, colour: str, label: str) -> None:

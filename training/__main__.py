@@ -64,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         Exit status: 0 for success, 1 for a training that cannot go on or a curation that keeps nothing, 2 for a mistake
-        on the command line or in the configuration, 130 when interrupted, 143 when ended by SIGTERM.
+        on the command line or in the configuration, 130 when interrupted, by SIGTERM, too, where that
+        waits for a short step to be finished, and 143 where it ends at once.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
@@ -191,6 +192,7 @@ def _cold_start(words: list[str]) -> None:
 
     prepare(config)
     with alone_in(directory):
+        print(f"Imitates for {config.cold_start.num_steps:,} steps, into {directory}", flush=True)
         make_cold_start(config, directory, writer=None)
     print(f"Cold start: {directory}\n{next_command(recipe, directory)}")
 

@@ -195,7 +195,10 @@ def test_the_command_prints_both_tables(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("option", ["--picture", "--mix-picture"])
-@pytest.mark.parametrize(("place", "told"), [("none/all.png", "There is no folder for"), ("all", "is a folder. Name")])
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [("none/all.png", "There is no folder for"), ("all", "is a folder. Name"), ("all.svgg", "to end in one of .png")],
+)
 def test_a_picture_that_has_no_place_is_refused_before_anything_is_shown(tmp_path, capsys, option, place, told):
     MIX.save(tmp_path / "both.json")
     (tmp_path / "all").mkdir()
