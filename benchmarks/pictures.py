@@ -20,7 +20,7 @@ ENDINGS = (".png", ".svg", ".pdf", ".jpg")
 def require_place(*pictures: Path | None) -> None:
     """Refuses pictures that could not be written where they are to go; those that are None are not asked for.
 
-    A folder is refused, since the picture would go beside it, into a file of its name and an ending; and so is an ending
+    A folder is refused, since the picture would go beside it, into a file of its name and an ending; so is an ending
     that pictures cannot be written with.
 
     Raises:
