@@ -173,7 +173,7 @@ def _row(seeds: Sequence[Result]) -> list[str]:
         f"**{np.mean(after):.3f}** ({low:.3f} to {high:.3f})",
         told_p(p_of_seeds(worlds)),
         *(" → ".join(each or "…" for each in pair) if any(pair) else "" for pair in (greedy, told, looked)),
-        f"{np.mean([each.minutes for each in seeds]):.0f}",
+        f"{np.median([each.minutes for each in seeds]):.0f}",
     ]
 
 
