@@ -227,6 +227,7 @@ def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
     *_, row = lines(seeds)
     _, recipe, _, num_seeds, _, before, after, *_, minutes, _ = row.split("|")
     assert (recipe, num_seeds, before, minutes) == (" `lake_tiny` ", " 2 × 40 ", " 0.250 ", " 2 ")
+    assert lines([*seeds, result(made(start, good), seed=2, minutes=12)])[-1].endswith(" 2 |"), "one that had to wait"
     mean, low, _, high = after.strip(" *)").replace("**", "").replace("(", "").split()
     assert float(mean) == 0.75 and float(low) < 0.6 and float(high) > 0.89, "wider than one seed's, 0.598 to 0.858"
     *_, first, second = lines([seeds[0], result(made(start, bad), seed=1, temperature=0.0)])

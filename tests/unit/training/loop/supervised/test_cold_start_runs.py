@@ -124,7 +124,9 @@ def test_a_start_that_another_goes_on_from_is_made_by_its_name(tmp_path, monkeyp
     directory = tmp_path / "mix_first_steps_cold_start"
     assert (directory / "model.safetensors").is_file()
     go_on = f"Go on from it: python -m training cold_start mix_tiny --cold-start.start-from {directory}\n"
-    assert capsys.readouterr().out.endswith(f"Cold start: {directory}\n{go_on}")
+    told = capsys.readouterr().out
+    assert told.startswith(f"Imitates for 4 steps, into {directory}\n"), "before worlds and tokenizers are made"
+    assert told.endswith(f"Cold start: {directory}\n{go_on}")
 
 
 def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
