@@ -1,4 +1,4 @@
-"""What pictures of benchmarks have in common."""
+"""What pictures of results and of claims have in common."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-ENDINGS = (".png", ".svg", ".pdf", ".jpg")
+ENDINGS = (".png", ".svg", ".pdf", ".jpg", ".jpeg")
 """What pictures may end in."""
 
 
@@ -32,7 +32,7 @@ def require_place(*pictures: Path | None) -> None:
             require(
                 not picture.is_dir(), f"{picture} is a folder. Name a file in it, such as {picture / 'picture.png'}."
             )
-            require(picture.suffix in ENDINGS, f"{picture} is to end in one of {', '.join(ENDINGS)}.")
+            require(picture.suffix.lower() in ENDINGS, f"{picture} is to end in one of {', '.join(ENDINGS)}.")
 
 
 def interval_point(place: Axes, x: float, mean: float, interval: Interval, *, colour: str, label: str) -> None:

@@ -27,9 +27,9 @@ class ClaimsOptions:
     levels plays the test levels once. What is there is not run again; without `--seeds` it is shown.
 
     These are the claims, with the minutes of one core that a seed of both arms takes: frozenlake_suboptimal,
-    frozenlake_500, frozenlake_2000 and frozenlake_unlimited 25 each, sokoban_suboptimal 75, sokoban_500, sokoban_2000
-    and sokoban_unlimited 25 to 35 each. The first seed waits for the start of both, up to an hour; those called
-    suboptimal have theirs already.
+    frozenlake_2000 and frozenlake_unlimited 25 each, frozenlake_500 35, sokoban_suboptimal 75, sokoban_500,
+    sokoban_2000 and sokoban_unlimited 25 to 35 each. The first seed waits for the start of both, up to an hour; those
+    called suboptimal have theirs already.
 
     Attributes:
         only: These claims and no others.

@@ -99,7 +99,7 @@ def listing() -> str:
             *lines,
             "",
             "Packages such as .[tools]: `make train CONFIG=RECIPE` installs them, or pip install -e '.[train,tools]'.",
-            "Minutes are of two CPU cores, evaluations included, and a cold start where a recipe makes one.",
+            "Minutes are of one or two threads on two cores, evaluations included, and a cold start where one is made.",
             f"Cold starts of some go on from {' and '.join(FIRST_STARTS)}: python -m training cold_start NAME",
             "Options of a recipe: python -m training RECIPE --help",
         ]

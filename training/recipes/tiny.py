@@ -374,5 +374,5 @@ def tiny_recipe(
             old_logprobs="sampler",
         ),
         cold_start=cold_start,
-        num_threads=1,  # a second gains a tenth to a half on quiet cores, and waits for long where one is taken
+        num_threads=1,  # a second gains a third on quiet cores, and waits for long where one of them is taken
     )
