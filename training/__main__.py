@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
-from training.cli.cold_start_options import COLD_START_USAGE, cold_start_options, next_command
+from training.cli.cold_start_options import COLD_START_USAGE, cold_start_options, next_command, start_directory
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.cli.curation_options import curation_options
 from training.cli.pool import pool_to_draw
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             recipe, options = find_recipe(words)
             if recipe is None:
                 known = [*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS, *COMMANDS]
-                tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)}\n{_usage()}")
+                tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)} All of them: python -m training --help")
                 return 2
             made = recipe.made()
             if isinstance(made, StagesConfig):
@@ -181,8 +181,7 @@ def _cold_start(words: list[str]) -> None:
         print(COLD_START_USAGE)
         return
     recipe, config = cold_start_options(words)
-    directory = Path(config.output) / f"{config.name}_cold_start"
-    require_writable(directory, config.output)
+    directory = start_directory(config, is_named=option_value(words, "--name") is not None)
     of_pools = require_pools(config.worlds)
     config, told = ready(config, imitates=True)
     told = [*of_pools, *told]

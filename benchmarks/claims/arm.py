@@ -10,6 +10,9 @@ from typing import Any
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 
+_OUTCOMES = {"0": False, "1": True}
+"""What a character of a file says of a level."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
@@ -79,7 +82,7 @@ class Arm:
             told = json.loads(path.read_text(encoding="utf-8"))
             best = Point(**told["best"]) if told["best"] is not None else None
             points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
-            outcomes = {name: [*map("1".__eq__, told.get(name, ""))] for name in ("solved", "greedy")}
+            outcomes = {name: [_OUTCOMES[each] for each in told.get(name, "")] for name in ("solved", "greedy")}
             arm = cls(**told | points | outcomes | {"levels": told["levels"].split()})
             for of in (arm.solved, arm.greedy or arm.solved):
                 if len(arm.levels) != len(of):

@@ -26,10 +26,10 @@ class ClaimsOptions:
     one by reinforcement learning, the other for about as many CPU seconds by imitation. The best of each on validation
     levels plays the test levels once. What is there is not run again; without `--seeds` it is shown.
 
-    These are the claims, with the minutes of one core that a seed of both arms takes: frozenlake_suboptimal,
-    frozenlake_2000 and frozenlake_unlimited 25 each, frozenlake_500 35, sokoban_suboptimal 75, sokoban_500,
-    sokoban_2000 and sokoban_unlimited 25 to 35 each. The first seed waits for the start of both, up to an hour; those
-    called suboptimal have theirs already.
+    These are the claims, with the minutes of one core that a seed of both arms takes: frozenlake_suboptimal 35,
+    frozenlake_500 35, frozenlake_2000 25 and frozenlake_unlimited 35, sokoban_suboptimal 75, sokoban_500, sokoban_2000
+    and sokoban_unlimited 25 to 35 each. The first seed waits for the start of both, up to an hour; those called
+    suboptimal have theirs already.
 
     Attributes:
         only: These claims and no others.
@@ -81,12 +81,15 @@ def run_claims(options: ClaimsOptions) -> None:
     arms = {name: load_arms(options.folder, name) for name in claims}
     if not any(each["rl"] for each in arms.values()):
         raise ConfigError(
-            f"No seed of {', '.join(claims)} is whole in {options.folder}. Run some: python -m benchmarks claims "
+            f"No seed of {', '.join(claims)} is whole in {options.folder}, with a file for its expert, its start, more "
+            f"imitation and reinforcement learning. Run some: python -m benchmarks claims "
             f"--only {next(iter(claims))} --seeds 1 2 3."
         )
     print(*lines(claims, arms), "", *gains(claims, arms), sep="\n")
     if greedy := decoded_greedily(claims, arms):
         print("", *greedy, sep="\n")
+    number = sum(bool(each["rl"]) for each in arms.values())
+    print("", f"p-values are corrected for the {number} claim{'s'[: number > 1]} shown.", sep="\n")
     if options.picture is not None:
         draw(claims, arms, options.picture)
 
@@ -95,9 +98,13 @@ def _run_seeds(names: Sequence[str], options: ClaimsOptions) -> None:
     """Runs the seeds of claims, several at a time; those of one that is complete are not run again."""
     incomplete = [name for name in names if _arms(name, options).is_incomplete(options.seeds)]
     os.environ["OMP_NUM_THREADS"] = "1"  # inherited; torch reads it once, when a process starts
-    with spawned_pool(options.num_at_once) as pool:
-        _wait(pool.submit(_run, name, None, options) for name in incomplete)
-        _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in incomplete)
+    try:
+        with spawned_pool(options.num_at_once) as pool:
+            _wait(pool.submit(_run, name, None, options) for name in incomplete)
+            _wait(pool.submit(_run, name, seed, options) for seed in options.seeds for name in incomplete)
+    except KeyboardInterrupt as interrupt:
+        message = f"Interrupted. Arms that are whole are in {options.folder}; the same command makes the others."
+        raise KeyboardInterrupt(message) from interrupt
 
 
 def _wait(runs: Iterable[Future[None]]) -> None:

@@ -16,7 +16,7 @@ from benchmarks.levels import short_hash
 from benchmarks.results.result import Result, WorldResult
 from benchmarks.results.rivals import Rivals, measured
 from training.checkpoints.best import BEST
-from training.checkpoints.files import LATEST, has_model, model_directory
+from training.checkpoints.files import LATEST, has_model, model_directory, provenance_of
 from training.checkpoints.reference import weights_hash
 from training.config.eval_sampling import EvalSamplingConfig
 from training.config.saved import rebuilt
@@ -71,8 +71,7 @@ def collected(directory: Path) -> Result:
     (start, _), (trained, encoder) = (
         load_checkpoint(each) for each in (start_of(directory, config), policy_of(directory))
     )
-    imitated = rebuilt(ColdStartConfig, config["cold_start"])
-    rivals = Rivals.of(start, trained, encoder, sampling, imitated=imitated, seed=int(config["seed"]) + 1)
+    rivals = Rivals.of(start, trained, encoder, sampling, imitated=imitated_of(config), seed=int(config["seed"]) + 1)
     worlds, first = [], int(config.get("first_eval_level", 0))
     measures = [measure_of(spec.env_id) for spec in specs]
     for spec, name, measure in zip(specs, world_names(specs), measures, strict=True):
@@ -186,6 +185,18 @@ def _iterations(reader: RunReader) -> list[Record]:
 def start_of(directory: Path, config: Record) -> Path:
     """Returns the checkpoint that a run started from."""
     return directory / "cold_start" if config["model"] is None else model_directory(config["model"])
+
+
+def imitated_of(config: Record) -> ColdStartConfig:
+    """Returns what a run's start has imitated: no steps of it where nothing beside the model tells.
+
+    That of a run that was given a model is in the model's provenance; the run's own settings are not about it.
+    """
+    kept = config["cold_start"]
+    if config["model"] is not None:
+        kept = (provenance_of(config["model"]) or {}).get("cold_start", {"num_steps": 0})
+    imitated: ColdStartConfig = rebuilt(ColdStartConfig, kept)
+    return imitated
 
 
 def setup_of(config: Record) -> str:

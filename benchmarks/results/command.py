@@ -40,7 +40,7 @@ def run_results(options: ResultsOptions) -> None:
     from benchmarks.results.collect import collected, differences, file_name, require_finished
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.picture import draw, draw_mixes
-    from benchmarks.results.report import greedy_lines, lines, load_results
+    from benchmarks.results.report import expert_lines, greedy_lines, lines, load_results
     from benchmarks.results.result import Result
 
     require_place(options.picture, options.mix_picture)
@@ -54,18 +54,22 @@ def run_results(options: ResultsOptions) -> None:
                 f"{path} is not of {directory}: it has {' and '.join(differing)}. Add the run to other "
                 "results, such as --results runs/results, or move the file away."
             )
-    for directory, path in paths.items():
-        result = collected(directory)
+    for number, (directory, path) in enumerate(paths.items()):
+        try:
+            result = collected(directory)
+        except KeyboardInterrupt as interrupt:
+            message = f"Interrupted while the rivals of {directory} played; {number} of {len(paths)} runs are added."
+            raise KeyboardInterrupt(message) from interrupt
         result.save(path)
         print(f"{path}: {len(result.worlds)} worlds", file=sys.stderr)
     results = load_results(options.results)
     if not results:
         raise ConfigError(f"There are no results in {options.results}. Add some: --add runs/frozenlake_tiny.")
     print(*lines(results), sep="\n")
-    if greedy := greedy_lines(results):
-        print("", *greedy, sep="\n")
-    if beside := mix_lines([*results, *load_results(options.results / "specialists")]):
-        print("", *beside, sep="\n")
+    specialists = load_results(options.results / "specialists")
+    for table in (expert_lines(results), greedy_lines(results), mix_lines([*results, *specialists])):
+        if table:
+            print("", *table, sep="\n")
     if options.picture is not None:
         draw(results, options.picture)
     if options.mix_picture is not None:

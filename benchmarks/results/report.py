@@ -127,6 +127,31 @@ def greedy_lines(results: Sequence[Result]) -> list[str]:
     return of_columns(columns)
 
 
+def expert_lines(results: Sequence[Result]) -> list[str]:
+    """Returns a table in Markdown, of recipes whose start has imitated an expert that errs; empty where none has.
+
+    What was trained is held against that expert, who draws anew for each seed when it errs. P-values are corrected by
+    Holm's method, for how many recipes the table has.
+    """
+    recipes = [
+        seeds for seeds in by_recipe(results) if all(min(each.worlds[0].expert or [1.0]) < 1.0 for each in seeds)
+    ]
+    if not recipes:
+        return []
+    of_worlds = [[each.worlds[0] for each in seeds] for seeds in recipes]
+    columns: dict[str, Sequence[str]] = {"recipe": titles(recipes)}
+    for name, told in (("expert", EXPERT), ("after", "trained")):
+        columns[told] = [_mean_of([getattr(each, name) for each in worlds]) for worlds in of_worlds]
+    gaps = [
+        paired_seeds_bootstrap(
+            [each.expert or [] for each in worlds], [each.after for each in worlds], levels=worlds[0].levels
+        )
+        for worlds in of_worlds
+    ]
+    columns["trained − its expert (95 %, p)"] = told_gaps(gaps)
+    return of_columns(columns)
+
+
 def _ahead_of_greedy_start(of_worlds: Sequence[Sequence[WorldResult]], which: str) -> list[str]:
     """Returns by how much policies of some seeds are ahead of their greedy start; empty cells where nobody measured."""
     gaps = {}

@@ -110,12 +110,16 @@ class Result:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
+            if not result.worlds:
+                raise ValueError("it has no world")
             for world in result.worlds:
                 pairs = [getattr(world, f"{name}_{when}") for name in _PAIRS for when in ("before", "after")]
                 known = [each for each in (world.expert, world.blind, *pairs) if each is not None]
                 played = [world.before, world.after, world.lazy, *known]
                 if {*map(len, played)} != {len(world.levels)}:
                     raise ValueError(f"not as many outcomes as levels in {world.world}")
+                if not all(isinstance(outcome, (int, float)) for outcomes in played for outcome in outcomes):
+                    raise ValueError(f"an outcome in {world.world} is no number")
             return result
         except (ValueError, TypeError, KeyError) as error:
             raise ConfigError(f"{path} is no result that this version reads: {error!r}.") from error

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from training.checkpoints.files import has_model
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
+from training.config.places import require_writable
 from training.config.run import RunConfig
 from training.recipes.first_starts import FIRST_STARTS, recipe_after
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.records.json_lines import RunExistsError
 
 COLD_START_USAGE = (
     "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "
@@ -28,7 +31,7 @@ def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
         words: One of `FIRST_STARTS`, or what `find_recipe` takes, and options.
 
     Raises:
-        ConfigError: If there is no such recipe, if the options name a model, or one of them is refused.
+        ConfigError: If there is no such recipe, if the options name a model or --resume, or one of them is refused.
     """
     recipe, options = _found(words)
     if recipe is None:
@@ -38,6 +41,11 @@ def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
             f"({', '.join(FIRST_STARTS)}), a world's id or --recipe FILE.py, and its options; got "
             f"{[*words[:1]]}.{did_you_mean(words[0], known) if words else ''}"
         )
+    if "--resume" in options:
+        raise ConfigError(
+            "cold_start begins anew, so --resume would do nothing. --cold-start.start-from DIR goes on from weights "
+            "that an interrupted one has saved, with a learning rate that begins anew."
+        )
     model = option_value(options, "--model")
     if model not in (None, "None"):
         raise ConfigError(
@@ -45,6 +53,26 @@ def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
             f"--cold-start.start-from {model}."
         )
     return recipe, replace(configured(recipe, options, makes_cold_start=True), model=None)
+
+
+def start_directory(config: RunConfig, *, is_named: bool) -> Path:
+    """Returns where a cold start goes that is to be made: what is there already took its time, and is not replaced.
+
+    Args:
+        config: Of which it is.
+        is_named: Whether the user chose its name. Otherwise it has the recipe's, or with the first number that is free.
+
+    Raises:
+        RunExistsError: If there is a start of the chosen name, whole or interrupted.
+        ConfigError: If nothing can be written there.
+    """
+    names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
+    directories = (Path(config.output) / f"{name}_cold_start" for name in names)
+    directory = next(each for each in directories if is_named or not has_model(each))
+    require_writable(directory, config.output)
+    if has_model(directory):
+        raise RunExistsError(f"{directory} already holds a start. Choose another --name, or delete it.")
+    return directory
 
 
 def next_command(recipe: Recipe, made: Path) -> str:

@@ -174,7 +174,9 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> i
     except (VLMEnvsError, ValueError, OSError) as error:
         tell(error)
         return EXIT_USAGE
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
+        if told := str(interrupt):
+            print(told, file=sys.stderr)
         return EXIT_INTERRUPTED
 
 

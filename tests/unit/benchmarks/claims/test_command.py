@@ -28,6 +28,26 @@ def test_what_is_there_is_shown_without_other_processes(results, capsys):  # noq
     assert CLAIMS[NAME].title in capsys.readouterr().out
 
 
+def test_who_interrupts_is_told_what_is_kept(tmp_path, monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("benchmarks.claims.command._wait", interrupted)
+    assert main(["claims", "--only", NAME, "--seeds", "1", "--runs", str(tmp_path)]) == 130
+    told = f"Interrupted. Arms that are whole are in {tmp_path / 'results'}; the same command makes the others."
+    assert capsys.readouterr().err.splitlines() == [told]
+
+
+@pytest.mark.usefixtures("no_pool")
+def test_how_many_claims_p_is_corrected_for_is_told(results, capsys):  # noqa: F811
+    for path in results.glob("*.json"):
+        other = path.read_text().replace(NAME, "frozenlake_500")
+        (results / path.name.replace(NAME, "frozenlake_500")).write_text(other)
+    for only, told in (([NAME], "the 1 claim shown"), ([NAME, "frozenlake_500"], "the 2 claims shown")):
+        assert main(["claims", "--only", *only, "--results", str(results)]) == 0
+        assert capsys.readouterr().out.endswith(f"\np-values are corrected for {told}.\n")
+
+
 @pytest.mark.usefixtures("no_pool")
 def test_seeds_of_all_claims_are_refused(tmp_path, capsys):
     assert main(["claims", "--seeds", "1", "2", "--runs", str(tmp_path)]) == 2

@@ -100,7 +100,11 @@ def test_arms_that_cannot_be_compared_are_refused(results, changes, told):
 def test_a_file_that_is_no_arm_is_named_and_seeds_without_their_start_do_not_count(results):
     (results / f"{NAME}-0-start.json").unlink()
     assert load_arms(results, NAME)["rl"] == []
-    (results / f"{NAME}-1-rl.json").write_text("{")
+    path = results / f"{NAME}-1-rl.json"
+    path.write_text(path.read_text().replace("1110", "111x", 1))
+    with pytest.raises(ConfigError, match=rf"{NAME}-1-rl\.json is no arm .* KeyError\('x'\)"):
+        load_arms(results, NAME)
+    path.write_text("{")
     with pytest.raises(ConfigError, match=rf"{NAME}-1-rl\.json is no arm"):
         load_arms(results, NAME)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 
 from agents.hf.sampling import SamplingConfig
+from benchmarks.results.collect import imitated_of
 from benchmarks.results.rivals import Rivals, shows_pictures
 from tests.unit.benchmarks.results.test_results import LAKE
 from training.config.supervised.cold_start import ColdStartConfig
@@ -34,6 +36,15 @@ def test_the_expert_is_the_one_that_the_start_has_imitated():
     assert expert_of(own, imitated, seed=3).suboptimal_rate == 0.75, "a world of a mix may have its own rate"
     for nobody in (ColdStartConfig(num_steps=0), ColdStartConfig(data="recorded")):
         assert expert_of(LAKE, nobody, seed=3) is None
+
+
+def test_what_a_start_has_imitated_is_told_by_the_start_and_not_by_the_run(tmp_path):
+    config = {"model": None, "cold_start": {"suboptimal_rate": 0.25}}
+    assert imitated_of(config).suboptimal_rate == 0.25
+    of_another = config | {"model": str(tmp_path)}
+    assert imitated_of(of_another).num_steps == 0, "nothing says what it has imitated"
+    (tmp_path / "provenance.json").write_text(json.dumps({"cold_start": {"suboptimal_rate": 0.5, "tells_plan": True}}))
+    assert imitated_of(of_another) == ColdStartConfig(suboptimal_rate=0.5, tells_plan=True)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from agents.hf.agent import load_checkpoint
 from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.algorithms.functional.losses import aggregate
+from training.cli.cold_start_options import cold_start_options, start_directory
 from training.loop.run import train
 from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
@@ -77,7 +78,10 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     directory = tmp_path / "x_cold_start"
     made_from = json.loads((directory / "provenance.json").read_text())
     assert (made_from["num_steps_done"], made_from["validation_success"]) == (2, None)
-    assert (directory / "model.safetensors").is_file()
+    kept = (directory / "model.safetensors").read_bytes()
+    assert main(["cold_start", *short_cold_start(tmp_path)]) == 2
+    assert f"error: {directory} already holds a start. Choose another --name" in capsys.readouterr().err
+    assert (directory / "model.safetensors").read_bytes() == kept
 
 
 @pytest.fixture
@@ -127,6 +131,8 @@ def test_a_start_that_another_goes_on_from_is_made_by_its_name(tmp_path, monkeyp
     told = capsys.readouterr().out
     assert told.startswith(f"Imitates for 4 steps, into {directory}\n"), "before worlds and tokenizers are made"
     assert told.endswith(f"Cold start: {directory}\n{go_on}")
+    _, config = cold_start_options(["mix_first_steps", "--output", str(tmp_path)])
+    assert start_directory(config, is_named=False) == tmp_path / "mix_first_steps-2_cold_start", "the first is kept"
 
 
 def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
