@@ -22,19 +22,20 @@ GREEDY = "decoded greedily: start, trained"
 LOOKED = "tool used: start, trained"
 HEADINGS = (
     "recipe",
-    "world",
-    SEEDS,
     "lazy rival",
-    EXPERT,
-    GREY,
     "start",
     "trained (95 %)",
     "p",
+    EXPERT,
     GREEDY,
     "true state given: start, trained",
+    GREY,
     LOOKED,
     "minutes",
+    "world",
+    SEEDS,
 )
+"""What was found comes first: pages that are narrow cut off the rest."""
 
 
 def load_results(folder: Path) -> list[Result]:
@@ -100,7 +101,7 @@ def lines(results: Sequence[Result]) -> list[str]:
     seeds and other levels, and so is the p-value; of one, of other levels.
     """
     recipes = by_recipe(results)
-    found = [[name, *_row(seeds)] for name, seeds in zip(titles(recipes), recipes, strict=True)]
+    found = [_row(name, seeds) for name, seeds in zip(titles(recipes), recipes, strict=True)]
     measured = {name: any(row[HEADINGS.index(name)] for row in found) for name in (EXPERT, GREY, GREEDY, LOOKED)}
     shown = [place for place, name in enumerate(HEADINGS) if measured.get(name, True)]
     rows: list[Sequence[str]] = [HEADINGS, ["---"] * len(HEADINGS), *found]
@@ -178,8 +179,8 @@ def told_seeds(worlds: Sequence[WorldResult]) -> str:
     return f"{len(worlds)} × {len(worlds[0].levels)}"
 
 
-def _row(seeds: Sequence[Result]) -> list[str]:
-    """Returns the cells behind the recipe's."""
+def _row(title: str, seeds: Sequence[Result]) -> list[str]:
+    """Returns the cells of a recipe that is called so."""
     worlds = [each.worlds[0] for each in seeds]
     world = worlds[0]
     before, after, lazy = ([getattr(each, name) for each in worlds] for name in ("before", "after", "lazy"))
@@ -188,17 +189,24 @@ def _row(seeds: Sequence[Result]) -> list[str]:
         [_mean_of([getattr(each, f"{name}_{when}") for each in worlds]) for when in ("before", "after")]
         for name in ("greedy", "told", "looked")
     )
-    measure = "" if world.measure == "success" else f" ({world.measure})"
+    greedily, given, used = (
+        " → ".join(each or "…" for each in pair) if any(pair) else "" for pair in (greedy, told, looked)
+    )
+    expert, blind = (_mean_of([getattr(each, name) for each in worlds]) for name in ("expert", "blind"))
     return [
-        f"{world.world}{measure}",
-        told_seeds(worlds),
+        title if world.measure == "success" else f"{title}, {world.measure}",
         f"{np.mean(lazy):.3f}",
-        *(_mean_of([getattr(each, name) for each in worlds]) for name in ("expert", "blind")),
         f"{np.mean(before):.3f}",
         f"**{np.mean(after):.3f}** ({low:.3f} to {high:.3f})",
         told_p(p_of_seeds(worlds)),
-        *(" → ".join(each or "…" for each in pair) if any(pair) else "" for pair in (greedy, told, looked)),
+        expert,
+        greedily,
+        given,
+        blind,
+        used,
         f"{np.median([each.minutes for each in seeds]):.0f}",
+        world.world,
+        told_seeds(worlds),
     ]
 
 
