@@ -69,7 +69,7 @@ _SOKOBAN_START = {"num_steps": 4500, "num_first_turn_steps": 1500}
 """Steps until few episodes teach little more: 40 to 50 minutes of one core in FrozenLake, 50 to 55 in Sokoban."""
 
 _FROZEN_LAKE_ITERATIONS = 80
-"""Five minutes of one core; two thirds of the recipe's. With so many, success after few demonstrations still rose."""
+"""Five minutes of one core; two thirds of the recipe's."""
 
 _SOKOBAN_ITERATIONS = 120
 """Twelve minutes of one core or more. The recipe has as many again, in which success in training rises on, by 0.02."""
@@ -91,6 +91,7 @@ CLAIMS = {
         recipe="frozenlake_tiny",
         **_FROZEN_LAKE_START,
         num_demonstrations=500,
+        num_iterations=_FROZEN_LAKE_ITERATIONS,
     ),
     "frozenlake_2000": Claim(
         title="FrozenLake, 2,000 episodes of an optimal expert",

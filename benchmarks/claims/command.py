@@ -27,7 +27,7 @@ class ClaimsOptions:
     levels plays the test levels once. What is there is not run again; without `--seeds` it is shown.
 
     These are the claims, with the minutes of one core that a seed of both arms takes: frozenlake_suboptimal 35,
-    frozenlake_500 35, frozenlake_2000 25 and frozenlake_unlimited 35, sokoban_suboptimal 75, sokoban_500, sokoban_2000
+    frozenlake_500 25, frozenlake_2000 25 and frozenlake_unlimited 35, sokoban_suboptimal 75, sokoban_500, sokoban_2000
     and sokoban_unlimited 25 to 35 each. The first seed waits for the start of both, up to an hour; those called
     suboptimal have theirs already.
 
