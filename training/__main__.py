@@ -11,7 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
-from training.cli.cold_start_options import COLD_START_USAGE, cold_start_options, next_command, start_directory
+from training.cli.cold_start_options import (
+    COLD_START_USAGE,
+    cold_start_options,
+    next_command,
+    require_free,
+    start_directory,
+)
 from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
 from training.cli.curation_options import curation_options
 from training.cli.pool import pool_to_draw
@@ -191,6 +197,7 @@ def _cold_start(words: list[str]) -> None:
 
     prepare(config)
     with alone_in(directory):
+        require_free(directory)  # another may have been made meanwhile
         print(f"Imitates for {config.cold_start.num_steps:,} steps, into {directory}", flush=True)
         make_cold_start(config, directory, writer=None)
     print(f"Cold start: {directory}\n{next_command(recipe, directory)}")

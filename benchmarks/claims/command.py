@@ -88,8 +88,7 @@ def run_claims(options: ClaimsOptions) -> None:
     print(*lines(claims, arms), "", *gains(claims, arms), sep="\n")
     if greedy := decoded_greedily(claims, arms):
         print("", *greedy, sep="\n")
-    number = sum(bool(each["rl"]) for each in arms.values())
-    print("", f"p-values are corrected for the {number} claim{'s'[: number > 1]} shown.", sep="\n")
+    print("", "In each table the p-values of a column are corrected for as many claims as it has.", sep="\n")
     if options.picture is not None:
         draw(claims, arms, options.picture)
 

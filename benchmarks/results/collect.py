@@ -71,7 +71,13 @@ def collected(directory: Path) -> Result:
     (start, _), (trained, encoder) = (
         load_checkpoint(each) for each in (start_of(directory, config), policy_of(directory))
     )
-    rivals = Rivals.of(start, trained, encoder, sampling, imitated=imitated_of(config), seed=int(config["seed"]) + 1)
+    imitated, imitated_in = imitated_of(config)
+    rivals = Rivals.of(
+        *(start, trained, encoder, sampling),
+        imitated=imitated,
+        imitated_in=imitated_in,
+        seed=int(config["seed"]) + 1,
+    )
     worlds, first = [], int(config.get("first_eval_level", 0))
     measures = [measure_of(spec.env_id) for spec in specs]
     for spec, name, measure in zip(specs, world_names(specs), measures, strict=True):
@@ -187,16 +193,15 @@ def start_of(directory: Path, config: Record) -> Path:
     return directory / "cold_start" if config["model"] is None else model_directory(config["model"])
 
 
-def imitated_of(config: Record) -> ColdStartConfig:
-    """Returns what a run's start has imitated: no steps of it where nothing beside the model tells.
+def imitated_of(config: Record) -> tuple[ColdStartConfig, tuple[WorldSpec, ...]]:
+    """Returns what a run's start has imitated, and in which worlds: in none where nothing beside the model tells.
 
     That of a run that was given a model is in the model's provenance; the run's own settings are not about it.
     """
-    kept = config["cold_start"]
-    if config["model"] is not None:
-        kept = (provenance_of(config["model"]) or {}).get("cold_start", {"num_steps": 0})
-    imitated: ColdStartConfig = rebuilt(ColdStartConfig, kept)
-    return imitated
+    kept = config if config["model"] is None else provenance_of(config["model"]) or {}
+    imitated: ColdStartConfig = rebuilt(ColdStartConfig, kept.get("cold_start", {"num_steps": 0}))
+    worlds: tuple[WorldSpec, ...] = rebuilt(tuple[WorldSpec, ...], kept.get("worlds", []))
+    return imitated, worlds
 
 
 def setup_of(config: Record) -> str:

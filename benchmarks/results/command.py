@@ -13,9 +13,14 @@ from vlm_envs.errors import ConfigError, require
 class ResultsOptions:
     """Show what runs came to: on test levels, beside their starts and their lazy rivals; mixes, beside specialists.
 
+    First a table of all recipes, whose p-values are not corrected; then what they solve beside the expert whom their
+    start has imitated, where that errs, and beside their start decoded greedily; then mixes. From the second table on
+    p-values are corrected by Holm's method.
+
     Attributes:
         add: Finished runs, such as runs/frozenlake_tiny, whose results are added, or replace those of the same
-            settings. Their lazy rivals, and their policies told the truth, play the same levels now.
+            settings. Their rivals play the same levels now: the lazy one, the expert, and their policies greedily, told
+            the truth and shown grey pictures.
         results: Where results are, a file for each recipe and seed. Those in its folder `specialists` stand beside
             mixes alone.
         picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.

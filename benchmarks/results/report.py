@@ -19,6 +19,8 @@ SEEDS = "seeds × levels"
 EXPERT = "its expert"
 GREY = "shown grey"
 GREEDY = "decoded greedily: start, trained"
+TESTED = "(95 %, p by Holm's method)"
+"""What the heading of a column of differences says that is in it."""
 LOOKED = "tool used: start, trained"
 HEADINGS = (
     "recipe",
@@ -122,9 +124,9 @@ def greedy_lines(results: Sequence[Result]) -> list[str]:
     columns: dict[str, Sequence[str]] = {"recipe": titles(recipes)}
     for name, told in (("before", "start"), ("greedy_before", "start, greedy"), ("after", "trained")):
         columns[told] = [_mean_of([getattr(each, name) for each in worlds]) for worlds in of_worlds]
-    columns["trained − start, greedy (95 %, p)"] = _ahead_of_greedy_start(of_worlds, "after")
+    columns[f"trained − start, greedy {TESTED}"] = _ahead_of_greedy_start(of_worlds, "after")
     if any(cells := _ahead_of_greedy_start(of_worlds, "greedy_after")):
-        columns["both greedy (95 %, p)"] = cells
+        columns[f"both greedy {TESTED}"] = cells
     return of_columns(columns)
 
 
@@ -149,7 +151,7 @@ def expert_lines(results: Sequence[Result]) -> list[str]:
         )
         for worlds in of_worlds
     ]
-    columns["trained − its expert (95 %, p)"] = told_gaps(gaps)
+    columns[f"trained − its expert {TESTED}"] = told_gaps(gaps)
     return of_columns(columns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,16 +111,26 @@ class Result:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
             result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
-            if not result.worlds:
-                raise ValueError("it has no world")
-            for world in result.worlds:
-                pairs = [getattr(world, f"{name}_{when}") for name in _PAIRS for when in ("before", "after")]
-                known = [each for each in (world.expert, world.blind, *pairs) if each is not None]
-                played = [world.before, world.after, world.lazy, *known]
-                if {*map(len, played)} != {len(world.levels)}:
-                    raise ValueError(f"not as many outcomes as levels in {world.world}")
-                if not all(isinstance(outcome, (int, float)) for outcomes in played for outcome in outcomes):
-                    raise ValueError(f"an outcome in {world.world} is no number")
+            _require_whole(result)
             return result
         except (ValueError, TypeError, KeyError) as error:
             raise ConfigError(f"{path} is no result that this version reads: {error!r}.") from error
+
+
+def _require_whole(result: Result) -> None:
+    """Raises `ValueError` or `TypeError` where a result lacks what tables are made of."""
+    for name, value in {"seed": result.seed, "minutes": result.minutes, "temperature": result.temperature}.items():
+        if not math.isfinite(value):
+            raise ValueError(f"its {name} is no number")
+    if not (isinstance(result.recipe, str) and result.worlds):
+        raise ValueError("it has no recipe or no world")
+    for world in result.worlds:
+        if not (isinstance(world.levels, list) and world.levels):
+            raise ValueError(f"{world.world} has no levels")
+        pairs = [getattr(world, f"{name}_{when}") for name in _PAIRS for when in ("before", "after")]
+        known = [each for each in (world.expert, world.blind, *pairs) if each is not None]
+        played = [world.before, world.after, world.lazy, *known]
+        if {*map(len, played)} != {len(world.levels)}:
+            raise ValueError(f"not as many outcomes as levels in {world.world}")
+        if not all(math.isfinite(outcome) for outcomes in played for outcome in outcomes):
+            raise ValueError(f"an outcome in {world.world} is no number")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,6 +36,7 @@ class Rivals:
         greedy_after: Its policy, likewise.
         blind: Its policy, shown grey pictures.
         imitated: What its start has imitated.
+        imitated_in: In which worlds, with the expert's own settings there.
         seed: By which the expert draws where it errs.
     """
 
@@ -44,6 +46,7 @@ class Rivals:
     greedy_after: Agent
     blind: Agent
     imitated: ColdStartConfig
+    imitated_in: Sequence[WorldSpec]
     seed: int
 
     @classmethod
@@ -55,6 +58,7 @@ class Rivals:
         sampling: SamplingConfig,
         *,
         imitated: ColdStartConfig,
+        imitated_in: Sequence[WorldSpec],
         seed: int,
     ) -> Rivals:
         """Returns the rivals of two models in memory, which draw as the run's own evaluations did, by a seed."""
@@ -67,6 +71,7 @@ class Rivals:
             greedy_after=HFAgent(model=trained, **greedily),
             blind=BlindHFAgent(model=trained, **settings),
             imitated=imitated,
+            imitated_in=imitated_in,
             seed=seed,
         )
 
@@ -74,7 +79,7 @@ class Rivals:
         """Returns what each comes to on test levels, by its name in `WorldResult`, with the lazy one and the expert.
 
         Whoever could not differ from the policy is left out: in worlds that have no place for what is seen, or show
-        nothing. So is the expert where nobody was imitated, or what was recorded.
+        nothing. So is the expert where nobody was imitated in this world, or what was recorded.
 
         Args:
             spec: The world.
@@ -83,13 +88,21 @@ class Rivals:
         """
         agents: dict[str, Agent] = {"lazy": LazyAgent(num_val_levels=NUM_LAZY_LEVELS)}
         agents |= {"greedy_before": self.greedy_before, "greedy_after": self.greedy_after}
-        if (expert := expert_of(spec, self.imitated, seed=self.seed)) is not None:
+        if (expert := self.expert(spec)) is not None:
             agents["expert"] = expert
         if shows_pictures(spec):
             agents["blind"] = self.blind
         if _has_place_for_what_is_seen(spec):
             agents |= {"told_before": self.told_before, "told_after": self.told_after}
         return {name: _levels(agent, spec, first=first, num_levels=num_levels) for name, agent in agents.items()}
+
+    def expert(self, spec: WorldSpec) -> Agent | None:
+        """Returns whom the start has imitated in a world, as suboptimal as there; None where that is nobody."""
+        there = [each for each in self.imitated_in if each.env_id == spec.env_id]
+        if not there:
+            return None
+        alike = next((each for each in there if each.kwargs == spec.kwargs), there[0])
+        return expert_of(alike, self.imitated, seed=self.seed)
 
 
 def measured(episode: Record, measure: str) -> float:

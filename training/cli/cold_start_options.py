@@ -18,7 +18,9 @@ from vlm_envs.records.json_lines import RunExistsError
 
 COLD_START_USAGE = (
     "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "
-    f"options are the recipe's own.\n\nRecipes: {', '.join(RECIPES)}; a world's id, or --recipe FILE.py.\n"
+    "options are the recipe's own. It goes to OUTPUT/NAME_cold_start, or with the first number behind the name that is "
+    "free; a --name that is taken is refused, and so is --resume.\n\n"
+    f"Recipes: {', '.join(RECIPES)}; a world's id, or --recipe FILE.py.\n"
     f"Starts that those of recipes go on from: {', '.join(FIRST_STARTS)}.\n"
     "Options of one: python -m training cold_start RECIPE --help"
 )
@@ -43,8 +45,8 @@ def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
         )
     if "--resume" in options:
         raise ConfigError(
-            "cold_start begins anew, so --resume would do nothing. --cold-start.start-from DIR goes on from weights "
-            "that an interrupted one has saved, with a learning rate that begins anew."
+            "cold_start takes all of its steps anew, so --resume would do nothing. --cold-start.start-from DIR begins "
+            "with the weights that an interrupted one has saved; --cold-start.num-steps N takes fewer steps from there."
         )
     model = option_value(options, "--model")
     if model not in (None, "None"):
@@ -56,23 +58,32 @@ def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
 
 
 def start_directory(config: RunConfig, *, is_named: bool) -> Path:
-    """Returns where a cold start goes that is to be made: what is there already took its time, and is not replaced.
+    """Returns where a cold start goes that is to be made: what is there already is not replaced.
 
     Args:
         config: Of which it is.
         is_named: Whether the user chose its name. Otherwise it has the recipe's, or with the first number that is free.
 
     Raises:
-        RunExistsError: If there is a start of the chosen name, whole or interrupted.
+        RunExistsError: If there is anything of the chosen name.
         ConfigError: If nothing can be written there.
     """
     names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
     directories = (Path(config.output) / f"{name}_cold_start" for name in names)
-    directory = next(each for each in directories if is_named or not has_model(each))
+    directory = next(each for each in directories if is_named or not _is_taken(each))
     require_writable(directory, config.output)
-    if has_model(directory):
-        raise RunExistsError(f"{directory} already holds a start. Choose another --name, or delete it.")
+    require_free(directory)
     return directory
+
+
+def require_free(directory: Path) -> None:
+    """Raises `RunExistsError` where a cold start would replace something: another one, whole or not, or a run."""
+    if _is_taken(directory):
+        raise RunExistsError(f"{directory} is there, and would be replaced. Choose another --name, or delete it.")
+
+
+def _is_taken(directory: Path) -> bool:
+    return has_model(directory) or (directory.is_dir() and any(directory.iterdir()))
 
 
 def next_command(recipe: Recipe, made: Path) -> str:

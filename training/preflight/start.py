@@ -15,7 +15,14 @@ from agents.hf.checkpoint import require_checkpoint, require_weights
 from agents.hf.device import require_device
 from agents.hf.sampling import SamplingConfig
 from agents.oracle import has_intention, has_planner, has_suboptimal_planner
-from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, model_directory, require_run_state
+from training.checkpoints.files import (
+    LATEST,
+    has_checkpoint,
+    is_in_cold_start,
+    model_directory,
+    provenance_of,
+    require_run_state,
+)
 from training.config.curation.curate import CURATED
 from training.config.judges import JudgeConfig
 from training.config.places import require_writable
@@ -185,6 +192,15 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
         ) from error
 
 
+def told_unfinished(start: str) -> list[str]:
+    """Returns a line if a model is of a cold start that was interrupted, which its name does not say."""
+    made_from = provenance_of(start) or {}
+    done, steps = made_from.get("num_steps_done"), (made_from.get("cold_start") or {}).get("num_steps")
+    if not isinstance(done, int) or not isinstance(steps, int) or done >= steps:
+        return []
+    return [f"{start} is of a cold start that was interrupted after {done:,} of {steps:,} steps."]
+
+
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
@@ -205,6 +221,8 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     if start is not None:
         _require_contexts(config, start, [each.observation for each in facts])
     config, told = without_judges(config)
+    if start is not None:
+        told = [*told_unfinished(start), *told]
     samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
     told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=_reward_set(config.judge))
     if imitates:

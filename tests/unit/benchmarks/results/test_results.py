@@ -63,7 +63,8 @@ def short_search(monkeypatch):
 def start(tiny_directory, tmp_path_factory):
     """A model beside which it says what it has imitated."""
     start = shutil.copytree(tiny_directory, tmp_path_factory.mktemp("starts") / "start")
-    (start / "provenance.json").write_text(json.dumps({"cold_start": {"suboptimal_rate": 0.5}}))
+    made_from = {"cold_start": {"suboptimal_rate": 0.5}, "worlds": [asdict(LAKE)]}
+    (start / "provenance.json").write_text(json.dumps(made_from))
     return start
 
 
@@ -94,14 +95,16 @@ def its_result(run):
 
 
 def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path, monkeypatch):
-    played = []
+    played, rates = [], []
 
     def evaluate_noting(agent, spec, **options):
+        rates.append(getattr(agent, "suboptimal_rate", None))
         played.append(evaluate(agent, spec, **options))
         return played[-1]
 
     monkeypatch.setattr("benchmarks.results.rivals.evaluate", evaluate_noting)
     found = collected(run)
+    assert 0.5 in rates, "the expert is the one that the start says it has imitated"
     rivals = [rival for rival in played if rival.split == "test"]  # others show whether there are pictures
     seeds = [[each.seed for each in rival.trajectories] for rival in rivals]
     assert [[each["seed"] for each in RunReader(run).trajectories("after")], *seeds] == [
@@ -352,8 +355,10 @@ def test_a_seed_at_the_end_of_a_name_is_not_the_recipes(tmp_path, name, seed, to
     [
         (None, "Unterminated"),
         ([], "no world"),
-        ([made([None], [1.0])], "no number"),
+        ([made([None], [1.0])], "real number"),
+        ([made([float("nan")], [1.0])], "no number"),
         ([made([1.0], [])], "not as many"),
+        ([made([], [])], "no levels"),
     ],
 )
 def test_a_file_that_is_no_result_is_named(tmp_path, worlds, told):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_each_rival_is_of_the_model_that_its_name_says(monkeypatch):
             f"benchmarks.results.rivals.{kind}",
             lambda kind=kind, **settings: (kind, settings["model"], settings["sampling"].temperature),
         )
-    rivals = Rivals.of("start", "trained", None, SamplingConfig(), imitated=ColdStartConfig(), seed=1)
+    rivals = Rivals.of("start", "trained", None, SamplingConfig(), imitated=ColdStartConfig(), imitated_in=(), seed=1)
     assert (rivals.told_before, rivals.told_after) == (("ToldHFAgent", "start", 1.0), ("ToldHFAgent", "trained", 1.0))
     assert (rivals.greedy_before, rivals.greedy_after) == (("HFAgent", "start", 0.0), ("HFAgent", "trained", 0.0))
     assert rivals.blind == ("BlindHFAgent", "trained", 1.0)
@@ -39,12 +39,26 @@ def test_the_expert_is_the_one_that_the_start_has_imitated():
 
 
 def test_what_a_start_has_imitated_is_told_by_the_start_and_not_by_the_run(tmp_path):
-    config = {"model": None, "cold_start": {"suboptimal_rate": 0.25}}
-    assert imitated_of(config).suboptimal_rate == 0.25
+    lakes = [asdict(LAKE)]
+    config = {"model": None, "cold_start": {"suboptimal_rate": 0.25}, "worlds": lakes}
+    assert imitated_of(config) == (ColdStartConfig(suboptimal_rate=0.25), (LAKE,))
     of_another = config | {"model": str(tmp_path)}
-    assert imitated_of(of_another).num_steps == 0, "nothing says what it has imitated"
-    (tmp_path / "provenance.json").write_text(json.dumps({"cold_start": {"suboptimal_rate": 0.5, "tells_plan": True}}))
-    assert imitated_of(of_another) == ColdStartConfig(suboptimal_rate=0.5, tells_plan=True)
+    assert imitated_of(of_another)[1] == (), "nothing says what it has imitated"
+    made_from = {"cold_start": {"suboptimal_rate": 0.5, "tells_plan": True}, "worlds": lakes}
+    (tmp_path / "provenance.json").write_text(json.dumps(made_from))
+    assert imitated_of(of_another) == (ColdStartConfig(suboptimal_rate=0.5, tells_plan=True), (LAKE,))
+
+
+def test_the_expert_is_as_suboptimal_as_in_the_world_of_the_start():
+    other, own = (
+        replace(LAKE, kwargs=kwargs, cold_start_suboptimal_rate=rate)
+        for kwargs, rate in (({}, 0.5), (LAKE.kwargs, 0.75))
+    )
+    nobody = dict.fromkeys(("told_before", "told_after", "greedy_before", "greedy_after", "blind"))
+    rivals = Rivals(**nobody, imitated=ColdStartConfig(), imitated_in=(other, own), seed=1)
+    assert rivals.expert(replace(LAKE, cold_start_suboptimal_rate=0.0)).suboptimal_rate == 0.75
+    assert rivals.expert(replace(LAKE, kwargs={"size": 8})).suboptimal_rate == 0.5, "of another lake at least"
+    assert rivals.expert(replace(LAKE, env_id="VLM/Sokoban-v0")) is None, "it was not shown any"
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from agents.hf.agent import load_checkpoint
 from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.algorithms.functional.losses import aggregate
-from training.cli.cold_start_options import cold_start_options, start_directory
 from training.loop.run import train
 from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
+from training.preflight.start import told_unfinished
 from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.shipped import RECIPES
 from vlm_envs.records.run_data import RunReader
@@ -80,8 +80,12 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     assert (made_from["num_steps_done"], made_from["validation_success"]) == (2, None)
     kept = (directory / "model.safetensors").read_bytes()
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 2
-    assert f"error: {directory} already holds a start. Choose another --name" in capsys.readouterr().err
+    assert f"error: {directory} is there, and would be replaced. Choose another --name" in capsys.readouterr().err
     assert (directory / "model.safetensors").read_bytes() == kept
+    assert told_unfinished(str(directory)) == [
+        f"{directory} is of a cold start that was interrupted after 2 of 4 steps."
+    ]
+    assert told_unfinished(str(CHECKOUT / "training" / "recipes" / "checkpoints" / "frozenlake_tiny")) == []
 
 
 @pytest.fixture
@@ -131,8 +135,25 @@ def test_a_start_that_another_goes_on_from_is_made_by_its_name(tmp_path, monkeyp
     told = capsys.readouterr().out
     assert told.startswith(f"Imitates for 4 steps, into {directory}\n"), "before worlds and tokenizers are made"
     assert told.endswith(f"Cold start: {directory}\n{go_on}")
-    _, config = cold_start_options(["mix_first_steps", "--output", str(tmp_path)])
-    assert start_directory(config, is_named=False) == tmp_path / "mix_first_steps-2_cold_start", "the first is kept"
+    whatever = tmp_path / "mix_first_steps-2_cold_start" / "note.txt"
+    whatever.parent.mkdir()
+    whatever.write_text("mine")
+    assert main(["cold_start", "mix_first_steps", *settings[:named], *settings[named + 2 :]]) == 0
+    assert capsys.readouterr().out.startswith(
+        f"Imitates for 4 steps, into {tmp_path / 'mix_first_steps-3_cold_start'}\n"
+    )
+    assert whatever.read_text() == "mine"
+
+
+def test_one_that_was_made_meanwhile_is_not_replaced(tmp_path, capsys, monkeypatch):
+    def another(config):
+        (tmp_path / "x_cold_start").mkdir()
+        (tmp_path / "x_cold_start" / "config.json").write_text("{}")
+
+    monkeypatch.setattr("training.loop.process.prepare", another)
+    assert main(["cold_start", *short_cold_start(tmp_path)]) == 2
+    assert "x_cold_start is there, and would be replaced." in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "x_cold_start").iterdir()] == ["config.json"]
 
 
 def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
