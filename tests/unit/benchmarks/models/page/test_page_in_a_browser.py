@@ -112,7 +112,7 @@ def test_an_ending_leads_to_the_episodes_that_ended_so(opened):
     ending = page.locator("#world-0 .endings dd").nth(3).locator(".ending[data-kind]:not([data-kind=solved])").first
     number, kind = int(ending.get_attribute("aria-label").split(": ")[1].split()[0]), ending.get_attribute("data-kind")
     ending.click()
-    assert levels_shown(page) == number
+    page.wait_for_function(f"document.querySelectorAll('#map .line.here .level').length === {number}")
     assert kind in page.locator("#stage .mistake").inner_text()
 
 
