@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from vlm_envs.statistics.bootstrap import PairedDifference
 from vlm_envs.statistics.pairs import holm
 
+TESTED = "(95 % CI, p by Holm's method)"
+"""What the heading of a column says whose cells are of `told_gaps`."""
+
 
 def of_rows(rows: Sequence[Sequence[str]]) -> list[str]:
     """Returns the lines of a table whose first row is its heading and whose second is the rule."""

@@ -27,7 +27,7 @@ from training.cli.upscaler_options import upscaler_options
 from training.config.curation.curate import CurateConfig
 from training.config.going_on import going_on_by
 from training.config.pairs import PairsConfig
-from training.config.places import require_writable
+from training.config.places import numbered, require_writable
 from training.config.processes import process_rank
 from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
 from training.config.run import RunConfig
@@ -142,8 +142,8 @@ def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
     config, resume = stage_options(recipe, made, words)
     if not resume and option_value(words, "--name") is None:
         require_writable(config.directory, config.output)
-        names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
-        config = replace(config, name=next(name for name in names if is_free(Path(config.output) / name)))
+        free = (name for name in numbered(config.name) if is_free(Path(config.output) / name))
+        config = replace(config, name=next(free))
     left = checked_stages(config, resume=resume)
     if process_rank() == 0 and recipe.title:
         print(f"{recipe.name}: {recipe.title}", flush=True)
@@ -177,8 +177,7 @@ def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
 def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
     """Returns the recipe's name, or with the first number that no finished or resumable run has."""
     require_writable(Path(config.output) / config.name, config.output)
-    names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
-    runs = ((name, Path(config.output) / name) for name in names)
+    runs = ((name, Path(config.output) / name) for name in numbered(config.name))
     return next(name for name, run in runs if not has_checkpoint(run / LATEST) and not is_in_cold_start(run))
 
 

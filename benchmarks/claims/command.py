@@ -82,7 +82,7 @@ def run_claims(options: ClaimsOptions) -> None:
     if not any(each["rl"] for each in arms.values()):
         raise ConfigError(
             f"No seed of {', '.join(claims)} is whole in {options.folder}, with a file for its expert, its start, more "
-            f"imitation and reinforcement learning. Run some: python -m benchmarks claims "
+            "imitation and reinforcement learning. Run some: python -m benchmarks claims "
             f"--only {next(iter(claims))} --seeds 1 2 3."
         )
     print(*lines(claims, arms), "", *gains(claims, arms), sep="\n")

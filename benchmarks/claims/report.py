@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.claims.arm import Arm
 from benchmarks.claims.claim import Claim
-from benchmarks.markdown import of_columns, of_rows, told_gaps
+from benchmarks.markdown import TESTED, of_columns, of_rows, told_gaps
 from benchmarks.pictures import interval_point, legend_below
 from vlm_envs.errors import require
 from vlm_envs.statistics.bootstrap import PairedDifference, by_level, paired_seeds_bootstrap, seeds_interval
@@ -27,8 +27,6 @@ KINDS = {
     "rl": "reinforcement learning",
 }
 """What arms are called, in the order in which they are shown."""
-TESTED = "(95 % CI, p by Holm's method)"
-"""What the heading of a column of differences says that is in it."""
 _MARGIN = 0.03
 """What is left free above and below what a panel shows."""
 _TOP = 1.02

@@ -73,7 +73,10 @@ def collected(directory: Path) -> Result:
     )
     imitated, imitated_in = imitated_of(config)
     rivals = Rivals.of(
-        *(start, trained, encoder, sampling),
+        start,
+        trained,
+        encoder,
+        sampling,
         imitated=imitated,
         imitated_in=imitated_in,
         seed=int(config["seed"]) + 1,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.markdown import of_columns, of_rows, told_gaps
+from benchmarks.markdown import TESTED, of_columns, of_rows, told_gaps
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import ConfigError
 from vlm_envs.statistics.bootstrap import by_level, paired_bootstrap, paired_seeds_bootstrap, seeds_interval
@@ -19,8 +19,6 @@ SEEDS = "seeds × levels"
 EXPERT = "its expert"
 GREY = "shown grey"
 GREEDY = "decoded greedily: start, trained"
-TESTED = "(95 %, p by Holm's method)"
-"""What the heading of a column of differences says that is in it."""
 LOOKED = "tool used: start, trained"
 HEADINGS = (
     "recipe",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from training.checkpoints.files import has_model
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
-from training.config.places import require_writable
+from training.config.places import numbered, require_writable
 from training.config.run import RunConfig
 from training.recipes.first_starts import FIRST_STARTS, recipe_after
 from training.recipes.shipped import RECIPES
@@ -68,8 +68,7 @@ def start_directory(config: RunConfig, *, is_named: bool) -> Path:
         RunExistsError: If there is anything of the chosen name.
         ConfigError: If nothing can be written there.
     """
-    names = (config.name, *(f"{config.name}-{number}" for number in range(2, 10_000)))
-    directories = (Path(config.output) / f"{name}_cold_start" for name in names)
+    directories = (Path(config.output) / f"{name}_cold_start" for name in numbered(config.name))
     directory = next(each for each in directories if is_named or not _is_taken(each))
     require_writable(directory, config.output)
     require_free(directory)

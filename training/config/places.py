@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from vlm_envs.arguments.ranges import field_name
@@ -22,6 +24,13 @@ def require_name(config: object) -> None:
         f"{field_name(config, 'name')} must be one part of a path, such as my_run: it is a folder within "
         f"{field_name(config, 'output')}; got {name!r}.",
     )
+
+
+def numbered(name: str) -> Iterator[str]:
+    """Yields a name, and then the same with a number behind it, from 2 on: the first that is free is taken."""
+    yield name
+    for number in itertools.count(2):
+        yield f"{name}-{number}"
 
 
 def require_writable(directory: Path, output: str) -> None:

@@ -192,7 +192,7 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
         ) from error
 
 
-def told_unfinished(start: str) -> list[str]:
+def _unfinished(start: str) -> list[str]:
     """Returns a line if a model is of a cold start that was interrupted, which its name does not say."""
     made_from = provenance_of(start) or {}
     done, steps = made_from.get("num_steps_done"), (made_from.get("cold_start") or {}).get("num_steps")
@@ -217,12 +217,12 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
     require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
-    start = config.cold_start.start_from if imitates else config.model
+    start, unfinished = config.cold_start.start_from if imitates else config.model, list[str]()
     if start is not None:
         _require_contexts(config, start, [each.observation for each in facts])
+        unfinished = _unfinished(start)
     config, told = without_judges(config)
-    if start is not None:
-        told = [*told_unfinished(start), *told]
+    told = [*unfinished, *told]
     samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
     told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=_reward_set(config.judge))
     if imitates:

@@ -26,7 +26,7 @@ _STRUCTURED = {
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4, sampled: the start solves 0.70, its careless teacher and more imitation 0.77, 80 iterations 0.94.
+    """FrozenLake 4x4, sampled: the start solves 0.70, its teacher and more imitation 0.77, RL (80 iterations) 0.94.
 
     That teacher overlooks holes in three of ten turns, such as people do. The start has imitated it and no other: it
     solves seven levels of ten. What it writes is true all the same.

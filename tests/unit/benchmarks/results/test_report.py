@@ -34,7 +34,7 @@ def test_what_was_trained_is_held_against_its_start_without_drawing(tmp_path, ca
     for each in both:
         each.save(tmp_path / f"{each.seed}.json")
     assert main(["results", "--results", str(tmp_path)]) == 0
-    assert "| both greedy (95 %, p by Holm's method) |" in capsys.readouterr().out
+    assert "| both greedy (95 % CI, p by Holm's method) |" in capsys.readouterr().out
 
 
 def test_who_interrupts_is_told_which_runs_are_added(tmp_path, monkeypatch, capsys):
@@ -59,7 +59,7 @@ def test_what_was_trained_is_held_against_an_expert_that_errs(tmp_path, capsys):
     of_seeds = [[1.0] * 20 + [0.0] * 20, [0.0] * 40]
     seeds = [result(replace(world, expert=of), seed=seed) for seed, of in enumerate(of_seeds)]
     heading, _, row = expert_lines([*seeds, optimal])
-    assert heading == "| recipe | its expert | trained | trained − its expert (95 %, p by Holm's method) |"
+    assert heading == "| recipe | its expert | trained | trained − its expert (95 % CI, p by Holm's method) |"
     assert row.startswith("| `lake_tiny` | 0.250 | 0.750 | +0.500 (")
     for each in seeds:
         each.save(tmp_path / f"{each.seed}.json")

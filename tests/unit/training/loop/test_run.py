@@ -308,7 +308,7 @@ def test_a_run_is_never_overwritten(arguments, tmp_path, capsys):
 def test_mistakes_on_the_command_line_are_explained(words, said, tmp_path, capsys):
     output = ["--output", str(tmp_path)] if words[0] in RECIPES else []
     assert main([*words, *output]) == 2
-    assert said in capsys.readouterr().err.splitlines()[0]
+    assert [said in line for line in capsys.readouterr().err.splitlines()] == [True]
 
 
 def test_settings_that_cannot_work_are_explained(capsys):

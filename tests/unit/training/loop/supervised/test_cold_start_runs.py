@@ -20,7 +20,6 @@ from training.algorithms.functional.losses import aggregate
 from training.loop.run import train
 from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
-from training.preflight.start import told_unfinished
 from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.shipped import RECIPES
 from vlm_envs.records.run_data import RunReader
@@ -82,10 +81,13 @@ def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypa
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 2
     assert f"error: {directory} is there, and would be replaced. Choose another --name" in capsys.readouterr().err
     assert (directory / "model.safetensors").read_bytes() == kept
-    assert told_unfinished(str(directory)) == [
-        f"{directory} is of a cold start that was interrupted after 2 of 4 steps."
-    ]
-    assert told_unfinished(str(CHECKOUT / "training" / "recipes" / "checkpoints" / "frozenlake_tiny")) == []
+    monkeypatch.setattr(RunConsole, "advance", advance)
+    told = f"{directory} is of a cold start that was interrupted after 2 of 4 steps."
+    more = [*short_cold_start(tmp_path), "--name", "y", "--cold-start.start-from"]
+    assert main(["cold_start", *more, str(directory)]) == 0
+    assert told in capsys.readouterr().out.splitlines()
+    assert main(["cold_start", *more, str(tmp_path / "y_cold_start"), "--name", "z"]) == 0
+    assert "was interrupted" not in capsys.readouterr().out, "that one is whole"
 
 
 @pytest.fixture
