@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,8 @@ class Arm:
             points = {"curve": [Point(**each) for each in told["curve"]], "best": best}
             outcomes = {name: [_OUTCOMES[each] for each in told.get(name, "")] for name in ("solved", "greedy")}
             arm = cls(**told | points | outcomes | {"levels": told["levels"].split()})
+            if not math.isfinite(arm.cpu_s):
+                raise ValueError("its CPU seconds are no number")
             for of in (arm.solved, arm.greedy or arm.solved):
                 if len(arm.levels) != len(of):
                     raise ValueError(f"{len(of)} outcomes of {len(arm.levels)} levels")

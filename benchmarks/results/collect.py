@@ -202,8 +202,8 @@ def imitated_of(config: Record) -> tuple[ColdStartConfig, tuple[WorldSpec, ...]]
     That of a run that was given a model is in the model's provenance; the run's own settings are not about it.
     """
     kept = config if config["model"] is None else provenance_of(config["model"]) or {}
-    imitated: ColdStartConfig = rebuilt(ColdStartConfig, kept.get("cold_start", {"num_steps": 0}))
-    worlds: tuple[WorldSpec, ...] = rebuilt(tuple[WorldSpec, ...], kept.get("worlds", []))
+    imitated: ColdStartConfig = rebuilt(ColdStartConfig, kept.get("cold_start") or {"num_steps": 0})
+    worlds: tuple[WorldSpec, ...] = rebuilt(tuple[WorldSpec, ...], kept.get("worlds") or [])
     return imitated, worlds
 
 

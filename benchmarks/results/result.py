@@ -113,7 +113,7 @@ class Result:
             result = cls(**kept | {"worlds": [WorldResult(**each) for each in kept["worlds"]]})
             _require_whole(result)
             return result
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
             raise ConfigError(f"{path} is no result that this version reads: {error!r}.") from error
 
 
@@ -122,10 +122,14 @@ def _require_whole(result: Result) -> None:
     for name, value in {"seed": result.seed, "minutes": result.minutes, "temperature": result.temperature}.items():
         if not math.isfinite(value):
             raise ValueError(f"its {name} is no number")
-    if not (isinstance(result.recipe, str) and result.worlds):
-        raise ValueError("it has no recipe or no world")
+    if not (isinstance(result.recipe, str) and isinstance(result.setup, str) and result.worlds):
+        raise ValueError("it has no recipe, no setup or no world")
     for world in result.worlds:
-        if not (isinstance(world.levels, list) and world.levels):
+        if not all(isinstance(each, str) for each in (world.world, world.env_id, world.measure)):
+            raise ValueError("a world has no name, id or measure")
+        if not (
+            isinstance(world.levels, list) and world.levels and all(isinstance(each, str) for each in world.levels)
+        ):
             raise ValueError(f"{world.world} has no levels")
         pairs = [getattr(world, f"{name}_{when}") for name in _PAIRS for when in ("before", "after")]
         known = [each for each in (world.expert, world.blind, *pairs) if each is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
@@ -82,7 +83,8 @@ def require_free(directory: Path) -> None:
 
 
 def _is_taken(directory: Path) -> bool:
-    return has_model(directory) or (directory.is_dir() and any(directory.iterdir()))
+    is_empty = directory.is_dir() and not directory.is_symlink() and not any(directory.iterdir())
+    return has_model(directory) or (os.path.lexists(directory) and not is_empty)
 
 
 def next_command(recipe: Recipe, made: Path) -> str:

@@ -104,6 +104,9 @@ def test_a_file_that_is_no_arm_is_named_and_seeds_without_their_start_do_not_cou
     path.write_text(path.read_text().replace("1110", "111x", 1))
     with pytest.raises(ConfigError, match=rf"{NAME}-1-rl\.json is no arm .* KeyError\('x'\)"):
         load_arms(results, NAME)
+    path.write_text(json.dumps(json.loads((results / f"{NAME}-2-rl.json").read_text()) | {"cpu_s": float("nan")}))
+    with pytest.raises(ConfigError, match=rf"{NAME}-1-rl\.json is no arm .* CPU seconds"):
+        load_arms(results, NAME)
     path.write_text("{")
     with pytest.raises(ConfigError, match=rf"{NAME}-1-rl\.json is no arm"):
         load_arms(results, NAME)

@@ -359,6 +359,8 @@ def test_a_seed_at_the_end_of_a_name_is_not_the_recipes(tmp_path, name, seed, to
         ([made([float("nan")], [1.0])], "no number"),
         ([made([1.0], [])], "not as many"),
         ([made([], [])], "no levels"),
+        ([replace(made([0.0], [1.0]), world=None)], "no name"),
+        ([made([10**400], [1.0])], "too large"),
     ],
 )
 def test_a_file_that_is_no_result_is_named(tmp_path, worlds, told):

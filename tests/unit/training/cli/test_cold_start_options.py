@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from training.__main__ import main
-from training.cli.cold_start_options import cold_start_options, next_command
+from training.cli.cold_start_options import cold_start_options, next_command, start_directory
 from training.cli.command_line import find_recipe
 from training.recipes.first_starts import FIRST_STARTS, recipe_after
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import RunExistsError
 
 BY_OPTIONS = {
     "primitive_two_cubes": (
@@ -65,6 +66,21 @@ def test_a_recipe_goes_on_from_each():
     for name in FIRST_STARTS:
         start = RECIPES[recipe_after(name)]().cold_start.start_from
         assert start is not None and Path(start).name == name
+
+
+def test_whatever_has_the_name_keeps_it(tmp_path):
+    _, config = cold_start_options(["videoqa_tiny", "--output", str(tmp_path)])
+    names = ["videoqa_tiny", *(f"videoqa_tiny-{number}" for number in (2, 3, 4))]
+    empty, file, link, free = (tmp_path / f"{name}_cold_start" for name in names)
+    empty.mkdir()
+    assert start_directory(config, is_named=True) == start_directory(config, is_named=False) == empty
+    (empty / "note.txt").touch()
+    file.touch()
+    (tmp_path / "disk").mkdir()
+    link.symlink_to(tmp_path / "disk")
+    assert start_directory(config, is_named=False) == free
+    with pytest.raises(RunExistsError, match="is there, and would be replaced"):
+        start_directory(config, is_named=True)
 
 
 @pytest.mark.parametrize("command", [[], ["plan"], ["pool"]])
