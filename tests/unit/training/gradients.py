@@ -66,7 +66,7 @@ def first_steps(steps: list[Step]) -> list[Step]:
 def assert_same_steps(found: list[Step], expected: list[Step]) -> None:
     """Asserts that two updates took as many steps, by the same gradients but for rounding.
 
-    A gradient may differ by `RTOL` of its norm, and by a thousandth of that of the whole step: some are zero by formula.
+    A gradient may differ by `RTOL` of its norm and a thousandth of that of the whole step: some are zero by formula.
     """
     assert len(found) == len(expected) > 0
     for number, (one, other) in enumerate(zip(found, expected, strict=True)):
