@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.families import SAVERS
 from tests.unit.models import load, with_ending
+from tests.unit.slow import quick
 from tests.unit.training.engines.test_row_pass import gradients, policy_loss, value_loss
 from training.batch import make_batch
 from training.config.update.lora import LoRAConfig
@@ -26,6 +28,7 @@ from training.engines.row_pass import RowPass, row_pass_of
 from vlm_envs.errors import ConfigError
 
 SHARED = RowPass(shares_prefixes=True)
+RECOMPUTED = RowPass(shares_prefixes=True, recomputes_layers=True)
 OF_QWEN = {"qwen3_vl": "tiny_directory", "qwen2_5_vl": "qwen2_5_directory"}
 SEEDS = [0, 0, 0, 1, 1]
 
@@ -65,8 +68,14 @@ def assert_same(found, expected):
         assert torch.allclose(found[name], gradient, rtol=1e-4, atol=atol), name
 
 
-@pytest.mark.parametrize("loss_of", [policy_loss, value_loss])
-@pytest.mark.parametrize("row_pass", [SHARED, RowPass(shares_prefixes=True, recomputes_layers=True)])
+@pytest.mark.parametrize(
+    ("loss_of", "row_pass"),
+    quick(
+        itertools.product((policy_loss, value_loss), (SHARED, RECOMPUTED)),
+        (policy_loss, RECOMPUTED),
+        (value_loss, SHARED),
+    ),
+)
 def test_losses_and_gradients_are_those_of_whole_rows(sharing, loss_of, row_pass):
     model, encoder, batch = sharing
     loss = loss_of(model, encoder, batch, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -180,14 +181,20 @@ def out_of_memory():
     raise torch.OutOfMemoryError(CUDA_SAYS)
 
 
-def test_sampling_that_does_not_fit_stops_with_a_remedy_and_goes_on(config, monkeypatch, capsys):
-    straight = load_checkpoint_state(train(replace(config, name="straight")) / "latest")
-    with monkeypatch.context() as patched:
-        real = trainer.Collector.collect
-        patched.setattr(trainer.Collector, "collect", failing_in(2, real, out_of_memory))
-        with pytest.raises(MemoryExhaustedError, match=r"while sampling: CUDA out of memory\. .*lower --num-groups"):
-            train(config)
+def test_sampling_that_does_not_fit_stops_with_a_remedy_and_what_was_learnt(config, monkeypatch, capsys):
+    monkeypatch.setattr(trainer.Collector, "collect", failing_in(2, trainer.Collector.collect, out_of_memory))
+    with pytest.raises(MemoryExhaustedError, match=r"while sampling: CUDA out of memory\. .*lower --num-groups"):
+        train(config)
     assert "saved as of 1 iterations. Go on with --resume." in capsys.readouterr().err
+    assert load_checkpoint_state(Path(config.output, config.name, "latest"))["iteration"] == 1
+
+
+@pytest.mark.soak
+def test_a_run_that_could_not_sample_is_resumed_to_the_same_state(config, monkeypatch):
+    straight = load_checkpoint_state(train(replace(config, name="straight")) / "latest")
+    with monkeypatch.context() as patched, pytest.raises(MemoryExhaustedError):
+        patched.setattr(trainer.Collector, "collect", failing_in(2, trainer.Collector.collect, out_of_memory))
+        train(config)
     again = replace(config, ppo=replace(config.ppo, micro_batch_size=7))
     state = load_checkpoint_state(train(again, resume=True) / "latest")
     assert differing(straight, state) == [], "7 rows are all there are: nothing is rounded otherwise"
@@ -200,6 +207,7 @@ def train_until_the_disk_is_full(model_directory, output):
     print(caught.value)
 
 
+@pytest.mark.soak
 def test_a_full_disk_stops_with_what_is_saved_and_goes_on(config, tiny_directory):
     """The disk is full as the kernel says it: no file may grow beyond 64 bytes."""
     straight = load_checkpoint_state(train(replace(config, name="straight")) / "latest")

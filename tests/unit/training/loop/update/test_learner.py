@@ -56,7 +56,7 @@ def same(module, before):
     return all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", quick(["float32", "bfloat16"], "float32"))
 def test_no_gradients_are_left_behind_an_update(played, dtype):
     model, encoder, batch = played
     learner = learner_of(model.to(getattr(torch, dtype)), encoder)
@@ -223,6 +223,7 @@ def test_gradients_that_stay_infinite_end_the_training(played, part, what):
     assert same(learner.critic, critic | {name: learner.critic.state_dict()[name] for name in SCALE})
 
 
+@pytest.mark.soak
 def test_bfloat16_weights_learn_what_float32_ones_do(played):
     model, encoder, batch = played
     model = model.bfloat16()
@@ -298,7 +299,7 @@ def test_grpo_has_no_critic(tiny):
     assert metrics["grad_norm"] > 0
 
 
-@pytest.mark.parametrize("estimator", ["k2", "k3", None])
+@pytest.mark.parametrize("estimator", quick(["k2", "k3", None], "k2"))
 def test_a_kl_loss_pulls_the_policy_back_to_the_reference(played, estimator):
     model, encoder, batch = played
     pulls = []
@@ -334,9 +335,8 @@ def test_the_policys_rate_rises_over_ten_iterations_by_default(played):
     assert rates == pytest.approx([0.1, 0.5, 1.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("written", "read"), quick([("bfloat16", "float32"), ("float32", "bfloat16")], ("bfloat16", "float32"))
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("written", "read"), [("bfloat16", "float32"), ("float32", "bfloat16")])
 def test_a_state_continues_in_weights_of_another_type_from_what_was_stepped_on(played, written, read):
     model, encoder, batch = played
     first, resumed = (learner_of(model.to(getattr(torch, dtype)), encoder) for dtype in (written, read))

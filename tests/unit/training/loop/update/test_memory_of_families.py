@@ -9,6 +9,7 @@ import torch
 
 from tests.unit.families import SAVERS
 from tests.unit.models import load
+from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config
 from tests.unit.training.gradients import assert_same_steps, sgd_steps
 from tests.unit.training.loop.update.test_memory import updated
@@ -18,7 +19,7 @@ from training.config.update.ppo import PPOConfig
 from training.loop.update.learner import Learner
 
 
-@pytest.mark.parametrize("name", SAVERS)
+@pytest.mark.parametrize("name", quick(SAVERS, "smolvlm"))
 def test_an_update_with_everything_that_saves_memory_is_that_without(name, tmp_path):
     SAVERS[name](tmp_path)
     model, encoder = load(tmp_path)
