@@ -9,6 +9,13 @@ PYTHON ?= $(VENV_PYTHON)
 TORCH_ARGS ?=
 CONFIG ?= frozenlake_tiny
 ENV_ID ?= VLM/Sokoban-v0
+BASE ?= main
+# Bytecode of tests is kept, whose assertions take pytest longer to rewrite than to run.
+TEST_ENV := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1
+PYTEST = $(TEST_ENV) "$(PYTHON)" -m pytest
+# Tests whose numbers come from torch, for `make test-portable`.
+NUMERIC ?= $(addprefix tests/unit/,agents/hf training/algorithms training/checkpoints training/data/sft training/engines \
+  training/loop/supervised training/loop/update training/test_bootstrap.py training/test_device.py)
 
 ifeq ($(PYTHON),$(VENV_PYTHON))
 WORLDS_READY := .venv/installed-worlds
@@ -26,7 +33,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test test-peers test-ray test-vllm soak lint format docs pages speed ablations play clean
+.PHONY: help install drivers train test quick test-portable test-peers test-ray test-vllm soak lint format docs pages speed ablations play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -40,11 +47,28 @@ drivers: ## Install libcairo and a software Vulkan driver (Debian or Ubuntu, roo
 train: $(TRAIN_READY) $(SIM_READY) $(TOOLS_READY) ## Train the tiny model on FrozenLake; another recipe: CONFIG=name.
 	"$(PYTHON)" -m training $(CONFIG)
 
+# Runs a command beside mypy, whose result is printed last; fails if either fails. mypy keeps its cache in .mypy_cache.
+define BESIDE_MYPY
+	@types=$$(mktemp) && { "$(PYTHON)" -m mypy >$$types 2>&1 & } && mypy=$$!; \
+	  $(1); tests=$$?; \
+	  wait $$mypy; typed=$$?; echo "mypy: $$(cat $$types)"; rm -f $$types; exit $$((tests ? tests : typed))
+endef
+
 test: $(DEV_READY) ## Lint, type check and run every test but the slow proofs.
 	"$(PYTHON)" -m ruff check .
 	"$(PYTHON)" -m ruff format --check .
-	"$(PYTHON)" -m mypy
-	env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest -m "not soak" --numprocesses auto --dist worksteal
+	$(call BESIDE_MYPY,$(PYTEST) -m "not soak" --numprocesses auto --dist worksteal)
+
+quick: $(DEV_READY) ## Lint, type check and run the nearest tests of what changed since main, in a minute; another branch: BASE=name.
+	"$(PYTHON)" -m ruff check .
+	"$(PYTHON)" -m ruff format --check .
+	$(call BESIDE_MYPY,$(TEST_ENV) "$(PYTHON)" -m tests.quick --base $(BASE))
+
+test-portable: $(DEV_READY) ## Run the tests of numbers with other CPU kernels and with two threads.
+	@for kernels in "" avx2 default; do for threads in 1 2; do \
+	  echo "ATEN_CPU_CAPABILITY=$$kernels OMP_NUM_THREADS=$$threads"; \
+	  env $${kernels:+ATEN_CPU_CAPABILITY=$$kernels} OMP_NUM_THREADS=$$threads "$(PYTHON)" -m pytest -q -m "not soak" \
+	    $(NUMERIC) || exit 1; done; done
 
 test-vllm: $(DEV_READY) .venv-vllm/installed ## Sample and train with a real vLLM, in .venv-vllm (3.5 GB); not part of `make test`.
 	@# Each file in a process of its own: vLLM is started inside it, and started once

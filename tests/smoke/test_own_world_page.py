@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CHECKOUT = Path(__file__).parents[2]
 PAGE = CHECKOUT / "docs" / "own-world.md"
 
@@ -35,6 +37,7 @@ def test_the_check_of_the_page_passes():
     assert "0 skipped" in run_commands(commands("Check it"))
 
 
+@pytest.mark.soak
 def test_the_training_of_the_page_ends_in_a_model(tmp_path):
     script = commands("Train it").rstrip()
     assert script.splitlines()[1].startswith("python -m training own_world:Own/Bulbs-v0")

@@ -1,17 +1,19 @@
-"""Checkpoints that agents and training are tested with: tiny, untrained, made once per test session."""
+"""Checkpoints that agents and training are tested with: tiny, untrained, made once per test session.
+
+The fixtures import torch and transformers, which take seconds, and most tests below need neither.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from agents.hf.tiny import TinyConfig
-from tests.unit.models import load, save_tiny_qwen2_5_vl
-from tests.unit.models import save_tiny as save_tiny_qwen3_vl
-
 
 @pytest.fixture(scope="session")
 def tiny_directory(tmp_path_factory):
     """The embedded tiny VLM, a Qwen3-VL, as `save_pretrained` writes it; two layers prove what four do, sooner."""
+    from agents.hf.tiny import TinyConfig
+    from tests.unit.models import save_tiny as save_tiny_qwen3_vl
+
     directory = tmp_path_factory.mktemp("qwen3_vl")
     save_tiny_qwen3_vl(directory, TinyConfig(num_layers=2))
     return directory
@@ -20,6 +22,8 @@ def tiny_directory(tmp_path_factory):
 @pytest.fixture(scope="session")
 def qwen2_5_directory(tmp_path_factory, tiny_directory):
     """A random Qwen2.5-VL of the same tokenizer."""
+    from tests.unit.models import save_tiny_qwen2_5_vl
+
     directory = tmp_path_factory.mktemp("qwen2_5_vl")
     save_tiny_qwen2_5_vl(directory, tiny_directory)
     return directory
@@ -28,6 +32,8 @@ def qwen2_5_directory(tmp_path_factory, tiny_directory):
 @pytest.fixture
 def tiny(tiny_directory):
     """A fresh tiny model, free to be changed, and its chat encoder."""
+    from tests.unit.models import load
+
     return load(tiny_directory)
 
 

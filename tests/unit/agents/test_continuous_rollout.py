@@ -18,6 +18,7 @@ from agents.hf.sampling import SamplingConfig
 from agents.rollout import is_lost, rollout, try_rollout
 from tests.unit.agents.worlds import WORLD, Dies, made, slow
 from tests.unit.models import with_ending
+from tests.unit.slow import quick
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.vector.env import VectorWorld
 
@@ -55,12 +56,16 @@ def told(trajectory):
 
 @pytest.mark.parametrize(
     "settings",
-    [
-        {},
+    quick(
+        [
+            {},
+            {"workers": "process", "num_workers": 1},
+            {"workers": "thread", "num_workers": 1},
+            {"workers": "thread", "num_workers": 8},
+        ],
         {"workers": "process", "num_workers": 1},
-        {"workers": "thread", "num_workers": 1},
         {"workers": "thread", "num_workers": 8},
-    ],
+    ),
 )
 def test_episodes_are_those_of_a_rollout_in_step(ending, settings):
     seeds = [*SEEDS, *range(21, 31)]

@@ -12,6 +12,7 @@ from agents.rollout import failure_of, is_lost, rollout, try_rollout
 from tests.unit.agents.test_continuous_rollout import Scripted, agent_of, texts
 from tests.unit.agents.worlds import WORLD, dying, fails_and_dies, made, with_reset
 from tests.unit.models import with_ending
+from tests.unit.slow import quick
 from vlm_envs.errors import LevelError
 from vlm_envs.vector.env import VectorWorld
 
@@ -78,7 +79,7 @@ class Unanswered(Scripted):
         return {row: Response(text="", stop_reason="error", error="gone") if self.has_room and row == 0 else response}
 
 
-@pytest.mark.parametrize("has_room", [True, False])
+@pytest.mark.parametrize("has_room", quick([True, False], True))
 def test_an_episode_that_is_over_is_not_lost_with_a_world_that_is_tried_again(has_room, tmp_path):
     """Worlds 0 and 2 share a worker: the episode of 0 is over, its world is not, when a step of 2 kills both."""
     env_fns = [made, made, partial(fails_and_dies, tmp_path), made]

@@ -12,6 +12,7 @@ from agents.rollout import WorldBatch, is_lost, try_rollout, try_rollouts
 from tests.unit.agents.test_continuous_rollout import WORLD, agent_of, made, slow, told
 from tests.unit.agents.test_resets_one_by_one import dying
 from tests.unit.models import with_ending
+from tests.unit.slow import quick
 from vlm_envs import make
 from vlm_envs.vector.env import VectorWorld
 
@@ -36,7 +37,9 @@ def batches(first, second, on_first=None, on_second=None):
     ]
 
 
-@pytest.mark.parametrize("settings", [{}, {"workers": "thread", "num_workers": 2}, {"workers": "process"}])
+@pytest.mark.parametrize(
+    "settings", quick([{}, {"workers": "thread", "num_workers": 2}, {"workers": "process"}], {"workers": "process"})
+)
 def test_episodes_are_those_of_batches_played_in_turn(ending, settings):
     with VectorWorld([made] * 4) as first, VectorWorld([sokoban] * 3) as second:
         in_step, in_turn = agent_of(ending, HFAgent), agent_of(ending)

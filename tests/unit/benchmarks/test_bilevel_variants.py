@@ -79,6 +79,7 @@ def test_variants_differ_in_nothing_but_the_variant():
     assert paper.num_iterations == RECIPES["frozenlake_tiny"]().num_iterations
 
 
+@pytest.mark.soak
 def test_a_finished_run_is_read_and_not_run_again(tiny_directory, tmp_path, monkeypatch):
     recipe = RECIPES["frozenlake_tiny"]()
     small = replace(

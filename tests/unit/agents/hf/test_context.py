@@ -61,6 +61,22 @@ def test_episodes_end_where_the_next_response_would_not_fit(tiny):
     assert torch.isfinite(credit.returns_BT).all()
 
 
+@pytest.mark.parametrize("num_turns", [1, 2])
+def test_a_turn_is_played_if_the_longest_response_to_it_just_fits(tiny, num_turns):
+    with_ending(*tiny)
+    (free,) = play(agent_of(tiny), [0], max_turns=(2,))
+    needed = sum(len(turn.prompt_ids) for turn in free.turns[:num_turns]) + RESPONSE
+    needed += sum(len(turn.response_ids) for turn in free.turns[: num_turns - 1])
+    (played,) = play(agent_of(tiny, needed), [0], max_turns=(2,))
+    assert len(played.turns) == num_turns
+    if num_turns == 1:
+        with pytest.raises(ConfigError, match="is more than the context"):
+            play(agent_of(tiny, needed - 1), [0], max_turns=(2,))
+    else:
+        (cut,) = play(agent_of(tiny, needed - 1), [0], max_turns=(2,))
+        assert len(cut.turns) == 1 and cut.turns[0].info["context_full"]
+
+
 @pytest.mark.parametrize("spare", [0, 44])
 def test_no_row_of_the_update_passes_the_limit_and_a_full_one_is_not_bootstrapped(tiny, spare):
     with_ending(*tiny)

@@ -12,6 +12,7 @@ from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from tests.unit.families import SAVERS
 from tests.unit.models import load, save_tiny, save_tiny_qwen2_5_vl, with_ending
+from tests.unit.slow import quick
 from vlm_envs import make
 
 SEED = 11
@@ -91,7 +92,7 @@ def as_they_come(model, encoder, sampling, shown, *, delays):
     return samples
 
 
-@pytest.mark.parametrize("chunk", [None, 32])
+@pytest.mark.parametrize("chunk", quick([None, 32], 32))
 def test_a_row_is_answered_alike_whenever_it_is_asked(model_and_encoder, chunk):
     model, encoder = model_and_encoder
     sampling = SamplingConfig(temperature=1.0, top_p=0.95, max_new_tokens=6, prefill_chunk_tokens=chunk)

@@ -197,6 +197,7 @@ print("closed")
 """
 
 
+@pytest.mark.soak
 def test_the_end_waits_for_no_server_that_hangs(server, tiny_directory):
     """Nor does the end of the process, whose threads Python waits for."""
     command = [sys.executable, "-c", PROGRAM, server.url, str(tiny_directory)]

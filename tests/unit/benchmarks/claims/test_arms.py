@@ -93,6 +93,7 @@ def results(arms, seed, *kinds):
     return [Arm.load(arms.results / f"short-{seed}-{kind}.json") for kind in kinds]
 
 
+@pytest.mark.soak
 def test_both_arms_go_on_from_one_start_with_the_same_compute(arms, monkeypatch):
     """A step and an iteration take a second each by this clock, and validations take hours that do not count."""
     seconds = [0.0]

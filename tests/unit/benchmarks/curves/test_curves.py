@@ -116,6 +116,7 @@ def test_a_curve_is_written_down_and_read_back(staged, tmp_path):
         RunCurve.load(tmp_path / "b.json")
 
 
+@pytest.mark.soak
 def test_a_stage_has_a_column_of_its_own(plain, staged, tmp_path):
     widths = {}
     for run in (plain, staged):

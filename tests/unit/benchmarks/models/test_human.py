@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.models.board.board import Board
 from tests.unit.benchmarks.models.playing import LAKE, lines_of
+from tests.unit.slow import quick
 
 CHECKOUT = Path(__file__).parents[4]
 WORDS = ["run", "--agent", "human", "--agent", "oracle", "--no-references", "--world", f"{LAKE}:max_turns=2"]
@@ -124,7 +125,9 @@ def test_ctrl_c_at_the_prompt_leaves_a_board(at_terminal, tmp_path):
     assert Board(tmp_path).episodes() == []
 
 
-@pytest.mark.parametrize("environment", [{"TERM": "dumb"}, {"TERM": "vt100"}, {"NO_COLOR": "1"}])
+@pytest.mark.parametrize(
+    "environment", quick([{"TERM": "dumb"}, {"TERM": "vt100"}, {"NO_COLOR": "1"}], {"TERM": "dumb"})
+)
 def test_nobody_plays_blind(environment, at_terminal, tmp_path):
     terminal = at_terminal([*WORDS, "--episodes", "1", "--out", str(tmp_path / "board")], **environment)
     assert terminal.end() == 2

@@ -78,6 +78,7 @@ def test_levels_are_those_of_a_run():
     assert len(set(Work().levels(0)) | set(Work().levels(1))) == 2 * Work().num_groups
 
 
+@pytest.mark.soak
 def test_ours_does_the_work():
     """Nobody's trainer but ours is needed; that levels, turns and tokens are the work's, the process itself checks."""
     work = Work(num_groups=2, group_size=2, tokens=4, micro_batch_size=2, num_iterations=1, world_ms=1.0, judge_ms=1.0)

@@ -33,9 +33,9 @@ def says(answer):
 
 
 def test_constant_verdicts_are_worth_no_more_than_chance():
-    yes = measure_verdicts(says("True"), ENV_ID, num_cases=40, **INSTRUCTIONS)
-    no = measure_verdicts(says("False"), ENV_ID, num_cases=40, **INSTRUCTIONS)
-    assert yes.num_judged == no.num_judged == 40
+    yes = measure_verdicts(says("True"), ENV_ID, num_cases=12, **INSTRUCTIONS)
+    no = measure_verdicts(says("False"), ENV_ID, num_cases=12, **INSTRUCTIONS)
+    assert yes.num_judged == no.num_judged == 12
     assert yes.accuracy + no.accuracy == pytest.approx(1.0)
     assert max(yes.accuracy, no.accuracy) == yes.constant_accuracy
     assert yes.kappa == pytest.approx(0.0)
@@ -144,11 +144,11 @@ def test_rows_of_a_data_set_are_measured_once_each_and_only_single_ones(tmp_path
     (tmp_path / "mm_ifeval.jsonl").write_text("\n".join(map(json.dumps, rows)))
     (tmp_path / "pairs.jsonl").write_text(json.dumps({"prompt": "q", "chosen": "a", "rejected": "b"}))
     given = {"dataset": "mm_ifeval", "folder": str(tmp_path)}
-    found = measure_verdicts(says("Overall Judgment: True"), ENV_ID, num_cases=40, **given)
+    found = measure_verdicts(says("Overall Judgment: True"), ENV_ID, num_cases=12, **given)
     assert (found.num_judged, found.accuracy) == (5, 0.6)
-    assert measure_verdicts(says("True"), ENV_ID, num_cases=40, seed=3, **given).num_judged == 2
+    assert measure_verdicts(says("True"), ENV_ID, num_cases=12, seed=3, **given).num_judged == 2
     with pytest.raises(ConfigError, match="has 5 rows to measure on; got seed=5"):
-        measure_verdicts(says("True"), ENV_ID, num_cases=40, seed=5, **given)
+        measure_verdicts(says("True"), ENV_ID, num_cases=12, seed=5, **given)
     two = {"dataset": "pairs", "folder": str(tmp_path), "is_benchmark": True}
     with pytest.raises(ConfigError, match="single responses"):
         measure_verdicts(says("True"), ENV_ID, num_cases=1, **two)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import errno
-import resource
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.unit.training.full_disk import limit_files, run_apart
 from training.checkpoints.shards import read_tensors, split, write_tensors
 from training.checkpoints.state import save_together
 from training.engines.engine import LocalEngine
@@ -20,22 +21,25 @@ class _Second(LocalEngine):
     rank = 1
 
 
-@pytest.fixture
-def no_room():
-    """As if the disk were full: no file may grow beyond a few kilobytes."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
-def test_a_full_disk_is_told_of_in_one_line_by_the_main_process_and_the_others_leave_it_to_it(tmp_path, no_room):
+def fill_the_disk(directory):
+    limit_files(4096)
     tensors = {"weight": torch.zeros(100_000)}
-    with pytest.raises(DiskFullError, match="No space left to write to"), full_disk_told(tmp_path):
-        write_tensors(tmp_path / "shards", tensors, LocalEngine())
+    with pytest.raises(DiskFullError, match="No space left to write to"), full_disk_told(Path(directory)):
+        write_tensors(Path(directory, "shards"), tensors, LocalEngine())
     with pytest.raises(PeerError, match="process 0 could not write its part of the checkpoint"):
-        write_tensors(tmp_path / "shards", tensors, _Second())
+        write_tensors(Path(directory, "shards"), tensors, _Second())
+    latest = Path(directory, "run", "latest")
+    with pytest.raises((OSError, RuntimeError), match="could not write"):
+        save_together(latest, LocalEngine(), {"learner": tensors}, {}, None, None)
+
+
+def test_a_full_disk_is_reported_by_the_main_process_alone_and_leaves_the_last_checkpoint(tmp_path):
+    latest = tmp_path / "run" / "latest"
+    latest.mkdir(parents=True)
+    (latest / "state.pt").write_text("the last one")
+    run_apart(fill_the_disk, tmp_path)
+    assert [path.name for path in latest.parent.iterdir()] == ["latest"], "the unfinished one takes no room"
+    assert (latest / "state.pt").read_text() == "the last one"
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
@@ -54,15 +58,3 @@ def test_one_process_reads_alone_without_a_word(tmp_path):
         warnings.simplefilter("error")
         state = read_tensors(tmp_path / "shards", skeleton, None, None)
     assert torch.equal(state["weight"], torch.arange(5))
-
-
-@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
-def test_a_checkpoint_that_several_could_not_write_takes_no_room(tmp_path, no_room):
-    latest = tmp_path / "latest"
-    latest.mkdir()
-    (latest / "state.pt").write_text("the last one")
-    state = {"learner": {"weight": torch.zeros(100_000)}}
-    with pytest.raises((OSError, RuntimeError), match="could not write"):
-        save_together(latest, LocalEngine(), state, {}, None, None)
-    assert [path.name for path in tmp_path.iterdir()] == ["latest"]
-    assert (latest / "state.pt").read_text() == "the last one"

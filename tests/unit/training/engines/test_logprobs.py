@@ -47,7 +47,7 @@ def test_chunks_change_neither_values_nor_gradients(states, chunk_tokens, entrop
         loss.backward()
         results.append((logprobs_N.detach(), entropy_N.detach(), hidden_ND.grad, head.weight.grad.clone()))
     for ours, plain in zip(*results, strict=True):
-        assert torch.allclose(ours, plain, atol=1e-5)
+        assert torch.allclose(ours, plain, rtol=1e-4, atol=1e-4)
 
 
 def test_nothing_is_computed_that_nobody_asked_for(states):

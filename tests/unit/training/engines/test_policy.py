@@ -33,11 +33,11 @@ def test_values_are_of_the_prefix_before_a_token_and_through_the_end_of_a_turn(b
         turn_T = batch.turn_index_BT[row].tolist()
         for t, turn in enumerate(turn_T):
             expected = 0.0 if turn < 0 else float(through_T[t - 1])
-            assert float(values_BT[row, t]) == pytest.approx(expected, abs=1e-4)
+            assert float(values_BT[row, t]) == pytest.approx(expected, rel=1e-4, abs=1e-4)
         for turn in range(batch.turn_rewards_BK.shape[1]):
             if turn in turn_T:
                 last = len(turn_T) - 1 - turn_T[::-1].index(turn)
-                assert float(ends_BK[row, turn]) == pytest.approx(float(through_T[last]), abs=1e-4)
+                assert float(ends_BK[row, turn]) == pytest.approx(float(through_T[last]), rel=1e-4, abs=1e-4)
             else:
                 assert float(ends_BK[row, turn]) == 0.0
     assert values_BT.unique().numel() > 10
@@ -69,7 +69,7 @@ def test_results_do_not_depend_on_padding_or_on_the_other_rows(tiny, batch, crit
     for row in range(batch.num_rows):
         part = batch.select([row])
         alone, _ = token_logprobs(model, part, temperature=0.7, suppressed_ids=encoder.suppressed_ids())
-        assert torch.allclose(together[row, : alone.shape[1]], alone[0], atol=1e-4)
+        assert torch.allclose(together[row, : alone.shape[1]], alone[0], rtol=1e-4, atol=1e-4)
         assert not together[row, alone.shape[1] :].any()
 
 

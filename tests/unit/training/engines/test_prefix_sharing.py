@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.families import SAVERS
 from tests.unit.models import load, with_ending
+from tests.unit.slow import quick
 from tests.unit.training.engines.test_row_pass import gradients, policy_loss, value_loss
 from training.batch import make_batch
 from training.config.update.lora import LoRAConfig
@@ -26,6 +28,7 @@ from training.engines.row_pass import RowPass, row_pass_of
 from vlm_envs.errors import ConfigError
 
 SHARED = RowPass(shares_prefixes=True)
+RECOMPUTED = RowPass(shares_prefixes=True, recomputes_layers=True)
 OF_QWEN = {"qwen3_vl": "tiny_directory", "qwen2_5_vl": "qwen2_5_directory"}
 SEEDS = [0, 0, 0, 1, 1]
 
@@ -61,12 +64,18 @@ def assert_same(found, expected):
     assert found.keys() == expected.keys()
     largest = max(float(gradient.abs().max()) for gradient in expected.values())
     for name, gradient in expected.items():
-        atol = 1e-5 * float(gradient.abs().max()) + 1e-7 * largest
-        assert torch.allclose(found[name], gradient, rtol=1e-4, atol=atol), name
+        atol = 1e-4 * float(gradient.abs().max()) + 1e-6 * largest
+        assert torch.allclose(found[name], gradient, rtol=1e-3, atol=atol), name
 
 
-@pytest.mark.parametrize("loss_of", [policy_loss, value_loss])
-@pytest.mark.parametrize("row_pass", [SHARED, RowPass(shares_prefixes=True, recomputes_layers=True)])
+@pytest.mark.parametrize(
+    ("loss_of", "row_pass"),
+    quick(
+        itertools.product((policy_loss, value_loss), (SHARED, RECOMPUTED)),
+        (policy_loss, RECOMPUTED),
+        (value_loss, SHARED),
+    ),
+)
 def test_losses_and_gradients_are_those_of_whole_rows(sharing, loss_of, row_pass):
     model, encoder, batch = sharing
     loss = loss_of(model, encoder, batch, None)
@@ -84,7 +93,7 @@ def test_what_a_sharing_model_samples_is_the_same(sharing):
     share_prefixes(model)
     again = siblings(model, encoder)
     assert torch.equal(again.input_ids_BT, batch.input_ids_BT)
-    assert torch.allclose(again.sampler_logprobs_BT, batch.sampler_logprobs_BT, atol=1e-5)
+    assert torch.allclose(again.sampler_logprobs_BT, batch.sampler_logprobs_BT, atol=1e-4)
 
 
 def test_adapters_have_the_same_gradients(rows_of_tiny):
@@ -109,7 +118,7 @@ def test_what_a_frozen_tower_saw_stands_where_it_was_seen(rows_of_tiny):
         features = row_features(model, batch)
         tower.forward = None  # nobody asks it
         found = hidden_states(model, replace(batch, features=features), SHARED)
-    assert torch.equal(found, expected)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4), "images one by one are those of a batch"
 
 
 def row_features(model, batch):
@@ -141,7 +150,9 @@ def test_rows_that_differ_in_a_picture_alone_part_there(rows_of_tiny):
     expected = hidden_states(model, changed)
     share_prefixes(model)
     found = hidden_states(model, changed, SHARED)
-    assert torch.allclose(found[changed.attention_mask_BT > 0], expected[changed.attention_mask_BT > 0], atol=1e-5)
+    assert torch.allclose(
+        found[changed.attention_mask_BT > 0], expected[changed.attention_mask_BT > 0], rtol=1e-4, atol=1e-4
+    )
     start = int((changed.input_ids_BT[1] == changed.image_token_id).int().argmax())
     assert torch.equal(found[0, :start], found[1, :start])
     assert not torch.allclose(found[0, start], found[1, start])
@@ -154,7 +165,7 @@ def test_the_same_picture_is_worth_the_same_in_every_row(rows_of_tiny):
     each = row_features(model, batch)
     found = row_hidden_states(model, ids, torch.ones_like(ids), images)
     expected = row_hidden_states(model, ids, torch.ones_like(ids), images, joined([each[0], each[0], *each]))
-    assert torch.allclose(found, expected, atol=1e-5)
+    assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_a_model_that_shares_samples_as_before(rows_of_tiny):

@@ -141,7 +141,7 @@ def test_values_and_log_probabilities_of_packed_rows_are_those_of_rows_alone(fam
             alone = [policy(part, "value")[0], *critic(part)]
             for together, one in zip(packed, alone, strict=True):
                 found = together[row : row + 1]
-                assert torch.allclose(found[:, : one.shape[1]] if one.dim() > 1 else found, one, atol=2e-5)
+                assert torch.allclose(found[:, : one.shape[1]] if one.dim() > 1 else found, one, rtol=1e-4, atol=1e-4)
 
 
 def test_a_packed_row_never_sees_another(family_directory):

@@ -196,6 +196,7 @@ def test_a_run_killed_after_its_peak_still_knows_it(
     assert labels == ["before", "iteration 1", "iteration 2", "iteration 3", "iteration 4", "after"]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("playing")
 def test_a_best_policy_that_could_not_be_kept_is_when_the_run_goes_on(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -220,6 +221,7 @@ def test_a_best_policy_that_could_not_be_kept_is_when_the_run_goes_on(
     )
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("playing")
 def test_a_run_that_is_extended_keeps_its_best(config: RunConfig) -> None:
     directory = train(replace(config, num_iterations=3))

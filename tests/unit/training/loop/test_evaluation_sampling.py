@@ -9,6 +9,7 @@ import pytest
 
 from agents.hf.sampling import SamplingConfig
 from tests.unit.agents.vllm.engines import FakeEngine
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from training.__main__ import main
@@ -48,7 +49,7 @@ def test_greedy_evaluations_say_the_same_under_any_seed_and_change_nothing_that_
     assert said_in(other, "after") == said_in(greedy, "before") != said_in(as_trained, "before")
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_vllm_samples_evaluations_as_they_are_configured(tiny, config, monkeypatch, rollout):
     engine = FakeEngine(tiny[1].end_of_turn_id)
     monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: engine)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests.unit.second_device import moved, second_device
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.update.test_offload import PPO, updated_twice
 from training.checkpoints.state import copied
@@ -47,7 +48,10 @@ def tensors_of(state):
     ("dtype", "changes"),
     [
         pytest.param(
-            torch.bfloat16, {"memory": MemoryConfig(offload_reference=True, offload_optimizer=True)}, id="all"
+            torch.bfloat16,
+            {"memory": MemoryConfig(offload_reference=True, offload_optimizer=True)},
+            id="all",
+            marks=pytest.mark.soak,
         ),
         pytest.param(
             torch.bfloat16,
@@ -56,7 +60,7 @@ def tensors_of(state):
         ),
         pytest.param(torch.float32, {"memory": MemoryConfig(offload_optimizer=True)}, id="float32"),
         pytest.param(torch.float32, {"lora": LoRAConfig(rank=2)}, id="adapters"),
-        pytest.param(torch.float32, {"checkpoint_every": 1}, id="no copy"),
+        pytest.param(torch.float32, {"checkpoint_every": 1}, id="no copy", marks=pytest.mark.soak),
     ],
 )
 def test_planned_is_what_is_found_before_the_first_step_and_what_is_there_behind_it(played, dtype, changes):
@@ -153,7 +157,7 @@ def test_nothing_is_left_of_a_run_that_is_refused(tiny_directory, tmp_path, monk
     assert [path for path in Path(config.output, config.name).rglob("*") if path.suffix != ".lock"] == []
 
 
-@pytest.mark.parametrize(("num_iterations", "checkpoint_every"), [(1, 0), (2, 1), (2, 2)])
+@pytest.mark.parametrize(("num_iterations", "checkpoint_every"), quick([(1, 0), (2, 1), (2, 2)], (2, 1)))
 def test_a_run_keeps_a_copy_if_its_configuration_says_so(
     tiny_directory, tmp_path, monkeypatch, num_iterations, checkpoint_every
 ):

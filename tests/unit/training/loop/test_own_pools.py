@@ -75,6 +75,7 @@ def test_a_drawing_that_was_interrupted_is_gone_on_with(tiny_directory, tmp_path
     assert path.read_bytes().startswith(b"".join(lines[:2]))
 
 
+@pytest.mark.soak
 def test_what_goes_on_keeps_the_pool_it_began_with(tiny_directory, tmp_path, monkeypatch):
     config = drawing(tiny_directory, tmp_path, lakes(draw=6, attempts=2))
     whole = told(train(replace(config, name="whole")))

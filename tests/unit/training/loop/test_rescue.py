@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from agents.hf.sampling import SamplingConfig
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.__main__ import main
@@ -78,7 +79,7 @@ def fail_in_the_second(monkeypatch, owner, name):
         pytest.param(Learner, "_critic_step", id="after the critic's step"),
         pytest.param(iteration, "rollout_metrics", id="after scoring", marks=pytest.mark.soak),
         pytest.param(Trainer, "train_iteration", id="before the log", marks=pytest.mark.soak),
-        pytest.param(Trainer, "_log", id="after the log"),
+        pytest.param(Trainer, "_log", id="after the log", marks=pytest.mark.soak),
     ],
 )
 def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monkeypatch, capsys, owner, name):
@@ -96,7 +97,7 @@ def test_a_run_that_fails_goes_on_as_if_it_had_not(config, straight_state, monke
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
 
 
-@pytest.mark.parametrize("place", ["an update", "an evaluation"])
+@pytest.mark.parametrize("place", quick(["an update", "an evaluation"], "an update"))
 def test_sigterm_saves_at_once_as_a_scheduler_leaves_no_time_for_more(config, monkeypatch, capsys, place):
     config = replace(config, num_eval_episodes=2, name="ended")
     owner, name = (Learner, "update") if place == "an update" else (trainer, "evaluate")
@@ -155,6 +156,7 @@ def without_times(lines):
     return [{key: value for key, value in line.items() if not key.endswith("_s")} for line in lines]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("end", "in_world"),
     [

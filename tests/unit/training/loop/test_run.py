@@ -18,6 +18,7 @@ import torch
 from agents.hf.agent import load_checkpoint
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import SHORT
+from tests.unit.slow import quick
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -115,15 +116,11 @@ LOGGED = {
     "zoomqa_tiny": {"tool_used"},
 }
 """What some recipes log that not all do: of thoughts that tell what is seen, and of tools."""
+REPORTED = {name: [pytest.mark.report] for name in ("frozenlake_tiny", "zoomqa_tiny")}
 
 
 @pytest.mark.parametrize(
-    "recipe",
-    [
-        pytest.param(name, marks=[pytest.mark.report] if name in ("frozenlake_tiny", "zoomqa_tiny") else [])
-        for name in RECIPES
-        if name not in OF_A_WORLD
-    ],
+    "recipe", [pytest.param(name, marks=REPORTED.get(name, [])) for name in RECIPES if name not in OF_A_WORLD]
 )
 def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
     # In this process: engines take seconds to start, and a run starts its workers several times
@@ -152,7 +149,7 @@ def test_every_recipe_runs(recipe, arguments, tmp_path, capsys):
     assert config["num_groups"] == 2 and config["versions"]["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize("name", ["grpo", "token_gae", "turn_gae"])
+@pytest.mark.parametrize("name", quick(["grpo", "token_gae", "turn_gae"], "grpo"))
 def test_every_algorithm_runs(name, arguments, tmp_path):
     assert main(arguments("frozenlake_tiny", "run", "--algorithm", name)) == 0
     (line,) = metrics_of(tmp_path / "run")
@@ -164,6 +161,7 @@ def test_every_algorithm_runs(name, arguments, tmp_path):
     assert ("policy_loss" in line) == ("sampler_gap" in line) == (name != "grpo")
 
 
+@pytest.mark.soak
 def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
     worlds = tuple(WorldSpec(env_id=f"VLM/{name}-v0", kwargs=dict(SHORT)) for name in ("FrozenLake", "Sokoban"))
     config = run_config(
@@ -378,6 +376,7 @@ def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
     assert "--num-iterations 2: the run has done 3 already." in capsys.readouterr().err
 
 
+@pytest.mark.soak
 def test_gradients_that_stay_infinite_stop_a_run_with_finite_weights_on_disk(arguments, tmp_path, monkeypatch, capsys):
     def exploding(self, batch, outputs):
         credit = GAE.credit(self, batch, outputs)

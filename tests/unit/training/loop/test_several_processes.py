@@ -80,6 +80,7 @@ def running(tiny_directory, tmp_path):
             process.wait()
 
 
+@pytest.mark.soak
 def test_two_processes_write_one_run_and_one_goes_on_with_it(tiny_directory, tmp_path):
     words = options(tiny_directory, tmp_path, num_iterations="1")
     told = ended(launched(2, *words, "--engine", "fsdp2", module=UNREPORTED))

@@ -21,6 +21,7 @@ from agents.hf.agent import load_checkpoint
 from agents.hf.families.seen import vision_parts
 from agents.hf.sampling import SamplingConfig
 from tests.soak.test_killed_runs import KILLED_AT
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from tests.unit.training.reports import empty_reports
@@ -296,6 +297,7 @@ def test_the_last_stage_may_change_until_it_begins_and_be_longer_when_it_is_done
     assert table == [[folder, label] for folder in FOLDERS for label in ("before", "after")]
 
 
+@pytest.mark.soak
 @pytest.mark.report
 def test_one_report_shows_all_stages_on_one_axis(straight, tmp_path, capsys):
     run = tmp_path / "staged"
@@ -335,7 +337,7 @@ def interrupted_at_the_end_of(monkeypatch, number: int) -> None:
         monkeypatch.setattr(Trainer, "_evaluate", interrupt_after)
 
 
-@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("number", quick([0, 1], 0))
 def test_ctrl_c_in_the_last_evaluation_of_a_stage_begins_no_other(number, recipe, tmp_path, capsys, monkeypatch):
     words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged", *OF_ONE_ITERATION]
     name = FOLDERS[number].partition("-")[2]
@@ -356,6 +358,7 @@ def test_ctrl_c_in_the_last_evaluation_of_a_stage_begins_no_other(number, recipe
         assert "Stage 3 of 3" in shown and "Stage 2 of 3" not in shown
 
 
+@pytest.mark.soak
 def test_ctrl_c_in_the_last_evaluation_of_all_lets_the_run_end(recipe, tmp_path, capsys, monkeypatch):
     interrupted_at_the_end_of(monkeypatch, 2)
     with empty_reports():

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-import resource
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,6 +12,8 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
+from tests.unit.training.full_disk import limit_files, run_apart
+from tests.unit.training.gradients import assert_same_steps, sgd_steps
 from tests.unit.training.loop.test_run import differing, metrics_of
 from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
@@ -72,21 +74,18 @@ def test_a_step_that_does_not_fit_is_taken_once_more_in_halves_and_nothing_of_it
     played, monkeypatch, capsys, kind
 ):
     model, encoder, batch = played
-    small = learner_of(model, encoder, micro_batch_size=3)
-    expected = updated(small, batch)
+    with sgd_steps() as expected_steps:
+        expected = updated(learner_of(model, encoder, micro_batch_size=3), batch)
     with_room_for(monkeypatch, kind, 3)
-    learner = learner_of(model, encoder)
-    metrics = updated(learner, batch)
+    with sgd_steps() as steps:
+        learner = learner_of(model, encoder)
+        metrics = updated(learner, batch)
     shown = capsys.readouterr().err
     assert (
         shown.count("Memory ran out in the update: CUDA out of memory. It goes on with --ppo.micro-batch-size 3") == 1
     )
-    assert metrics == pytest.approx(expected, rel=1e-4, abs=1e-6)
-    for part in ("policy", "critic"):
-        weights = getattr(small, part).state_dict()
-        for key, weight in getattr(learner, part).state_dict().items():
-            # AdamW's first step goes by signs, also of gradients that are rounding alone
-            assert weight.isclose(weights[key], atol=1e-5).float().mean() > 0.999, key
+    assert metrics == pytest.approx(expected, rel=1e-3, abs=1e-6)
+    assert_same_steps(steps, expected_steps)
     updated(learner, batch)
     assert "Memory" not in capsys.readouterr().err, "the smaller size is kept"
 
@@ -148,10 +147,14 @@ def test_memory_that_runs_out_is_told_from_other_failures():
 
 @pytest.fixture
 def config(tiny_directory, tmp_path):
+    return config_of(tiny_directory, tmp_path / "runs")
+
+
+def config_of(model_directory, output):
     return run_config(
         worlds=(WORLD,),
-        output=str(tmp_path / "runs"),
-        model=str(tiny_directory),
+        output=str(output),
+        model=str(model_directory),
         num_iterations=3,
         num_eval_episodes=0,
         checkpoint_every=0,
@@ -178,35 +181,40 @@ def out_of_memory():
     raise torch.OutOfMemoryError(CUDA_SAYS)
 
 
-def test_sampling_that_does_not_fit_stops_with_a_remedy_and_goes_on(config, monkeypatch, capsys):
-    straight = load_checkpoint_state(train(replace(config, name="straight")) / "latest")
-    with monkeypatch.context() as patched:
-        real = trainer.Collector.collect
-        patched.setattr(trainer.Collector, "collect", failing_in(2, real, out_of_memory))
-        with pytest.raises(MemoryExhaustedError, match=r"while sampling: CUDA out of memory\. .*lower --num-groups"):
-            train(config)
+def test_sampling_that_does_not_fit_stops_with_a_remedy_and_what_was_learnt(config, monkeypatch, capsys):
+    monkeypatch.setattr(trainer.Collector, "collect", failing_in(2, trainer.Collector.collect, out_of_memory))
+    with pytest.raises(MemoryExhaustedError, match=r"while sampling: CUDA out of memory\. .*lower --num-groups"):
+        train(config)
     assert "saved as of 1 iterations. Go on with --resume." in capsys.readouterr().err
+    assert load_checkpoint_state(Path(config.output, config.name, "latest"))["iteration"] == 1
+
+
+@pytest.mark.soak
+def test_a_run_that_could_not_sample_is_resumed_to_the_same_state(config, monkeypatch):
+    straight = load_checkpoint_state(train(replace(config, name="straight")) / "latest")
+    with monkeypatch.context() as patched, pytest.raises(MemoryExhaustedError):
+        patched.setattr(trainer.Collector, "collect", failing_in(2, trainer.Collector.collect, out_of_memory))
+        train(config)
     again = replace(config, ppo=replace(config.ppo, micro_batch_size=7))
     state = load_checkpoint_state(train(again, resume=True) / "latest")
     assert differing(straight, state) == [], "7 rows are all there are: nothing is rounded otherwise"
 
 
-def test_a_full_disk_stops_with_what_is_saved_and_goes_on(config, monkeypatch, capsys):
-    """The disk is full as the kernel says it: no file may grow beyond a few kilobytes."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+def train_until_the_disk_is_full(model_directory, output):
+    Trainer._log = failing_in(2, Trainer._log, lambda: limit_files(64))
+    with pytest.raises(DiskFullError) as caught:
+        train(config_of(model_directory, output))
+    print(caught.value)
+
+
+@pytest.mark.soak
+def test_a_full_disk_stops_with_what_is_saved_and_goes_on(config, tiny_directory):
+    """The disk is full as the kernel says it: no file may grow beyond 64 bytes."""
     straight = load_checkpoint_state(train(replace(config, name="straight")) / "latest")
-    with monkeypatch.context() as patched:
-        full = failing_in(2, Trainer._log, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1])))
-        patched.setattr(Trainer, "_log", full)
-        try:
-            with pytest.raises(DiskFullError) as caught:
-                train(config)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    told = str(caught.value)
+    told = run_apart(train_until_the_disk_is_full, tiny_directory, config.output)
     assert f"No space left to write to {config.output}/test." in told
     assert "Its last checkpoint is whole, as of 0 iterations" in told and "go on with --resume" in told
-    assert "this run could not be saved" in capsys.readouterr().err
+    assert "this run could not be saved" in told
     directory = train(config, resume=True)
     assert differing(straight, load_checkpoint_state(directory / "latest")) == []
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1, 2]

@@ -79,6 +79,7 @@ def test_the_tiny_run_fits_and_is_counted_by_its_own_tokenizer(planned):
     assert "90 iterations in 1 h leave 40 s each" in out
 
 
+@pytest.mark.soak
 def test_an_algorithm_without_kl_has_no_reference_to_hold(planned):
     words = ("--context-tokens", 500, "--image-tokens", 100, "--json", "--algorithm")
     updates = [json.loads(planned(*words, name)[1])["phases"]["policy update"] for name in ("grpo", "dapo")]

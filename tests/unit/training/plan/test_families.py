@@ -14,6 +14,7 @@ from transformers import AutoConfig, Qwen2_5_VLConfig
 from agents.hf.sampling import SamplingConfig
 from benchmarks.gpu.shapes import QWEN2_5_VL_3B
 from tests.unit.families import SAVERS, TOKENS_PER_TILE
+from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from training.__main__ import main
 from training.plan.config import PlanConfig
@@ -34,7 +35,7 @@ def planned(capsys):
     return plan
 
 
-@pytest.mark.parametrize("family", SAVERS)
+@pytest.mark.parametrize("family", quick(SAVERS, "smolvlm"))
 def test_every_family_is_planned_whole_and_by_its_config_alone(tmp_path, planned, family):
     SAVERS[family](tmp_path)
     code, whole, _ = planned(tmp_path)

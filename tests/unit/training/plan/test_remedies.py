@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
+from tests.unit.slow import quick
 from tests.unit.training.own_critic import with_own_critic
 from training.cli.command_line import Recipe, configured
 from training.engines.host_memory import HostBytes
@@ -35,7 +36,7 @@ def plan_of_size(num_bytes, num_host_bytes=0):
     )
 
 
-@pytest.mark.parametrize("options", RUNS)
+@pytest.mark.parametrize("options", quick(RUNS, RUNS[0], "--lora.rank 4"))
 def test_options_make_the_run_that_was_planned(options):
     config, num_tried = run_of(options), 0
     for make in (*CHANGES, *OF_HOST):
@@ -46,7 +47,7 @@ def test_options_make_the_run_that_was_planned(options):
     assert num_tried > 3
 
 
-@pytest.mark.parametrize("options", RUNS)
+@pytest.mark.parametrize("options", quick(RUNS, RUNS[0], "--lora.rank 4"))
 def test_options_that_do_together_make_it_too(options):
     config, planned = run_of(options), []
 

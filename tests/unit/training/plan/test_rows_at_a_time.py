@@ -58,6 +58,7 @@ def test_evaluations_take_their_keys_and_values(tmp_path):
     assert many["sample"]["KV cache"] == 10 * few["sample"]["KV cache"]
 
 
+@pytest.mark.soak
 def test_evaluations_with_longer_responses_take_theirs_though_fewer_are_played(tmp_path):
     passes, asked = case_passes(tmp_path), CASE.run_config().sampling.max_new_tokens
     row = passes.row
@@ -75,6 +76,7 @@ def test_evaluations_with_longer_responses_take_theirs_though_fewer_are_played(t
     assert planned(4, asked + longer) == pytest.approx(expected * in_training) and expected > 1
 
 
+@pytest.mark.soak
 def test_what_samples_beside_the_update_is_there_all_along(tmp_path):
     """A copy of what is trained, and in each phase of the update what sampling takes besides."""
     passes = case_passes(tmp_path)

@@ -16,6 +16,7 @@ from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from judges.state_text.rules import RULES
 from judges.turn_rewards.shaping import exact_judge
+from tests.unit.slow import quick
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
 from training.cli.command_line import configured, find_recipe
@@ -166,7 +167,8 @@ BESIDE = ["--worlds.1.env-id", "VLM/FrozenLake-v0"]
 
 
 @pytest.mark.parametrize(
-    ("beside", "num_told"), [([], 1), (BESIDE, 0), ([*BESIDE, "--judge.worldmodeling-weight", "0.25"], 1)]
+    ("beside", "num_told"),
+    quick([([], 1), (BESIDE, 0), ([*BESIDE, "--judge.worldmodeling-weight", "0.25"], 1)], (BESIDE, 0)),
 )
 def test_a_world_without_planner_and_rules_trains_alone_and_beside_one_that_has_them(
     beside, num_told, tmp_path, capsys

@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 from judges.episode_rewards.argos import ArgosSettings
-from tests.unit.slow import quick
 from tests.unit.training.reports import empty_reports
 from tests.unit.vlm_envs.qa.datasets.test_argos_data import CHOICE, put, with_frames
 from training.__main__ import main
@@ -142,6 +141,7 @@ def test_without_a_model_it_says_in_one_line_what_to_do(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.soak
 def test_the_documented_command_trains_on_nothing_that_it_imitates(tmp_path, tiny_directory, capsys):
     """Curation and reinforcement learning read one copy of Video-R1, in which both would find the same samples."""
     rows = []
@@ -201,7 +201,8 @@ def test_the_tiny_one_curates_fine_tunes_and_is_reinforced_in_one_command(small)
     assert all("argos/grounding" in line for line in RunReader(run / "4-grpo").evaluations())
 
 
-@pytest.mark.parametrize("reward", quick(["gated", "outcome_only"], "outcome_only"))
+@pytest.mark.soak
+@pytest.mark.parametrize("reward", ["gated", "outcome_only"])
 def test_the_hack_is_run_from_what_it_made_and_tells_what_grounding_scores(reward, small, tmp_path):
     words = {
         "knows.num-samples": 3, "looks.num-samples": 3, "sft.batch-size": 2, "sft.eval-share": 0,

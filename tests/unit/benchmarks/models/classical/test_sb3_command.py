@@ -66,6 +66,7 @@ def test_a_seed_gives_the_same_policy_again(policy, tmp_path):
     assert weights(trained(tmp_path / "other", "--seed", "1")) != weights(policy)
 
 
+@pytest.mark.soak
 def test_it_learns(tmp_path):
     """One lake, one way: drawn actions find it by chance in a sixteenth of the episodes, then nearly always."""
     world = f"{LAKE}:desc=('PO','_G'),max_turns=1,max_actions_per_turn=2,min_solution_length=1"

@@ -57,6 +57,7 @@ def test_training_episodes_say_which_entry_they_were_played_in():
     assert {trajectory.env_id for group in groups for trajectory in group.trajectories} == {LAKE}
 
 
+@pytest.mark.soak
 @pytest.mark.report
 def test_a_run_of_two_settings_logs_evaluates_and_reports_each(tiny_directory, tmp_path):
     directory = train(

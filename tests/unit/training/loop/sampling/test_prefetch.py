@@ -135,7 +135,7 @@ def test_it_resumes_with_the_batch_in_hand_sampled_anew(tiny_directory, tmp_path
     assert [line["staleness"] for line in metrics_of(directory)] == [0.0, 1.0, 0.0, 1.0]
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_what_is_saved_is_from_before_the_batch_in_hand(rollout, tiny_directory, tmp_path, monkeypatch):
     """The state that batch 2 starts from is saved after iteration 1, though batch 2 is there."""
     states, real = [], Sampling.__call__
@@ -181,7 +181,7 @@ def test_what_fails_beside_an_update_is_raised_behind_it(rollout, tiny_directory
     assert [line["iteration"] for line in metrics_of(tmp_path / "run")] == [0, 1, 2, 3]
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_an_interrupted_update_does_not_wait_for_the_rest_of_a_rollout(rollout, tiny_directory, tmp_path, monkeypatch):
     """The next batch's episodes would go on for ever."""
     turns, real = [], Sampling.__call__

@@ -20,6 +20,7 @@ def short_run(model_directory, output, **changes):
     return run_config(**fields | changes)
 
 
+@pytest.mark.soak
 def test_it_resumes_bit_by_bit(tiny_directory, tmp_path):
     config = short_run(
         tiny_directory,
@@ -42,7 +43,7 @@ def test_it_resumes_bit_by_bit(tiny_directory, tmp_path):
     assert all(line["sampler_gap"] < 1e-4 for line in lines)
 
 
-@pytest.mark.parametrize("rollout", ["barrier", "async"])
+@pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_judges_are_told_of_turns_and_episodes_as_they_come(rollout, tiny_directory, tmp_path, monkeypatch):
     told = {"saw_turn": [], "saw_episode": []}
     for name, seen in told.items():

@@ -83,6 +83,7 @@ def test_when_nothing_is_left_the_run_stops_and_goes_on_from_its_checkpoint(engi
     assert len(metrics_of(directory)) == 3 and num_answered > 0
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("every", quick([0, 1], 0))
 def test_a_server_that_is_gone_at_a_sync_ends_the_run_and_leaves_a_checkpoint(
     every, engine, config, monkeypatch, capsys

@@ -14,6 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from agents.hf.agent import load_checkpoint
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.algorithms.functional.losses import aggregate
@@ -99,7 +100,10 @@ def ctrl_c():
 
 
 @pytest.mark.usefixtures("made_before")
-@pytest.mark.parametrize(("step", "said"), [(3, "after 4 of 4 steps"), (None, "in the validation, after 4 of 4 steps")])
+@pytest.mark.parametrize(
+    ("step", "said"),
+    quick([(3, "after 4 of 4 steps"), (None, "in the validation, after 4 of 4 steps")], (3, "after 4 of 4 steps")),
+)
 def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(ctrl_c, tmp_path, capsys, monkeypatch, step, said):
     """In the last step, and while what it learnt is measured."""
     advance = RunConsole.advance
@@ -124,6 +128,7 @@ def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(ctrl_c, tmp_pa
     assert (directory / "model.safetensors").is_file()
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("made_before")
 def test_a_start_that_another_goes_on_from_is_made_by_its_name(tmp_path, monkeypatch, capsys):
     small = replace(RECIPES["frozenlake_tiny"](), name="mix_first_steps")  # the mix needs drivers

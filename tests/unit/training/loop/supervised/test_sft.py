@@ -23,6 +23,7 @@ from agents.hf.learnt import learnt_with, model_in
 from agents.registry import make_agent
 from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.families import SAVERS
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from training.__main__ import main
@@ -167,7 +168,7 @@ def resumed(config: SFTConfig) -> list[str]:
     return ["sft", "--resume", "--output", config.output, "--name", config.name]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", quick([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
 def test_ctrl_c_saves_and_a_longer_run_goes_on(tiny_directory, data, tmp_path, capsys, monkeypatch, number):
     config = settings(tiny_directory, data, tmp_path, checkpoint_every=0)
     advance = RunConsole.advance
@@ -305,7 +306,7 @@ def test_a_base_that_has_changed_takes_no_adapters(tiny_directory, data, tmp_pat
     assert f"What --lora.rank adapts is the checkpoint {base}, which has other weights now" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("dtype", "rank"), [("float32", 4), ("bfloat16", None)])
+@pytest.mark.parametrize(("dtype", "rank"), quick([("float32", 4), ("bfloat16", None)], ("float32", 4)))
 def test_what_fails_leaves_the_last_whole_step(tiny_directory, data, tmp_path, capsys, monkeypatch, dtype, rank):
     config = settings(tiny_directory, data, tmp_path, checkpoint_every=0, dtype=dtype, lora=LoRAConfig(rank=rank))
     real, calls = Optimizer.step, []
@@ -328,7 +329,7 @@ def test_what_fails_leaves_the_last_whole_step(tiny_directory, data, tmp_path, c
     assert differing(*(load_checkpoint_state(each / "latest") for each in (tmp_path / "tuned", straight))) == []
 
 
-@pytest.mark.parametrize("family", SAVERS)
+@pytest.mark.parametrize("family", quick(SAVERS, "smolvlm"))
 def test_every_family_is_fine_tuned(family, data, tmp_path):
     SAVERS[family](tmp_path / "base")
     directory = fine_tune(settings(tmp_path / "base", data, tmp_path, num_epochs=1.0, learning_rate=1e-3))

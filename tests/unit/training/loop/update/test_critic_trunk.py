@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
@@ -63,7 +64,7 @@ def test_it_learns_and_leaves_the_policy_alone(played):
     assert all(torch.equal(weight, before[name]) for name, weight in learner.policy.state_dict().items())
 
 
-@pytest.mark.parametrize("lora", [None, 4])
+@pytest.mark.parametrize("lora", quick([None, 4], None))
 def test_what_it_is_goes_on_from_a_checkpoint(played, lora):
     model, encoder, batch = played
     first = learner_of(model, encoder, lora=lora, learning_rate=1e-2, value_clip=None, num_minibatches=1)

@@ -11,6 +11,7 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config, text_batch
+from tests.unit.training.gradients import assert_same_steps, first_steps, recorded_steps
 from training.algorithms.algorithm import Credit
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
@@ -55,7 +56,7 @@ def same(module, before):
     return all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", quick(["float32", "bfloat16"], "float32"))
 def test_no_gradients_are_left_behind_an_update(played, dtype):
     model, encoder, batch = played
     learner = learner_of(model.to(getattr(torch, dtype)), encoder)
@@ -68,17 +69,15 @@ def test_no_gradients_are_left_behind_an_update(played, dtype):
 def test_gradients_do_not_depend_on_the_micro_batches(played, aggregation):
     model, encoder, batch = played
     batch = replace(batch, trainable_B=torch.tensor([True] * 7 + [False]))
-    learners = [learner_of(model, encoder, micro_batch_size=size, aggregation=aggregation) for size in (2, 3, 8)]
-    for learner in learners:  # gradients are looked at below, and are forgotten behind an update otherwise
-        learner.policy_optimizer.zero_grad = learner.critic_optimizer.zero_grad = lambda: None
-    metrics = [updated(learner, batch) for learner in learners]
-    for part in ("policy", "critic"):
-        reference = dict(getattr(learners[-1], part).named_parameters())
-        assert any(parameter.grad is not None and parameter.grad.abs().max() > 1e-4 for parameter in reference.values())
-        for learner in learners[:-1]:
-            for name, parameter in getattr(learner, part).named_parameters():
-                if reference[name].grad is not None:
-                    assert torch.allclose(parameter.grad, reference[name].grad, atol=1e-5), name
+    metrics, gradients = [], []
+    for size in (2, 3, 8):
+        with recorded_steps() as steps:
+            learner = learner_of(model, encoder, micro_batch_size=size, aggregation=aggregation)
+            metrics.append(updated(learner, batch))
+        gradients.append(first_steps(steps))
+    assert len(gradients[2]) == 2, "the policy's and the critic's"
+    for steps in gradients[:2]:
+        assert_same_steps(steps, gradients[2])
     for name in ("policy_loss", "value_loss", "entropy", "clip_fraction", "grad_norm", "critic_grad_norm"):
         assert metrics[0][name] == pytest.approx(metrics[2][name], rel=1e-3, abs=1e-6), name
 
@@ -157,7 +156,7 @@ def test_the_size_of_the_rewards_does_not_change_how_fast_the_critic_learns(play
     for rewarded in (batch, large):
         learner = learner_of(model, encoder, kl_coef=0.0)
         losses.append([updated(learner, rewarded, iteration)["value_loss"] for iteration in range(3)])
-    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
     assert losses[0][-1] < losses[0][0]
 
 
@@ -224,6 +223,7 @@ def test_gradients_that_stay_infinite_end_the_training(played, part, what):
     assert same(learner.critic, critic | {name: learner.critic.state_dict()[name] for name in SCALE})
 
 
+@pytest.mark.soak
 def test_bfloat16_weights_learn_what_float32_ones_do(played):
     model, encoder, batch = played
     model = model.bfloat16()
@@ -299,7 +299,7 @@ def test_grpo_has_no_critic(tiny):
     assert metrics["grad_norm"] > 0
 
 
-@pytest.mark.parametrize("estimator", ["k2", "k3", None])
+@pytest.mark.parametrize("estimator", quick(["k2", "k3", None], "k2"))
 def test_a_kl_loss_pulls_the_policy_back_to_the_reference(played, estimator):
     model, encoder, batch = played
     pulls = []
@@ -335,9 +335,8 @@ def test_the_policys_rate_rises_over_ten_iterations_by_default(played):
     assert rates == pytest.approx([0.1, 0.5, 1.0, 1.0])
 
 
-@pytest.mark.parametrize(
-    ("written", "read"), quick([("bfloat16", "float32"), ("float32", "bfloat16")], ("bfloat16", "float32"))
-)
+@pytest.mark.soak
+@pytest.mark.parametrize(("written", "read"), [("bfloat16", "float32"), ("float32", "bfloat16")])
 def test_a_state_continues_in_weights_of_another_type_from_what_was_stepped_on(played, written, read):
     model, encoder, batch = played
     first, resumed = (learner_of(model.to(getattr(torch, dtype)), encoder) for dtype in (written, read))
