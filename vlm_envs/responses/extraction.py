@@ -28,6 +28,8 @@ _EDGES = " \t\r\n\f\v\u3000\xa0\u200b\u200c\u200d\u2060\ufeff"
 _MAX_MARKS = 100
 """Most opening marks of a wrapper of brackets or quotation marks."""
 
+_EMPTY = re.compile(r"[*_`$~]{4,}")
+"""Wrappers with nothing in them."""
 _RUNS = "*_`\"'$~"
 """Marks that wrap a text in equal runs, such as `**bold**`."""
 _PAIRS = (
@@ -104,12 +106,16 @@ def unwrap(text: str) -> str:
     return text
 
 
-def readings(text: str) -> tuple[str, ...]:
+def readings(text: str, *, loosely: bool = False) -> tuple[str, ...]:
     r"""Returns the ways to read an answer, from the text as it stands to what is left without any markup.
 
     Beside the markup that `unwrap` removes, brackets around the whole text (`[B]`) and leads (`Final answer:`) are
     layers. A text with a box says nothing but the box. Readings let an answer that is itself code or a quotation be
     compared as it stands, and one that is wrapped without its wrapper.
+
+    Args:
+        text: The answer.
+        loosely: Whether marks at both ends are a wrapper even where the same mark stands between them, as in `*5*3*`.
 
     Returns:
         Distinct readings that are not empty, outermost first; none for a text that is too long.
@@ -123,11 +129,13 @@ def readings(text: str) -> tuple[str, ...]:
         inside = _inside(text, (*_PAIRS, *_BRACKETS))
         if inside is None and (lead := _LEAD.match(text)):
             inside = text[lead.end() :]
+        if inside is None and loosely:
+            inside = _between_marks(text) or _between_marks(text.rstrip(_PUNCTUATION))
         if inside is None:
             break
         text = _stripped(inside)
         found.append(text)
-    return tuple(filter(None, dict.fromkeys(found)))
+    return tuple(reading for reading in dict.fromkeys(found) if reading and not _EMPTY.fullmatch(reading))
 
 
 def _stripped(text: str) -> str:
@@ -168,6 +176,15 @@ def _within_run(text: str) -> str | None:
     inside = (inside[info.end() :] if info else inside).strip()
     is_nested = inside.startswith(run) and inside.endswith(run)
     return inside if is_nested or run not in inside else None
+
+
+def _between_marks(text: str) -> str | None:
+    """Returns what stands between the same run of one mark at both ends, whatever it holds."""
+    mark = text[:1]
+    if not mark or mark not in _RUNS or mark == "~":
+        return None
+    length = min(len(text) - len(text.lstrip(mark)), len(text) - len(text.rstrip(mark)))
+    return text[length:-length] or None if length else None
 
 
 def _within_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:

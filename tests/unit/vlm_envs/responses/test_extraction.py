@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 
 import pytest
@@ -163,5 +164,5 @@ def test_a_text_that_is_too_long_is_not_read():
 def test_no_tangle_of_marks_raises_and_readings_only_shrink(pieces):
     text = "".join(pieces)
     found = readings(text)
-    assert all(len(inner) < len(outer) for outer, inner in zip(found, found[1:], strict=False))
+    assert all(len(inner) < len(outer) for outer, inner in itertools.pairwise(found))
     assert len(unwrap(text)) <= len(text)
