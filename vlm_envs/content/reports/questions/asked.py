@@ -59,8 +59,13 @@ def reading_key(value: int) -> AnswerKey:
 
 
 def name_key(name: str) -> AnswerKey:
-    """Returns the key of a name or phrase: equal, since a similar name is another name."""
+    """Returns the key of a name: equal, since a similar name is another name."""
     return AnswerKey(kind="anls", answers=(name,), tolerance=0.0)
+
+
+def phrase_key(phrase: str) -> AnswerKey:
+    """Returns the key of a phrase that no other phrase resembles: similarity by characters (ANLS)."""
+    return AnswerKey(kind="anls", answers=(phrase,))
 
 
 def exact_key(*answers: str) -> AnswerKey:
