@@ -61,6 +61,7 @@ _WITH_TEXT = re.compile(
 )
 _WITH_BRACKETS = re.compile(r"(?:option |choice )?[(\[]?([a-z])[)\]]? ?[(\[](.+)[)\]]", flags=re.DOTALL)
 _EMPHASIS = re.compile(r"(?<!\w)[*`_]+(?=\S)|(?<=\S)[*`_]+(?!\w)")
+_NO_MARKS = re.compile(r"(?!)")
 _QUOTES = "\"'`“”‘’«»"
 _ENDS = " .,;:!?。、"
 _WHOLE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[1-9][0-9]*|0")
@@ -87,7 +88,8 @@ class AnswerKey:
         question: for the judge.
         verdicts: of a verdict: the words that it is one of, in order; empty when unknown.
         tolerance: of a number: largest |ŷ - y| / |y| of a right answer; of kinds `anls` and `list`: normalized edit
-            distance from which on a text is wrong. 0 means equal. None: whole numbers are equal, other numbers within
+            distance from which on a text is wrong. 0 means equal, also for kind `exact`, which otherwise accepts whole
+            numbers in words. None: whole numbers are equal, other numbers within
             Argos' equation 8, and texts have ANLS' threshold of 0.5.
     """
 
@@ -159,7 +161,8 @@ def score_answer(answer: str | None, key: AnswerKey, *, relative_tolerance: floa
         return 1.0
     if key.kind == "anls":
         return anls(answer, key.answers, key.tolerance or 0.0)
-    return float(any(_counts_agree(text, truth) for truth in key.answers for text in texts))
+    in_words = key.tolerance is None and any(_counts_agree(text, truth) for truth in key.answers for text in texts)
+    return float(in_words)
 
 
 def read_answer(answer: str | None) -> str:
@@ -203,16 +206,12 @@ def chosen_letter(answer: str, key: AnswerKey) -> str | None:
     """
     for text in _readings(answer):
         # Emphasis within a text (`**B.** blue`) is removed last, since options may be code.
-        for clean in dict.fromkeys((str, _without_emphasis)):
-            texts = [normalise(clean(option)) for option in key.options]
-            letter = _letter_of(normalise(clean(text)), texts, key.letters)
+        for marks in (_NO_MARKS, _EMPHASIS):
+            texts = [normalise(marks.sub("", option)) for option in key.options]
+            letter = _letter_of(normalise(marks.sub("", text)), texts, key.letters)
             if letter is not None:
                 return letter or None
     return None
-
-
-def _without_emphasis(text: str) -> str:
-    return _EMPHASIS.sub("", text)
 
 
 def _letter_of(said: str, texts: Sequence[str], letters: str) -> str | None:
