@@ -45,8 +45,8 @@ class DocQaWorld(QAWorld):
 
     ## Rewards
     +1 for the right answer when it comes. Numbers, names and page labels must be exact, values read off charts may be
-    5 % off, phrases earn their similarity to the right one (ANLS, 0 below one half). Looking is free and `format_reward` is
-    0: rewards for calls are the judge's (`judges.episode_rewards.arm`).
+    5 % off, phrases earn their similarity to the right one (ANLS, 0 below one half). Looking is free and
+    `format_reward` is 0: rewards for calls are the judge's (`judges.episode_rewards.arm`).
 
     ## Starting State
     A question of the split. Categories: `table_lookup`; `chart_reading`, whose values are in no text layer;
