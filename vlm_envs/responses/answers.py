@@ -52,14 +52,14 @@ MAX_ITEMS = 200
 RELATIVE_TOLERANCE = 0.05
 """Argos, equation 8."""
 
+_LETTER = r"""[(\["'“‘]?([a-z])[)\]"'”’]?"""
 _LETTERED = re.compile(r"[(\[]?([a-z])(?:[.):\]](?: (.*))?)?", flags=re.DOTALL)
-_NAMED_LETTER = re.compile(r"(?:the )?(?:correct )?(?:answer|option|choice)(?: is)?:? \(?([a-z])\)?")
+_NAMED_LETTER = re.compile(rf"(?:the )?(?:correct )?(?:answer|option|choice)(?: is)?:? {_LETTER}")
 _WITH_TEXT = re.compile(
-    r"(?:(?:the )?(?:correct |final )?(?:answer|option|choice)(?: is)?:? )?"
-    r"[(\[]?([a-z])[)\]]?(?: ?[.):,=–—-] ?| )(.+)",
+    r"(?:(?:the )?(?:correct |final )?(?:answer|option|choice)(?: is)?:? )?" rf"{_LETTER}(?: ?[.):,=–—-] ?| )(.+)",
     flags=re.DOTALL,
 )
-_WITH_BRACKETS = re.compile(r"(?:option |choice )?[(\[]?([a-z])[)\]]? ?[(\[](.+)[)\]]", flags=re.DOTALL)
+_WITH_BRACKETS = re.compile(rf"(?:option |choice )?{_LETTER} ?[(\[](.+)[)\]]", flags=re.DOTALL)
 _EMPHASIS = re.compile(r"(?<!\w)[*`_]+(?=\S)|(?<=\S)[*`_]+(?!\w)")
 _NO_MARKS = re.compile(r"(?!)")
 _QUOTES = "\"'`“”‘’«»"
@@ -219,23 +219,28 @@ def _letter_of(said: str, texts: Sequence[str], letters: str) -> str | None:
     if match := _NAMED_LETTER.fullmatch(said):
         return match[1] if match[1] in letters else ""
     if (match := _LETTERED.fullmatch(said)) and match[1] in letters:
-        return match[1] if _fits(match[1], normalise(match[2] or ""), texts, letters) else ""
+        return "" if _contradicts(match[1], match[2] or "", texts, letters) else match[1]
     if texts.count(said) == 1:
         return letters[texts.index(said)]
     match = _WITH_BRACKETS.fullmatch(said) or _WITH_TEXT.fullmatch(said)
     if match is None or match[1] not in letters:
         return None
-    stated = normalise(match[2])
-    if not _fits(match[1], stated, texts, letters):
+    if _contradicts(match[1], match[2], texts, letters):
         return ""
-    is_own = stated in texts or (not texts and match.re is _WITH_BRACKETS)
+    is_own = _bare(match[2]).intersection(texts) or (not texts and match.re is _WITH_BRACKETS)
     return match[1] if is_own else None
 
 
-def _fits(letter: str, stated: str, texts: Sequence[str], letters: str) -> bool:
-    """Returns whether a text beside a letter is neither another option's nor another letter."""
-    own = texts[letters.index(letter)] if texts else ""
-    return stated in (own, letter) or stated not in (*texts, *letters)
+def _contradicts(letter: str, stated: str, texts: Sequence[str], letters: str) -> bool:
+    """Returns whether the text beside a letter is another option's, or another letter."""
+    own = {letter, *texts[letters.index(letter) :][:1]}
+    said = _bare(stated)
+    return not said & own and bool(said & {*texts, *letters})
+
+
+def _bare(text: str) -> set[str]:
+    """Returns a text as it stands and without markup."""
+    return {normalise(form) for each in (text, _EMPHASIS.sub("", text)) for form in readings(each, loosely=True)}
 
 
 def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) -> float:

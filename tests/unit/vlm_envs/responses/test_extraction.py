@@ -36,6 +36,7 @@ WRAPPERS = [
     "「%s」",
     r"\text{%s}",
     "$%s$",
+    "<b>%s</b>",
     r"\(%s\)",
     " \u200b%s \n",
     "%s<|im_end|>",
