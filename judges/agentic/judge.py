@@ -13,8 +13,7 @@ from judges.scores import JudgeScore
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_positive
 from vlm_envs.qa.sample import Sample
-from vlm_envs.responses import verdicts
-from vlm_envs.responses.answers import normalise
+from vlm_envs.responses.answers import stated_verdict
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.pictures import ImageRef
@@ -173,7 +172,7 @@ def read_verdict(answer: str | None, num_responses: int) -> bool | int | None:
 
     None stands for anything else.
     """
-    said = verdicts.read_verdict(normalise(answer or ""))
+    said = stated_verdict(answer)
     if num_responses == 1:
         return {"true": True, "false": False}.get(said or "")
     number = int(said) if said is not None and said.isdecimal() else 0

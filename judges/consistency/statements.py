@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from judges.reading.numbers import SMALL_NUMBERS, in_digits
 from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 MAX_CLAUSES = 200
 MAX_CLAUSE_CHARS = 600

@@ -11,9 +11,9 @@ import re
 
 from judges.consistency.contradictions import contradiction, hedge, own_contradiction
 from judges.consistency.readings import QUOTED
-from judges.reading.numbers import SMALL_NUMBERS, in_digits
-from judges.reading.sections import MAX_TEXT_CHARS
 from judges.scores import JudgeScore
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS
+from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 from vlm_envs.tools.written_boxes import find_boxes
 
 CONSISTENCY_GRADES = (0.0, 0.3, 0.7, 1.0)

@@ -24,7 +24,7 @@ from judges.reading.answers import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
 from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError
-from vlm_envs.responses.answers import normalise
+from vlm_envs.responses.answers import read_answer
 from vlm_envs.tools.registry import CallRecord
 from vlm_envs.trajectory import Trajectory
 
@@ -266,7 +266,7 @@ def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) ->
     return ArmOutcome(
         # Looking for ever is not the format: the last response of a think-act-observe chain is the answer, and one of
         # a full stop or of characters that nobody sees is none, as for `match_answer`.
-        format_correct=all(formats_correct(episode)) and bool(normalise(state["answer"] or "")),
+        format_correct=all(formats_correct(episode)) and bool(read_answer(state["answer"])),
         answer=match_answer(state["answer"], key_of(episode), answer_judge),
         calls=tuple(CallRecord(**call) for call in state["calls"]),
     )

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.responses.answers import AnswerKey, read_number
+from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.responses.formats import QA_FORMATS
+from vlm_envs.responses.numbers import read_number
 from vlm_envs.tools.written_boxes import WrittenBox
 from vlm_envs.trajectory import Trajectory, observation_images
 
@@ -69,6 +70,7 @@ def key_of(trajectory: Trajectory) -> AnswerKey:
         answers=tuple(state["answers"]),
         options=tuple(state["options"]),
         question=state["question"],
+        tolerance=state.get("tolerance"),
     )
 
 

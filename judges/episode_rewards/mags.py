@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from judges.episode_rewards.episode import final_state, key_of, num_objects, own_pieces
@@ -39,10 +39,11 @@ from judges.reading.answers import (
     match_answer,
 )
 from judges.reading.boxes import count_zoomable
-from judges.reading.sections import MAX_TEXT_CHARS, sole_section
+from judges.reading.sections import sole_section
 from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError, require_positive
-from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise
+from vlm_envs.responses.answers import AnswerKey, chosen_letter, read_answer
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, read_box_list
 from vlm_envs.trajectory import Trajectory
 
@@ -216,10 +217,9 @@ def answer_reward(
 
     Source: Mags-RL, appendix B. Choice: equality is that of `judges.reading.answers`, after normalisation.
     """
-    if normalise(reading.answer or "") in ("", "refusal"):
+    if read_answer(reading.answer) in ("", "refusal"):
         return JudgeScore(value=0.0, reason="no answer in the format, or a refusal")
-    words = key if key.kind == "choice" else AnswerKey(kind="exact", answers=key.answers, question=key.question)
-    same_words = match_answer(reading.answer, words)
+    same_words = match_answer(reading.answer, _strict(key))
     has_chosen = key.kind == "choice" and chosen_letter(reading.answer or "", key) is not None
     if judge is None or same_words.value == 1.0 or has_chosen:
         return same_words
@@ -273,6 +273,13 @@ def mags_reward(
         name: getattr(settings, f"{name}_weight", settings.other_formats_weight) * value for name, value in raw.items()
     }
     return Reward(terms=terms, raw=raw, reason=answer.reason)
+
+
+def _strict(key: AnswerKey) -> AnswerKey:
+    """Returns a key that only the truth itself meets: no tolerance, no similarity, no judge."""
+    if key.kind in ("choice", "verdict"):
+        return key
+    return replace(key, kind=key.kind if key.kind in ("number", "list") else "exact", tolerance=0.0)
 
 
 def _is_substantive(reading: MagsReading, settings: MagsStage1Settings) -> bool:

@@ -6,20 +6,16 @@ type); Mags-RL, appendix A.2 (refusals, graded judge). What rules can compare is
 
 from __future__ import annotations
 
-import re
 import string
 from typing import Literal, Protocol
 
-from judges.reading.sections import MAX_TEXT_CHARS, sections
 from judges.scores import JudgeScore, on_rubric
 from vlm_envs.errors import ConfigError
-from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, normalise, score_answer
+from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, normalise, read_answer, score_answer
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS, last_boxed, last_section, readings, without_thoughts
 
 GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """What a graded answer judge may say; Mags-RL, appendix A.2."""
-
-_BEGIN_BOX, _END_BOX = "<|begin_of_box|>", "<|end_of_box|>"
-_BOXED = r"\boxed{"
 
 AnswerScale = Literal["graded", "binary"]
 """Of a judge of answers: quarters from 0 to 1, or right and wrong."""
@@ -34,23 +30,19 @@ class AnswerJudge(Protocol):
 
 
 def extract_answer(text: str) -> str | None:
-    r"""Returns the final answer in one piece of the model's own text.
+    r"""Returns the final answer in one piece of the model's own text, as a world that reads leniently takes it.
 
-    Read after the last `</think>`: the last `<answer>`, and in it the last `\boxed{…}` or
-    `<|begin_of_box|>…<|end_of_box|>` where there is one. Without `<answer>` a box alone is an answer.
+    That is the last complete `<answer>` outside of thoughts, and in it the last `\boxed{…}` or
+    `<|begin_of_box|>…<|end_of_box|>` where there is one.
 
     Returns:
         The answer, stripped; None when there is none.
     """
     if len(text) > MAX_TEXT_CHARS:
         return None
-    text = text.rpartition("</think>")[2]
-    answers = sections(text, "answer")
-    scope = answers[-1] if answers else text
-    boxed = _last_boxed(scope)
-    if boxed is not None:
-        return boxed.strip()
-    return scope.strip() if answers else None
+    answer = last_section(without_thoughts(text), "answer")
+    boxed = None if answer is None else last_boxed(answer)
+    return answer and (answer if boxed is None else boxed).strip()
 
 
 def match_answer(
@@ -66,7 +58,7 @@ def match_answer(
         answer: The model's answer; None when it gave none.
         key: The truth and how to compare.
         judge: Asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
-        relative_tolerance: The largest relative error of a right number, at least 0.
+        relative_tolerance: As `score_answer` takes it.
 
     Returns:
         1 or 0, for kind `anls` the similarity; unavailable when the judge was.
@@ -74,10 +66,9 @@ def match_answer(
     Raises:
         ConfigError: The key is semantic and there is no judge. No answer raises.
     """
-    if answer is None or not (said := normalise(answer)):
-        return JudgeScore(value=0.0, reason="no answer, or one that is too long")
-    if said == "refusal":
-        return JudgeScore(value=0.0, reason="refused")
+    said = read_answer(answer)
+    if answer is None or said in ("", "refusal"):
+        return _unasked(said)
     score = score_answer(answer, key, relative_tolerance=relative_tolerance)
     if key.kind == "semantic" and score == 0.0:
         return _ask(answer, key, judge)
@@ -95,10 +86,10 @@ def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> Judg
     Returns:
         The grade; 0 for a refusal or no answer, unasked; unavailable when a grade is missing that might be the best.
     """
-    said = normalise(answer or "")
-    if said in ("", "refusal"):
-        return JudgeScore(value=0.0, reason="refused" if said else "no answer, or one that is too long")
-    return _best_of([on_rubric(judge(key.question, truth, answer or ""), GRADES) for truth in key.answers])
+    said = read_answer(answer)
+    if answer is None or said in ("", "refusal"):
+        return _unasked(said)
+    return _best_of([on_rubric(judge(key.question, truth, readings(answer)[-1]), GRADES) for truth in key.answers])
 
 
 def question_with_options(key: AnswerKey) -> str:
@@ -118,10 +109,14 @@ def lettered_options(key: AnswerKey) -> tuple[str, ...]:
     return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))
 
 
+def _unasked(said: str) -> JudgeScore:
+    return JudgeScore(value=0.0, reason="refused" if said else "no answer, or one that is too long")
+
+
 def _ask(answer: str, key: AnswerKey, judge: AnswerJudge | None) -> JudgeScore:
     if judge is None:
         raise ConfigError("A semantic answer key needs a judge; got None. Pass one, or use kind 'exact'.")
-    return _best_of([on_rubric(judge(key.question, truth, answer), (0.0, 1.0)) for truth in key.answers])
+    return _best_of([on_rubric(judge(key.question, truth, readings(answer)[-1]), (0.0, 1.0)) for truth in key.answers])
 
 
 def _best_of(scores: list[JudgeScore]) -> JudgeScore:
@@ -131,23 +126,3 @@ def _best_of(scores: list[JudgeScore]) -> JudgeScore:
     if len(there) < len(scores) and best.value != 1.0:
         return next(score for score in scores if not score.available)
     return best
-
-
-def _last_boxed(text: str) -> str | None:
-    end = text.rfind(_END_BOX)
-    begin = text.rfind(_BEGIN_BOX, 0, max(end, 0))
-    command = text.rfind(_BOXED)
-    if command > begin:
-        inside = _balanced(text, command + len(_BOXED))
-        if inside is not None:
-            return inside
-    return text[begin + len(_BEGIN_BOX) : end] if begin >= 0 else None
-
-
-def _balanced(text: str, start: int) -> str | None:
-    depth = 1
-    for match in re.compile(r"[{}]").finditer(text, start):
-        depth += 1 if match.group() == "{" else -1
-        if depth == 0:
-            return text[start : match.start()]
-    return None

@@ -28,7 +28,8 @@ from dataclasses import dataclass
 
 from judges.reading.anchors import Anchors, own_moment, pieces, read_anchors
 from judges.reading.answers import extract_answer
-from judges.reading.sections import MAX_TEXT_CHARS, sections, thoughts_of
+from judges.reading.sections import thoughts_of
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS, sections
 
 MAX_POINTS = 256
 MAX_ANCHORS = 256

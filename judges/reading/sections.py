@@ -6,29 +6,11 @@ are plain text. A piece of more than `MAX_TEXT_CHARS` characters is refused unre
 
 from __future__ import annotations
 
-import re
-
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS, sections
 from vlm_envs.responses.formats import FORMATS
-from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, ActionGrammar, parse_response
-
-MAX_TEXT_CHARS = MAX_RESPONSE_CHARS
+from vlm_envs.responses.parsing import ActionGrammar, parse_response
 
 _ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
-
-
-def sections(text: str, tag: str) -> tuple[str, ...]:
-    """Returns what stands in each `<tag>…</tag>` that holds no further `<tag>`, in order; open ones give nothing."""
-    if len(text) > MAX_TEXT_CHARS:
-        return ()
-    found: list[str] = []
-    start: int | None = None
-    for match in re.finditer(rf"<(/?){re.escape(tag)}>", text):
-        if not match[1]:
-            start = match.end()
-        elif start is not None:
-            found.append(text[start : match.start()])
-            start = None
-    return tuple(found)
 
 
 def sole_section(text: str, tag: str) -> str | None:

@@ -20,6 +20,7 @@ from training.config.curation.curate import CurateConfig
 from training.rewards.checkpoint_judge import CheckpointJudge
 from training.rewards.score import model_judges
 from training.rewards.verifier import Verifier
+from vlm_envs.responses.answers import read_answer
 from vlm_envs.trajectory import Trajectory
 
 
@@ -59,7 +60,7 @@ class CurationJudge:
         if not score.available:
             return None
         right = score.value == 1.0
-        answers = [state["answer"]] if right else state["answers"]
+        answers = [read_answer(state["answer"])] if right else state["answers"]
         return with_outcome(episode, success=right, state={**state, "answer_kind": "exact", "answers": answers})
 
     def state_dict(self) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from vlm_envs.errors import did_you_mean
 from vlm_envs.qa.state import Act, Answer, CallTool, QAState, Zoom
 from vlm_envs.qa.task import QATask, options_of
 from vlm_envs.qa.zoom_strategies import ZoomStrategy
-from vlm_envs.responses.answers import AnswerKey, chosen_letter, normalise, read_number
-from vlm_envs.responses.verdicts import read_verdict
+from vlm_envs.responses.answers import AnswerKey, chosen_letter, stated_number, stated_verdict
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import ORIGINAL_IMAGE
 from vlm_envs.tools.written_boxes import WrittenBox
@@ -247,11 +246,11 @@ def _fault(text: str, key: AnswerKey) -> str:
         return f"The answer is one of {' '.join(options_of(key)) or 'the letters'}; got {text!r}."
     if (
         key.kind == "number"
-        and read_number(text) is None
-        and all(read_number(truth) is not None for truth in key.answers)
+        and stated_number(text) is None
+        and all(stated_number(truth) is not None for truth in key.answers)
     ):
         return f"The answer is a number, such as 3; got {text!r}."
-    if key.kind == "verdict" and read_verdict(normalise(text)) is None:
+    if key.kind == "verdict" and stated_verdict(text) is None:
         return f"The answer is a verdict, as the question offers them; got {text!r}."
     return ""
 

@@ -75,7 +75,9 @@ class Sample:
         so that a sample is the same whatever size a world shows it in.
         """
         boxes = [(each.label, each.box.x1, each.box.y1, each.box.x2, each.box.y2, each.image) for each in self.evidence]
-        truth = (self.key.kind, self.key.answers, self.key.options, boxes, self.evidence_pages)
+        key = self.key
+        tolerance = () if key.tolerance is None else (key.tolerance,)
+        truth = (key.kind, key.answers, key.options, boxes, self.evidence_pages, *tolerance)
         return hashlib.blake2b(json.dumps(truth, default=float).encode("ascii"), digest_size=16).hexdigest()
 
 

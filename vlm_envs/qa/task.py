@@ -28,6 +28,7 @@ _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
         "verdict": "",  # the question itself says which words there are
         "semantic": "Answer in a few words.",
         "anls": "Answer with the words or the number that stand there.",
+        "list": "Answer with a list in square brackets.",
     }
 )
 

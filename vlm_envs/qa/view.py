@@ -84,7 +84,7 @@ class QAView(View[QAState]):
             "calls": [{"name": call.name, "succeeded": call.succeeded} for call in state.calls],
             "answer": state.answer,
             "score": score_answer(state.answer, key),
-        }
+        } | ({} if key.tolerance is None else {"tolerance": key.tolerance})
 
     def describe(self, state: QAState, representation: str) -> str:
         """Returns what is true of the question, in sentences or as JSON."""

@@ -1,52 +1,79 @@
-r"""What counts as the right answer: keys, and comparison by rule.
+r"""Answer keys and the rules that compare answers with them.
 
-Source: Argos, section 3.1, equations 6-7 (exact match, relative error); Mags-RL, appendix A.2 (refusals, inclusion
-accuracy); MP-DocVQA (ANLS at 0.5, page accuracy). Choices, where the papers are silent:
+Source: Argos, section 3.1, equations 6-8 (exact match, relative error); Mags-RL, appendix A.2 (refusals, inclusion
+accuracy); MP-DocVQA (ANLS at 0.5, page accuracy); MMLongBench-Doc, `eval/eval_score.py` (lists). Choices, where these
+are silent:
 
+- Every rule reads an answer through `vlm_envs.responses.extraction.readings`: as it stands, within boxes, bold, code,
+  quotation marks or brackets around it, and behind a lead such as `Final answer:`. One reading that is right is enough.
 - Texts are compared after NFKC, case folding, removal of invisible characters, collapse of white space, and removal
   of quotation marks around and of punctuation after them. An empty answer is never right.
-- Numbers are digits, with thousands commas, a currency sign before and a percent sign after them allowed and
-  ignored: 45 % and 45 are the same answer, 45 % and 0.45 are not. Where one side is no number, texts are compared.
+- Whole numbers must be equal; a number written with a decimal point may be 5 % off, which is Argos' rule for floats,
+  unless the key has a tolerance of its own. Numbers may be written in words and with a unit, see
+  `vlm_envs.responses.numbers`. Where one side is no number, texts are compared.
 - A choice is a letter, a letter with a dot, colon or bracket, an option's whole text, or a letter and its own option's
-  text however they are joined ("The answer is B. blue", "B - blue"). A letter that comes with the text of another
-  option contradicts itself and is no choice. Asterisks for bold are left out.
+  text however they are joined ("The answer is B. blue", "B - blue", "B (blue)"). A letter that comes with the text of
+  another option contradicts itself and is no choice.
 - A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for; see
   `vlm_envs.responses.verdicts`.
+- A list is a JSON or Python list, or items separated by commas, semicolons, or lines. Its order does not matter.
+- Where the truth is that a question is not answerable, any sentence to that effect is right; see
+  `vlm_envs.responses.unanswerable`.
 - Inclusion is by whole words, so that 4 is not found in 14 or in 4.5. Scripts without spaces have no word ends.
 """
 
 from __future__ import annotations
 
-import math
+import ast
 import re
 import string
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import lru_cache
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.responses.extraction import readings, unwrap
+from vlm_envs.responses.numbers import NUMBER, is_in_words, is_whole, read_number, read_quantity
+from vlm_envs.responses.unanswerable import is_unanswerable
 from vlm_envs.responses.verdicts import read_verdict
 
-AnswerKind = Literal["exact", "choice", "number", "semantic", "anls", "verdict"]
+AnswerKind = Literal["exact", "choice", "number", "semantic", "anls", "verdict", "list"]
 
 MAX_ANSWER_CHARS = 4_000
 """Longer answers are wrong unread, which bounds the time spent on them."""
 
+MAX_ITEMS = 200
+"""Most items of a list; a longer one is no list."""
+
 RELATIVE_TOLERANCE = 0.05
 """Argos, equation 8."""
 
-_NUMBER = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]{1,4})?")
-_MAX_NUMBER_CHARS = 64
-_LETTERED = re.compile(r"\(?([a-z])(?:[.):](?: (.*))?)?", flags=re.DOTALL)
-_NAMED_LETTER = re.compile(r"(?:the )?(?:correct )?(?:answer|option|choice)(?: is)?:? \(?([a-z])\)?")
+_LETTER = r"""[(\["'“‘]?([a-z])[)\]"'”’]?"""
+_LETTERED = re.compile(r"[(\[]?([a-z])(?:[.):\]](?: (.*))?)?", flags=re.DOTALL)
+_NAMED_LETTER = re.compile(rf"(?:the )?(?:correct )?(?:answer|option|choice)(?: is)?:? {_LETTER}")
 _WITH_TEXT = re.compile(
-    r"(?:(?:the )?(?:correct |final )?(?:answer|option|choice)(?: is)?:? )?\(?([a-z])\)?(?: ?[.):,=–—-] ?| )(.+)",
+    r"(?:(?:the )?(?:correct |final )?(?:answer|option|choice)(?: is)?:? )?" rf"{_LETTER}(?: ?[.):,=–—-] ?| )(.+)",
     flags=re.DOTALL,
 )
+_WITH_BRACKETS = re.compile(rf"(?:option |choice )?{_LETTER} ?[(\[](.+)[)\]]", flags=re.DOTALL)
+_EMPHASIS = re.compile(r"(?<!\w)[*`_]+(?=\S)|(?<=\S)[*`_]+(?!\w)")
+_NO_MARKS = re.compile(r"(?!)")
 _QUOTES = "\"'`“”‘’«»"
+_ENDS = " .,;:!?。、"
+_WHOLE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[1-9][0-9]*|0")
+_BETWEEN_ITEMS = re.compile(r"[;\n；、]|[,，](?!\d{3}(?!\d))")
+_BETWEEN_OR_AND = re.compile(rf"{_BETWEEN_ITEMS.pattern}|\band\s")
+_BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,3}[.)]|and)\s+)?")
+_EXACT_TEXT = re.compile(
+    r"page.*|.*https?://.*|.*\.(?:py|ipynb)|.*[ap]\.m\..*|\d+(?:[-\s]\d+){0,2}|\+?[\d ()-]{7,20}"
+    r"|[a-z0-9._%+-]+@[a-z0-9.-]+\.[a-z]{2,}",
+    flags=re.DOTALL,
+)
+_NOT_ANSWERABLE = ("not answerable", "unanswerable")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,10 +82,15 @@ class AnswerKey:
 
     Attributes:
         kind: how answers are compared.
-        answers: accepted answers, at least one. For a choice: the letters of the right options.
+        answers: accepted answers, at least one. For a choice: the letters of the right options. For a list: its items
+            as a JSON list.
         options: the options' texts in order, A first; empty when unknown or no choice.
         question: for the judge.
         verdicts: of a verdict: the words that it is one of, in order; empty when unknown.
+        tolerance: of a number: largest |ŷ - y| / |y| of a right answer; of kinds `anls` and `list`: normalized edit
+            distance from which on a text is wrong. 0 means equal, also for kind `exact`, which otherwise accepts whole
+            numbers in words. None: whole numbers are equal, other numbers within
+            Argos' equation 8, and texts have ANLS' threshold of 0.5.
     """
 
     kind: AnswerKind
@@ -66,6 +98,7 @@ class AnswerKey:
     options: tuple[str, ...] = ()
     question: str = ""
     verdicts: tuple[str, ...] = ()
+    tolerance: float | None = None
 
     def __post_init__(self) -> None:
         """Refuses keys that no answer could meet."""
@@ -78,7 +111,11 @@ class AnswerKey:
             letters = self.letters
             if wrong := [answer for answer in self.answers if normalise(answer) not in letters]:
                 raise ConfigError(f"answers of a choice must be letters of its options; got {wrong!r}.")
-        if self.kind == "verdict" and not all(read_verdict(normalise(answer)) for answer in self.answers):
+        if self.tolerance is not None and not 0 <= self.tolerance < 1:
+            raise ConfigError(f"tolerance must be None or in [0, 1); got {self.tolerance!r}.")
+        if self.kind == "list" and not all(map(read_items, self.answers)):
+            raise ConfigError(f"answers of kind 'list' must be lists of 1 to {MAX_ITEMS} items; got {self.answers!r}.")
+        if self.kind == "verdict" and not all(map(stated_verdict, self.answers)):
             raise ConfigError(f"answers of a verdict must be a response's number, True or False; got {self.answers!r}.")
 
     @property
@@ -94,24 +131,56 @@ def score_answer(answer: str | None, key: AnswerKey, *, relative_tolerance: floa
         answer: The model's answer; None when it gave none.
         key: The truth and how to compare with it. A semantic key pays for the truth's own words only, since no rule
             knows what means the same; `judges.reading.answers.match_answer` asks a judge.
-        relative_tolerance: The largest `relative_error` of a right number, at least 0.
+        relative_tolerance: The largest `relative_error` of a right number that is written with a decimal point, where
+            the key has no tolerance; at least 0.
 
     Returns:
-        1 or 0; for kind `anls` the similarity, in [0, 1].
+        1 or 0; for kinds `anls` and `list` the similarity, in [0, 1].
     """
-    if answer is None or (said := normalise(answer)) in ("", "refusal"):
+    if read_answer(answer) in ("", "refusal"):
         return 0.0
+    texts = _readings(answer)
     if key.kind == "choice":
-        letter = chosen_letter(answer, key)
+        letter = chosen_letter(answer or "", key)
         return float(letter is not None and letter in map(normalise, key.answers))
-    if key.kind == "number":
-        return float(any(_numbers_agree(answer, truth, relative_tolerance) for truth in key.answers))
-    if key.kind == "anls":
-        return anls(answer, key.answers)
     if key.kind == "verdict":
-        verdict = read_verdict(said)
-        return float(verdict is not None and verdict in (read_verdict(normalise(truth)) for truth in key.answers))
-    return float(said in map(normalise, key.answers))
+        verdict = stated_verdict(answer)
+        return float(verdict is not None and verdict in (stated_verdict(truth) for truth in key.answers))
+    if any(normalise(truth) in _NOT_ANSWERABLE for truth in key.answers):
+        return float(_is_equal(texts, key.answers) or any(is_unanswerable(normalise(text)) for text in texts))
+    if key.kind == "number":
+        return float(
+            any(_numbers_agree(text, truth, key, relative_tolerance) for truth in key.answers for text in texts)
+        )
+    if key.kind == "list":
+        threshold = 0.5 if key.tolerance is None else key.tolerance
+        return max(_lists_alike(text, truth, threshold) for truth in key.answers for text in texts)
+    if key.kind == "anls" and key.tolerance is None:
+        return anls(answer, key.answers)
+    if _is_equal(texts, key.answers):
+        return 1.0
+    if key.kind == "anls":
+        return anls(answer, key.answers, key.tolerance or 0.0)
+    in_words = key.tolerance is None and any(_counts_agree(text, truth) for truth in key.answers for text in texts)
+    return float(in_words)
+
+
+def read_answer(answer: str | None) -> str:
+    """Returns an answer without markup and leads, as it is compared; empty for none, or one that is too long."""
+    texts = _readings(answer)
+    return normalise(texts[-1]) if texts else ""
+
+
+def stated_verdict(answer: str | None) -> str | None:
+    """Returns the verdict of an answer, such as `"1"` or `"true"`, whatever is around it; None without one."""
+    found = (read_verdict(normalise(text)) for text in _readings(answer))
+    return next((verdict for verdict in found if verdict is not None), None)
+
+
+def stated_number(answer: str | None) -> float | None:
+    """Returns the number of an answer, whatever is around it; None without one."""
+    found = (read_quantity(text) for text in _readings(answer))
+    return next((number for number in found if number is not None), None)
 
 
 def normalise(text: str) -> str:
@@ -119,18 +188,7 @@ def normalise(text: str) -> str:
     if len(text) > MAX_ANSWER_CHARS:
         return ""
     visible = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
-    return " ".join(visible.casefold().split()).strip(_QUOTES).rstrip(" .,;:!?").strip(_QUOTES + " ")
-
-
-def read_number(text: str) -> float | None:
-    """Returns the number that a text is, currency and per cent signs around it ignored; None if none, or infinite."""
-    text = " ".join(text[: _MAX_NUMBER_CHARS + 1].split())
-    text = unicodedata.normalize("NFKC", text).casefold().replace("\N{MINUS SIGN}", "-")
-    text = text.rstrip(".,;:!? ").removesuffix("%").strip().lstrip("$€£¥").strip()
-    if len(text) > _MAX_NUMBER_CHARS or not _NUMBER.fullmatch(text):
-        return None
-    value = float(text.replace(",", ""))
-    return value if math.isfinite(value) else None
+    return " ".join(visible.casefold().split()).strip(_QUOTES).rstrip(_ENDS).strip(_QUOTES + " ")
 
 
 def relative_error(answer: float, truth: float) -> float:
@@ -146,40 +204,61 @@ def chosen_letter(answer: str, key: AnswerKey) -> str | None:
 
     None where it names no option or several, or contradicts itself.
     """
-    said = normalise(answer.replace("**", ""))
-    texts = [normalise(option.replace("**", "")) for option in key.options]
-    if match := _NAMED_LETTER.fullmatch(said):
-        return match[1] if match[1] in key.letters else None
-    if (match := _LETTERED.fullmatch(said)) and match[1] in key.letters:
-        stated = normalise(match[2] or "")
-        index = key.letters.index(match[1])
-        return match[1] if not stated or stated not in texts or texts[index] == stated else None
-    if texts.count(said) == 1:
-        return key.letters[texts.index(said)]
-    match = _WITH_TEXT.fullmatch(said)
-    if match and match[1] in key.letters[: len(texts)] and normalise(match[2]) == texts[key.letters.index(match[1])]:
-        return match[1]
+    for text in _readings(answer):
+        # Emphasis within a text (`**B.** blue`) is removed last, since options may be code.
+        for marks in (_NO_MARKS, _EMPHASIS):
+            texts = [normalise(marks.sub("", option)) for option in key.options]
+            letter = _letter_of(normalise(marks.sub("", text)), texts, key.letters)
+            if letter is not None:
+                return letter or None
     return None
 
 
+def _letter_of(said: str, texts: Sequence[str], letters: str) -> str | None:
+    """Returns the letter that a text names; empty where it contradicts itself, None where it names none."""
+    if match := _NAMED_LETTER.fullmatch(said):
+        return match[1] if match[1] in letters else ""
+    if (match := _LETTERED.fullmatch(said)) and match[1] in letters:
+        return "" if _contradicts(match[1], match[2] or "", texts, letters) else match[1]
+    if texts.count(said) == 1:
+        return letters[texts.index(said)]
+    match = _WITH_BRACKETS.fullmatch(said) or _WITH_TEXT.fullmatch(said)
+    if match is None or match[1] not in letters:
+        return None
+    if _contradicts(match[1], match[2], texts, letters):
+        return ""
+    is_own = _bare(match[2]).intersection(texts) or (not texts and match.re is _WITH_BRACKETS)
+    return match[1] if is_own else None
+
+
+def _contradicts(letter: str, stated: str, texts: Sequence[str], letters: str) -> bool:
+    """Returns whether the text beside a letter is another option's, or another letter."""
+    own = {letter, *texts[letters.index(letter) :][:1]}
+    said = _bare(stated)
+    return not said & own and bool(said & {*texts, *letters})
+
+
+def _bare(text: str) -> set[str]:
+    """Returns a text as it stands and without markup."""
+    return {normalise(form) for each in (text, _EMPHASIS.sub("", text)) for form in readings(each, loosely=True)}
+
+
 def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) -> float:
-    """Returns the normalised Levenshtein similarity of one answer, best over the accepted ones.
+    """Returns the normalised Levenshtein similarity of one answer, best over its readings and the accepted ones.
 
     Args:
         answer: the model's answer; None when it gave none.
         truths: accepted answers.
-        threshold: normalised distance from which on a pair scores 0, in (0, 1].
+        threshold: normalised distance from which on a pair scores 0, in [0, 1].
 
     Returns:
         1 - d / max(|a|, |t|) where that fraction is below the threshold, else 0. In [0, 1].
 
     Source: ANLS as MP-DocVQA uses it, with threshold 0.5; both sides in lower case, white space collapsed.
     """
-    if answer is None or len(answer) > MAX_ANSWER_CHARS:
-        return 0.0
-    said = " ".join(answer.casefold().split())
-    known = [" ".join(truth[:MAX_ANSWER_CHARS].casefold().split()) for truth in truths]
-    return max((_similarity(said, truth, threshold) for truth in known), default=0.0) if said else 0.0
+    said = [" ".join(text.casefold().split()) for text in _readings(answer)]
+    known = {" ".join(form.casefold().split()) for truth in truths for form in _forms(truth[:MAX_ANSWER_CHARS])}
+    return max((_similarity(text, truth, threshold) for text in said for truth in known), default=0.0)
 
 
 def page_accuracy(page: int | None, true_pages: Collection[int]) -> float:
@@ -192,17 +271,83 @@ def inclusion(answer: str | None, truths: Collection[str]) -> float:
 
     Source: Mags-RL, appendix A.2 (inclusion accuracy). Choice: whole words, see the module.
     """
-    said = normalise(answer or "")
-    if said in ("", "refusal"):
+    if read_answer(answer) in ("", "refusal"):
         return 0.0
-    return float(any(_includes(said, normalise(truth)) for truth in truths))
+    said = [normalise(text) for text in _readings(answer)]
+    return float(any(_includes(text, normalise(truth)) for text in said for truth in truths))
 
 
-def _numbers_agree(answer: str, truth: str, tolerance: float) -> bool:
-    said, true = read_number(answer), read_number(truth)
+def _readings(answer: str | None) -> list[str]:
+    return [text for text in readings(answer or "", loosely=True) if len(text) <= MAX_ANSWER_CHARS]
+
+
+@lru_cache(maxsize=4_096)
+def _forms(truth: str) -> tuple[str, ...]:
+    """Returns a truth as it stands and without markup; underscores stay, as in `__init__`."""
+    found = readings(truth)
+    code = next((index for index, form in enumerate(found) if form.startswith("_")), len(found))
+    return (truth, *found[: code + 1])
+
+
+def _is_equal(texts: Sequence[str], truths: Sequence[str]) -> bool:
+    said = {normalise(text) for text in texts} - {""}
+    return any(normalise(form) in said for truth in truths for form in _forms(truth))
+
+
+def _numbers_agree(text: str, truth: str, key: AnswerKey, relative_tolerance: float) -> bool:
+    said, true = read_quantity(text), stated_number(truth)
     if said is None or true is None:
-        return normalise(answer) == normalise(truth)
-    return relative_error(said, true) <= tolerance
+        return _is_equal([text], [truth])
+    if key.tolerance is not None:
+        return said == true or abs(said - true) / (abs(true) or 1.0) <= key.tolerance * (true != 0)
+    return said == true if is_whole(truth) else relative_error(said, true) <= relative_tolerance
+
+
+def _counts_agree(text: str, truth: str) -> bool:
+    """Returns whether a text is the truth, a whole number in digits, in words."""
+    return _WHOLE.fullmatch(truth) is not None and is_in_words(text) and read_quantity(text) == read_quantity(truth)
+
+
+def _lists_alike(text: str, truth: str, threshold: float) -> float:
+    """Returns the least similarity of two sorted lists, item by item; numbers, pages, dates and the like count exactly.
+
+    Source: MMLongBench-Doc, `eval/eval_score.py`. Choice: a list without brackets is cut at commas.
+    """
+    true = sorted(map(normalise, read_items(truth)[0]))
+    cuts = (sorted(map(normalise, items)) for items in read_items(text))
+    return max((_items_alike(items, true, threshold) for items in cuts), default=0.0)
+
+
+def _items_alike(said: Sequence[str], true: Sequence[str], threshold: float) -> float:
+    if said == true:
+        return 1.0
+    if len(said) != len(true):
+        return 0.0
+    numbers = [[read_number(item) for item in items] for items in (said, true)]
+    if None not in numbers[1]:
+        return float(None not in numbers[0] and sorted(map(float, numbers[0])) == sorted(map(float, numbers[1])))  # type: ignore[arg-type]
+    if read_number(true[0]) is not None or is_exact_text(true[0]):
+        return 0.0
+    return min(_similarity(one, other, threshold) for one, other in zip(said, true, strict=True))
+
+
+def read_items(text: str) -> list[list[str]]:
+    """Returns the ways to cut a text into the items of a list; none for an empty or very long one."""
+    if text.startswith("["):
+        try:
+            value: Any = ast.literal_eval(text)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            value = None
+        if isinstance(value, list):
+            return [[unwrap(str(item)) for item in value]] if 0 < len(value) <= MAX_ITEMS else []
+    cuts = [[unwrap(_BULLET.sub("", part)) for part in cut.split(text)] for cut in (_BETWEEN_ITEMS, _BETWEEN_OR_AND)]
+    parts = [[item for item in cut if item] for cut in cuts]
+    return [items for items in parts if 0 < len(items) <= MAX_ITEMS]
+
+
+def is_exact_text(text: str) -> bool:
+    """Returns whether a text is a page, date, address, file, or telephone number, of which no letter may differ."""
+    return _EXACT_TEXT.fullmatch(normalise(text)) is not None
 
 
 def _similarity(said: str, truth: str, threshold: float) -> float:
@@ -229,6 +374,6 @@ def edit_distance(first: str, second: str) -> int:
 def _includes(said: str, truth: str) -> bool:
     if not truth:
         return False
-    number = bool(_NUMBER.fullmatch(truth))
+    number = bool(NUMBER.fullmatch(truth))
     before, after = (r"(?<![\w-])(?<![0-9][.,])", r"(?!\w)(?![.,][0-9])") if number else (r"(?<!\w)", r"(?!\w)")
     return re.search(before + re.escape(truth) + after, said) is not None

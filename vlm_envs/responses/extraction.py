@@ -2,6 +2,8 @@ r"""Finds an answer in free model output and removes the markup around it. Nothi
 
 Worlds with `reading="lenient"`, answer keys (`vlm_envs.responses.answers`), and episode rewards all read through this
 module, so a world and a reward cannot disagree about what a response says.
+
+Tags are matched byte for byte: look-alikes (`＜answer＞`), upper case, and tags with attributes are plain text.
 """
 
 from __future__ import annotations
@@ -11,14 +13,40 @@ import re
 MAX_TEXT_CHARS = 100_000
 """Longer texts are refused unread, which bounds the time spent on them."""
 
+MAX_LAYERS = 8
+"""Most wrappers removed from one text; anything deeper stays as it is."""
+
 _BEGIN_BOX, _END_BOX = "<|begin_of_box|>", "<|end_of_box|>"
 _BOXED = r"\boxed{"
 _BRACES = re.compile(r"[{}]")
-_END_OF_TURN = re.compile(r"(?:\s*(?:<\|(?:im_end|endoftext|end|eot_id)\|>|<end_of_turn>|<eos>|</s>))+\s*$")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(.*?)\n?\s*\1\s*", flags=re.DOTALL)
-_LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}")
-_PAIRS = (("**", "**"), ("__", "__"), ("``", "``"), ("`", "`"), ("*", "*"), ("_", "_"))
-_QUOTE_PAIRS = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("«", "»"), ("「", "」"))
+_END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|end|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
+_INFO_STRING = re.compile(r"[\w.+-]{0,20}[ \t]{0,4}\r?\n")
+_LATEX_TEXT = re.compile(r"\\(?:text|textbf|textit|texttt|emph|mathrm|mathbf|mathit|mathsf|boldsymbol|mbox)\{")
+_PUNCTUATION = ".,;:!?。．，；：！？"
+_EDGES = " \t\r\n\f\v\u3000\xa0\u200b\u200c\u200d\u2060\ufeff"
+
+_MAX_MARKS = 100
+"""Most opening marks of a wrapper of brackets or quotation marks."""
+
+_EMPTY = re.compile(r"[*_`$~]{4,}")
+"""Wrappers with nothing in them."""
+_RUNS = "*_`\"'$~"
+"""Marks that wrap a text in equal runs, such as `**bold**`."""
+_PAIRS = (
+    *(("“", "”"), ("‘", "’"), ("«", "»"), ("‹", "›"), ("「", "」"), ("『", "』"), ("„", "“")),
+    *((r"\(", r"\)"), (r"\[", r"\]")),
+    *((f"<{tag}>", f"</{tag}>") for tag in ("b", "strong", "i", "em", "code")),
+)
+_BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"), ("（", "）"), ("［", "］"), ("【", "】"))
+
+_NOUN = r"(?:(?:the|my)\s)?(?:(?:correct|final|right|best)\s){0,2}(?:answer|option|choice)|(?:最终|正确)?答案"
+_IS = r"\s(?:is|would\sbe)(?![a-z])|是|为"
+_LEAD = re.compile(
+    rf"(?:(?:so|thus|hence|therefore),?\s)?"
+    rf"(?:(?P<mark>\*{{1,3}}|_{{1,3}}|`)(?:{_NOUN})(?:{_IS})?\s?[:：]?(?P=mark)(?:{_IS})?\s?[:：]?"
+    rf"|(?:{_NOUN})(?:(?:{_IS})\s?[:：]?|\s?[:：]))\s*(?=\S)",
+    flags=re.IGNORECASE,
+)
 
 
 def without_thoughts(text: str) -> str:
@@ -30,55 +58,157 @@ def without_thoughts(text: str) -> str:
     return after.partition("<think>")[0]
 
 
-def last_section(text: str, tag: str) -> str | None:
-    """Returns the inside of the last complete `<tag>…</tag>` that holds no further `<tag>`; None without one."""
-    found: str | None = None
+def sections(text: str, tag: str) -> tuple[str, ...]:
+    """Returns the inside of each complete `<tag>…</tag>` that holds no further `<tag>`, in order."""
+    if len(text) > MAX_TEXT_CHARS:
+        return ()
+    found: list[str] = []
     start: int | None = None
     for match in re.finditer(rf"<(/?){re.escape(tag)}>", text):
         if not match[1]:
             start = match.end()
         elif start is not None:
-            found, start = text[start : match.start()], None
-    return found
+            found.append(text[start : match.start()])
+            start = None
+    return tuple(found)
+
+
+def last_section(text: str, tag: str) -> str | None:
+    """Returns the inside of the last complete `<tag>…</tag>` that holds no further `<tag>`; None without one."""
+    found = sections(text, tag)
+    return found[-1] if found else None
 
 
 def last_boxed(text: str) -> str | None:
     r"""Returns the inside of the last `\boxed{…}` or `<|begin_of_box|>…<|end_of_box|>`; None without one."""
-    end = text.rfind(_END_BOX)
-    begin = text.rfind(_BEGIN_BOX, 0, max(end, 0))
+    begin = text.rfind(_BEGIN_BOX, 0, max(text.rfind(_END_BOX), 0))
     command = text.rfind(_BOXED)
     if command > begin:
         inside = _balanced(text, command + len(_BOXED))
         if inside is not None:
             return inside
-    return text[begin + len(_BEGIN_BOX) : end] if begin >= 0 else None
+    return text[begin + len(_BEGIN_BOX) : text.index(_END_BOX, begin)] if begin >= 0 else None
 
 
 def unwrap(text: str) -> str:
     r"""Returns a text without the markup around it: boxes, code fences and spans, bold, quotes, end-of-turn tokens.
 
-    Only markup around the whole text counts, except that the last box in a text is all of it.
+    Only markup around the whole text counts, except that the last box in a text is all of it. A period behind the
+    markup goes with it. At most `MAX_LAYERS` layers are removed; a text that is too long comes back unchanged.
     """
-    text = _END_OF_TURN.sub("", text).strip()
-    while (inside := _inside(text)) is not None:
-        text = inside.strip()
+    if len(text) > MAX_TEXT_CHARS:
+        return text
+    text = _stripped(text)
+    for _ in range(MAX_LAYERS):
+        inside = _inside(text, _PAIRS)
+        if inside is None:
+            break
+        text = _stripped(inside)
     return text
 
 
-def _inside(text: str) -> str | None:
+def readings(text: str, *, loosely: bool = False) -> tuple[str, ...]:
+    r"""Returns the ways to read an answer, from the text as it stands to what is left without any markup.
+
+    Beside the markup that `unwrap` removes, brackets around the whole text (`[B]`) and leads (`Final answer:`) are
+    layers. A text with a box says nothing but the box. Readings let an answer that is itself code or a quotation be
+    compared as it stands, and one that is wrapped without its wrapper.
+
+    Args:
+        text: The answer.
+        loosely: Whether marks at both ends are a wrapper even where the same mark stands between them, as in `*5*3*`.
+
+    Returns:
+        Distinct readings that are not empty, outermost first; none for a text that is too long.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        return ()
+    boxed = last_boxed(text)
+    text = _stripped(text if boxed is None else boxed)
+    found = [text]
+    for _ in range(MAX_LAYERS):
+        inside = _inside(text, (*_PAIRS, *_BRACKETS))
+        if inside is None and (lead := _LEAD.match(text)):
+            inside = text[lead.end() :]
+        if inside is None and loosely:
+            inside = _between_marks(text) or _between_marks(text.rstrip(_PUNCTUATION))
+        if inside is None:
+            break
+        text = _stripped(inside)
+        found.append(text)
+    return tuple(reading for reading in dict.fromkeys(found) if reading and not _EMPTY.fullmatch(reading))
+
+
+def _stripped(text: str) -> str:
+    """Returns a text without blanks and end-of-turn tokens around it."""
+    text = text.strip(_EDGES)
+    for _ in range(MAX_LAYERS):
+        token = next((token for token in _END_OF_TURN if text.endswith(token)), None)
+        if token is None:
+            break
+        text = text.removesuffix(token).rstrip(_EDGES)
+    return text
+
+
+def _inside(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
     """Returns the text within its outermost wrapper; None when it has none."""
     if (boxed := last_boxed(text)) is not None:
         return boxed
-    if fenced := _FENCE.fullmatch(text):
-        return fenced[2]
-    if latex := _LATEX_TEXT.fullmatch(text):
-        return latex[1]
-    for opening, closing in (*_PAIRS, *_QUOTE_PAIRS):
-        inside = text[len(opening) : -len(closing)]
-        is_wrapped = len(text) > len(opening + closing) and text.startswith(opening) and text.endswith(closing)
-        if is_wrapped and opening not in inside and closing not in inside:
+    for body in dict.fromkeys((text, text.rstrip(_PUNCTUATION))):
+        inside = _within_run(body) or _within_pair(body, pairs) or _within_command(body)
+        if inside is not None:
             return inside
     return None
+
+
+def _within_run(text: str) -> str | None:
+    """Returns the inside of equal runs of one mark, such as `**bold**`, of quotation marks, or of a code fence."""
+    mark = text[:1]
+    if not mark or mark not in _RUNS:
+        return None
+    length = min(len(text) - len(text.lstrip(mark)), len(text) - len(text.rstrip(mark)))
+    inside = text[length:-length] if length else ""
+    run = mark * length
+    if not inside or (mark == "~" and length < 3):
+        return None
+    if mark not in "`~" or length < 3:
+        return None if run in inside else inside
+    info = _INFO_STRING.match(inside)
+    inside = (inside[info.end() :] if info else inside).strip()
+    is_nested = inside.startswith(run) and inside.endswith(run)
+    return inside if is_nested or run not in inside else None
+
+
+def _between_marks(text: str) -> str | None:
+    """Returns what stands between the same run of one mark at both ends, whatever it holds."""
+    mark = text[:1]
+    if not mark or mark not in _RUNS or mark == "~":
+        return None
+    length = min(len(text) - len(text.lstrip(mark)), len(text) - len(text.rstrip(mark)))
+    return text[length:-length] or None if length else None
+
+
+def _within_pair(text: str, pairs: tuple[tuple[str, str], ...]) -> str | None:
+    """Returns the inside of an opening mark that is closed at the end of the text and not before."""
+    for opening, closing in pairs:
+        is_wrapped = text.startswith(opening) and text.endswith(closing) and len(text) > len(opening + closing)
+        if not is_wrapped or text.count(opening) > _MAX_MARKS:
+            continue
+        depth = 0
+        for match in re.finditer(f"{re.escape(opening)}|{re.escape(closing)}", text):
+            depth += 1 if match.group() == opening else -1
+            if depth == 0 and match.end() < len(text):
+                break
+        else:
+            return text[len(opening) : -len(closing)] if depth == 0 else None
+    return None
+
+
+def _within_command(text: str) -> str | None:
+    r"""Returns the inside of a LaTeX command that is the whole text, such as `\text{…}`."""
+    match = _LATEX_TEXT.match(text)
+    inside = _balanced(text, match.end()) if match else None
+    return inside if match and inside and match.end() + len(inside) + 1 == len(text) else None
 
 
 def _balanced(text: str, start: int) -> str | None:

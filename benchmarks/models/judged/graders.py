@@ -12,6 +12,7 @@ import numpy.typing as npt
 from benchmarks.models.judged.strata import ZOOM_NEED
 from judges.episode_rewards.episode import final_state, key_of, own_pieces, query_id, shown_images
 from judges.reading.answers import AnswerJudge, extract_answer, grade_answer, in_words, question_with_options
+from vlm_envs.responses.extraction import last_boxed, without_thoughts
 from vlm_envs.trajectory import Trajectory
 
 _AT_ONCE = 8
@@ -60,7 +61,7 @@ class Graders:
         if self.grade is None:
             return None
         key, said = key_of(episode), own_pieces(episode)[-1]
-        answer = extract_answer(said)
+        answer = extract_answer(said) or last_boxed(without_thoughts(said))
         if answer is None and self.extract is not None:
             answer = self.extract(question_with_options(key), said)
             if answer is None:

@@ -25,7 +25,7 @@ from vlm_envs.content.reports.questions.page_facts import CHART, facts_of
 from vlm_envs.content.reports.words import grouped
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample
-from vlm_envs.responses.answers import read_number
+from vlm_envs.responses.numbers import read_number
 
 _FLAWS = {
     "wrong_name": (

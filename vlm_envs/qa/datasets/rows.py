@@ -71,10 +71,17 @@ def box(value: object, where: str, *, corners: bool) -> tuple[float, float, floa
     return (x, y, across, down) if corners else (x, y, x + across, y + down)
 
 
-def answer_key(where: str, kind: AnswerKind, *answers: str, question: str, options: Sequence[str] = ()) -> AnswerKey:
+def answer_key(
+    where: str,
+    kind: AnswerKind,
+    *answers: str,
+    question: str,
+    options: Sequence[str] = (),
+    tolerance: float | None = None,
+) -> AnswerKey:
     """Returns a key; an answer that nothing could equal is the row's fault."""
     try:
-        return AnswerKey(kind=kind, answers=answers, options=tuple(options), question=question)
+        return AnswerKey(kind=kind, answers=answers, options=tuple(options), question=question, tolerance=tolerance)
     except ConfigError as error:
         raise BrokenRowError(f"{where}: {error}") from error
 

@@ -10,9 +10,10 @@ Nothing here decodes videos: the frames of one lie in a folder of its path witho
 order of their names, as `ffmpeg -i video_1.mp4 -vf fps=2 video_1/%04d.jpg` leaves them. Of more than 32, 32 are shown
 (`max_frames`), evenly spread over the whole, the first and the last among them.
 
-Assumed: two frames a second; a choice's `solution` is a letter; regression is compared as a number, 5 % off at most;
-OCR by its similarity (ANLS), where Video-R1 takes word error rates; free answers by a judge. Splits are by a hash of
-the path, so the questions of a video stay together. Rows without frames or an image are left out.
+Assumed: two frames a second; a choice's `solution` is a letter; numerical answers must be equal; regression may be
+5 % off, where Video-R1 pays by distance; OCR by its similarity (ANLS), where Video-R1 takes word error rates; free
+answers by a judge. Splits are by a hash of the path, so the questions of a video stay together. Rows without frames or
+an image are left out.
 
 Not run on the original data here.
 """
@@ -33,7 +34,7 @@ from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
 from vlm_envs.qa.datasets.source import Copy, Dataset, DatasetRow
 from vlm_envs.qa.sample import Sample
-from vlm_envs.responses.answers import AnswerKey, AnswerKind
+from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, AnswerKind
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
 
@@ -50,6 +51,7 @@ _KINDS: dict[str, AnswerKind] = {
     "ocr": "anls",
     "free-form": "semantic",
 }
+_TOLERANCES = {"numerical": 0.0, "regression": RELATIVE_TOLERANCE}
 _SOLUTION = re.compile(r"\s*<answer>(.*?)</answer>\s*", re.DOTALL)
 _OPTION = re.compile(r"\s*\(?([A-Za-z])\)?\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
 _IMAGES = (".jpg", ".jpeg", ".png", ".webp")
@@ -169,7 +171,8 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str, max_frames: int) -
 
 
 def _answer(fields: Fields, where: str) -> AnswerKey:
-    kind = _KINDS.get(text(fields, "problem_type", where).casefold())
+    problem_type = text(fields, "problem_type", where).casefold()
+    kind = _KINDS.get(problem_type)
     if kind is None:
         raise broken(where, f"one of {', '.join(_KINDS)} as 'problem_type'", fields.get("problem_type"))
     solution = _SOLUTION.fullmatch(text(fields, "solution", where))
@@ -177,7 +180,8 @@ def _answer(fields: Fields, where: str) -> AnswerKey:
         raise broken(where, "an answer within <answer> and </answer> as 'solution'", fields.get("solution"))
     question = text(fields, "problem", where)
     options = _options(fields, where) if kind == "choice" else ()
-    return answer_key(where, kind, solution[1].strip(), options=options, question=question)
+    tolerance = _TOLERANCES.get(problem_type)
+    return answer_key(where, kind, solution[1].strip(), options=options, question=question, tolerance=tolerance)
 
 
 def _options(fields: Fields, where: str) -> tuple[str, ...]:

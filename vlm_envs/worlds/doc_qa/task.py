@@ -18,7 +18,9 @@ class DocQaTask(QATask):
         names is the last one that it fetched by its number. `page_recall` is the share of pages with evidence that were
         fetched by number at any time; it is for questions that need several.
         """
-        measured = super().metrics(state) | {"anls": anls(state.answer, state.sample.key.answers)}
+        key = state.sample.key
+        measured = super().metrics(state)
+        measured["anls"] = measured["score"] if key.kind == "list" else anls(state.answer, key.answers)
         if state.sample.evidence_pages:
             fetched = fetched_pages(state)
             true_pages = set(state.sample.evidence_pages)

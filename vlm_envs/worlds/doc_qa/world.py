@@ -44,9 +44,9 @@ class DocQaWorld(QAWorld):
     `long_side_px` pixels, or the best pages side by side; each picture scaled down to `max_pixels`.
 
     ## Rewards
-    +1 for the right answer when it comes. Numbers and page labels must be exact, values read off charts may be 5 %
-    off, names earn their similarity to the right one (ANLS, 0 below one half). Looking is free and `format_reward` is
-    0: rewards for calls are the judge's (`judges.episode_rewards.arm`).
+    +1 for the right answer when it comes. Numbers, names and page labels must be exact, values read off charts may be
+    5 % off, phrases earn their similarity to the right one (ANLS, 0 below one half). Looking is free and
+    `format_reward` is 0: rewards for calls are the judge's (`judges.episode_rewards.arm`).
 
     ## Starting State
     A question of the split. Categories: `table_lookup`; `chart_reading`, whose values are in no text layer;

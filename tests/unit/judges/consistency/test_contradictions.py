@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from judges.consistency.contradictions import contradiction, own_contradiction
 from judges.consistency.words import content_words, word_consistency
-from judges.reading.sections import MAX_TEXT_CHARS
 from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 
 CONTRARY = [
     ("The mug is red.", "The mug is not red, it is blue."),

@@ -93,7 +93,7 @@ def planted(name: str):
         return [unanswered, counted, played("mags", 0, repetitive)]
     if name == "argos":
         near = '<think>The <points x1="1" y1="1" alt="it">mug</points>.</think><answer>12</answer>'
-        return [with_state(played("points", 0, near), answer_kind="number", answers=("10",), options=())]
+        return [with_state(played("points", 0, near), answer_kind="number", answers=("10.0",), options=())]
     (box,) = true_boxes(played("ivgr_grounded", SEED_OF_ONE_BOX))[:1]
     wide = [round(each) for each in (box.x1, box.y1, box.x2 + (box.x2 - box.x1), box.y2 + 2 * (box.y2 - box.y1))]
     truth = final_state(played("ivgr_grounded", SEED_OF_ONE_BOX))["answers"][0]

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judges.reading.answers import extract_answer, grade_answer, match_answer
-from judges.reading.sections import MAX_TEXT_CHARS
 from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import (
@@ -19,9 +18,10 @@ from vlm_envs.responses.answers import (
     inclusion,
     normalise,
     page_accuracy,
-    read_number,
     relative_error,
 )
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS
+from vlm_envs.responses.numbers import read_number
 
 YES_NO = AnswerKey(kind="choice", answers=("B",), options=("No.", "Yes."))
 
@@ -50,11 +50,9 @@ class TestExtraction:
         [
             ("<answer> 4 </answer>", "4"),
             ("<think>2</think><answer>so <|begin_of_box|>B. Yes.<|end_of_box|></answer>", "B. Yes."),
-            # Argos prints a response like this one, without the closing tag.
-            ("<answer>the jeep <|begin_of_box|>B. Yes.<|end_of_box|>", "B. Yes."),
             (r"<answer>thus \boxed{\frac{1}{2}}</answer>", r"\frac{1}{2}"),
-            (r"thus \boxed{1} no, \boxed{2}", "2"),
-            (r"\boxed{1} <|begin_of_box|>2<|end_of_box|>", "2"),
+            (r"<answer>thus \boxed{1} no, \boxed{2}</answer>", "2"),
+            (r"<answer>\boxed{1} <|begin_of_box|>2<|end_of_box|></answer>", "2"),
             ("<answer>1</answer><answer>2</answer>", "2"),
             ("<answer><answer>1</answer></answer>", "1"),
             ("<answer></answer>", ""),
@@ -69,7 +67,9 @@ class TestExtraction:
             "",
             "the answer is 4",
             "<answer>4",
-            r"\boxed{4",
+            r"\boxed{4}",  # worlds read no answer without its tags either
+            "<answer>the jeep <|begin_of_box|>B. Yes.<|end_of_box|>",
+            "<think><answer>4</answer>",
             "<|end_of_box|>4<|begin_of_box|>",
             "<think><answer>4</answer></think>",
             r"<think>\boxed{4}</think>",
@@ -110,30 +110,65 @@ class TestNumber:
     @pytest.mark.parametrize(
         ("answer", "truth", "right"),
         [
-            ("105", "100", True),  # |105 - 100| / max(100, 1) = 0.05 ≤ 0.05
-            ("105.1", "100", False),  # 5.1 / 100 = 0.051
-            ("0.54", "0.5", True),  # 0.04 / max(0.5, 1) = 0.04: absolute below 1
+            ("105", "100.0", True),  # |105 - 100| / max(100, 1) = 0.05 ≤ 0.05
+            ("105.1", "100.0", False),  # 5.1 / 100 = 0.051
+            ("0.54", "0.5", True),  # 0.04 / max(0.5, 1) = 0.04: absolute below 1, as the paper has it
             ("0.56", "0.5", False),  # 0.06 / 1
-            ("-0.04", "0", True),
+            ("-0.04", "0.0", True),
+            ("1,050", "1000.0", True),
+            ("$1,050.00", "1000.0", True),
+            ("half", "0.5", False),
+        ],
+    )
+    def test_floats_may_be_off_by_five_percent(self, answer, truth, right):
+        # Argos, equations 7 and 8.
+        assert match_answer(answer, key("number", truth)).value == float(right)
+
+    @pytest.mark.parametrize(
+        ("answer", "truth", "right"),
+        [
+            ("20", "20", True),
+            ("21", "20", False),
+            ("42", "40", False),
+            ("1950", "1998", False),
+            ("0", "0", True),
+            ("-0.04", "0", False),
+            ("20.0", "20", True),
+            ("20.5", "20", False),
             ("-100", "100", False),
-            ("1,050", "1000", True),
-            ("$1,050.00", "1000", True),
+            ("1,000", "1000", True),
+            ("1,050", "1000", False),
             ("45%", "45", True),
             ("0.45", "45%", False),
             ("1e2", "100", True),
             ("\N{MINUS SIGN}5.", "-5", True),
             ("1,2", "12", False),
+            ("40", "forty", True),
         ],
     )
-    def test_relative_error_of_five_percent(self, answer, truth, right):
-        # Argos, equations 7 and 8.
+    def test_whole_numbers_must_be_equal(self, answer, truth, right):
         assert match_answer(answer, key("number", truth)).value == float(right)
+
+    @pytest.mark.parametrize(
+        ("answer", "truth", "tolerance", "right"),
+        [
+            ("105", "100", 0.05, True),
+            ("106", "100", 0.05, False),
+            ("0.044", "0.045", 0.01, False),  # relative to the truth, also below 1
+            ("0.0446", "0.045", 0.01, True),
+            ("0.001", "0", 0.05, False),
+            ("3.14", "3.14", 0.0, True),
+            ("3.15", "3.14", 0.0, False),
+        ],
+    )
+    def test_a_key_may_have_a_tolerance_of_its_own(self, answer, truth, tolerance, right):
+        assert match_answer(answer, key("number", truth, tolerance=tolerance)).value == float(right)
 
     def test_relative_error(self):
         assert relative_error(90.0, 100.0) == pytest.approx(0.1)
         assert relative_error(0.7, 0.5) == pytest.approx(0.2)  # the divisor is 1
 
-    @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-1e9999", "9" * 400, "1_000", "0x10", "", "4 cars"])
+    @pytest.mark.parametrize("text", ["nan", "inf", "1e999", "-1e9999", "9" * 400, "1_000", "0x10", "", "4²"])
     def test_what_is_no_finite_number(self, text):
         assert read_number(text) is None
         assert match_answer(text, key("number", "4")).value == 0.0
@@ -145,12 +180,30 @@ class TestNumber:
 
 class TestChoice:
     @pytest.mark.parametrize(
-        "answer", ["B", "b", "(B)", "B.", "B. Yes.", "B) yes", "B: yes", "Option B", "Yes", "yes!"]
+        "answer",
+        [
+            "B",
+            "b",
+            "(B)",
+            "B.",
+            "B. Yes.",
+            "B) yes",
+            "B: yes",
+            "Option B",
+            "Yes",
+            "yes!",
+            "[B]",
+            "B。",
+            "（Ｂ）",
+            "Ｂ．",
+        ],
     )
     def test_a_letter_or_an_options_text(self, answer):
         assert match_answer(answer, YES_NO).value == 1.0
 
-    @pytest.mark.parametrize("answer", ["A", "A. No.", "C", "A and B", "B, A", "B or not", "", "maybe", "be"])
+    @pytest.mark.parametrize(
+        "answer", ["A", "A. No.", "C", "A and B", "B, A", "B (A)", "B. A", "B or not", "", "maybe", "be"]
+    )
     def test_other_letters_several_letters_and_words_are_wrong(self, answer):
         assert match_answer(answer, YES_NO).value == 0.0
 
@@ -159,7 +212,31 @@ class TestChoice:
 
     @pytest.mark.parametrize(
         "answer",
-        ["The answer is B. blue", "Option B: blue", "B - blue", "B blue", "B, blue", "B.blue", "**B**", "**B. Blue**"],
+        [
+            *(
+                "The answer is B. blue",
+                "Option B: blue",
+                "B - blue",
+                "B blue",
+                "B, blue",
+                "B.blue",
+                "**B**",
+                "**B. Blue**",
+            ),
+            *(
+                "B (blue)",
+                "B(blue)",
+                "(B) blue",
+                "[B] blue",
+                "**B** (blue)",
+                "**B.** blue",
+                "`B` blue",
+                "Ｂ（blue）",
+                '"B" (blue)',
+            ),
+            *("[B] (blue)", "B. (blue)", "B. **blue**", "B) `blue`", "Option B (blue)", "The answer is B (blue)"),
+            *("Final answer: B", "The correct answer is option B.", "Answer: B (blue)", r"\boxed{\text{B (blue)}}"),
+        ],
     )
     def test_a_letter_may_come_with_its_options_own_text_however_they_are_joined(self, answer):
         colors = key("choice", "B", options=("red", "blue", "a dog"))
@@ -172,6 +249,14 @@ class TestChoice:
 
     def test_letters_work_without_the_options_texts(self):
         assert match_answer("(d)", key("choice", "D")).value == 1.0
+
+    def test_a_letter_may_come_with_brackets_where_the_options_are_unknown(self):
+        assert match_answer("B (blue)", key("choice", "B")).value == 1.0
+        assert match_answer("B (A)", key("choice", "B")).value == 0.0
+
+    def test_options_that_are_code_or_formulas_are_told_apart(self):
+        code = key("choice", "A", options=("__init__", "init", "5*3", "53"))
+        assert [chosen_letter(text, code) for text in ("__init__", "init", "5*3", "53", "`5*3`")] == [*"abcdc"]
 
     def test_a_text_that_two_options_share_names_neither(self):
         assert chosen_letter("yes", key("choice", "A", options=("yes", "Yes."))) is None
@@ -276,6 +361,9 @@ def test_inclusion_is_by_whole_words(answer, truth, expected):
         {"kind": "exact", "answers": ("",)},
         {"kind": "choice", "answers": ("C",), "options": ("no", "yes")},
         {"kind": "free", "answers": ("a",)},
+        {"kind": "list", "answers": ("[]",)},
+        {"kind": "number", "answers": ("1",), "tolerance": -0.1},
+        {"kind": "number", "answers": ("1",), "tolerance": math.nan},
     ],
 )
 def test_a_key_that_no_answer_meets_is_refused(arguments):

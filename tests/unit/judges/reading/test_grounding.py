@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from judges.reading.anchors import read_anchors
 from judges.reading.grounding import MAX_POINTS, Moment, Segment, WrittenPoint, read_response
-from judges.reading.sections import MAX_TEXT_CHARS
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 
 
 def points(text):

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judges.reading.sections import MAX_TEXT_CHARS, sections, sole_section, think_then_answer, thoughts_of
+from judges.reading.sections import sole_section, think_then_answer, thoughts_of
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS, sections
 
 TAGS = ["<think>", "</think>", "<answer>", "</answer>", "<zoom>", "</zoom>", "<box>", "\u200b", "＜answer＞", "x", "\n"]
 tagged = st.lists(st.one_of(st.sampled_from(TAGS), st.text(max_size=5)), max_size=40).map("".join)

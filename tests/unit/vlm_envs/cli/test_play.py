@@ -171,11 +171,12 @@ def test_slips_about_documents_are_explained_and_cost_no_turn(typed, said):
     assert session.info["turn"] == 0
 
 
-def test_a_number_is_asked_for_where_the_answer_is_one():
+@pytest.mark.parametrize("number", ["3", "three", "3 mugs", "**3**", "Final answer: three"])
+def test_a_number_is_asked_for_where_the_answer_is_one(number):
     session = zoom_session("direct", kind="number")
     session.act("a few")
     assert session.note == "The answer is a number, such as 3; got 'a few'."
-    session.act("3")
+    session.act(number)
     assert session.over
 
 

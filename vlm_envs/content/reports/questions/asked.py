@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vlm_envs.content.reports.words import grouped
-from vlm_envs.responses.answers import AnswerKey, AnswerKind
+from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, AnswerKind
 
 NOT_ANSWERABLE = "Not answerable"
 """What is to be answered where the report does not say."""
@@ -54,13 +54,18 @@ def count_key(value: int, units: Sequence[str] = ()) -> AnswerKey:
 
 
 def reading_key(value: int) -> AnswerKey:
-    """Returns the key of a value read off a chart: right within the tolerance of numbers (5 %)."""
-    return AnswerKey(kind="number", answers=(str(value),))
+    """Returns the key of a value read off a chart: right within 5 %."""
+    return AnswerKey(kind="number", answers=(str(value),), tolerance=RELATIVE_TOLERANCE)
 
 
 def name_key(name: str) -> AnswerKey:
-    """Returns the key of a name or phrase: similarity by characters (ANLS)."""
-    return AnswerKey(kind="anls", answers=(name,))
+    """Returns the key of a name: equal, since a similar name is another name."""
+    return AnswerKey(kind="anls", answers=(name,), tolerance=0.0)
+
+
+def phrase_key(phrase: str) -> AnswerKey:
+    """Returns the key of a phrase that no other phrase resembles: similarity by characters (ANLS)."""
+    return AnswerKey(kind="anls", answers=(phrase,))
 
 
 def exact_key(*answers: str) -> AnswerKey:

@@ -7,7 +7,7 @@ from functools import singledispatch
 
 from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.contents import Organisation
-from vlm_envs.content.reports.questions.asked import Asked, count_key, exact_key, name_key, reading_key
+from vlm_envs.content.reports.questions.asked import Asked, count_key, exact_key, name_key, phrase_key, reading_key
 from vlm_envs.content.reports.words import MONTHS, QUARTERS, grouped
 from vlm_envs.responses.answers import AnswerKey
 
@@ -232,7 +232,7 @@ def _risks(subject: subjects.Risks, organisation: Organisation) -> Iterator[Aske
         yield from _facts(
             TABLE, (code,),
             ("watcher", f"Who watches risk {code}?", name_key(owner), f"Risk {code} is watched by {owner}."),
-            ("risk", f"Which risk has the code {code}?", name_key(text), f"Risk {code} is this: {text}."),
+            ("risk", f"Which risk has the code {code}?", phrase_key(text), f"Risk {code} is this: {text}."),
         )  # fmt: skip
 
 

@@ -7,13 +7,17 @@ divided by a hash of the document's name. All 1,082 published rows were read her
 Among them are a list without items as the right answer, lists of one item without brackets, and evidence on page 0:
 pages that a document does not have are left out.
 
-The paper has a model shorten answers and compares by rules of its own. Deviations: whole numbers must be equal, written
-in either of the usual ways; other numbers may be 5 % off, texts and lists are compared by ANLS (a list as its items in
-order with commas), and where there is no answer, `Not answerable` is right.
+Answers are compared by the rules of the benchmark's `eval/eval_score.py` for each format: whole numbers must be equal;
+floats may be 1 % off, and a percentage and its fraction are one number; texts are compared by ANLS, but pages, dates,
+addresses, files and telephone numbers must be equal; lists are sorted and compared item by item, lists of numbers
+exactly. Deviations: no model shortens answers first, so numbers may be written in words and with a unit, a list without
+brackets is cut at commas, and any sentence that says so is right where there is no answer; a float has no second
+reading that rounds to two decimals; text in brackets counts.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -24,10 +28,13 @@ from vlm_envs.qa.datasets.documents.rows import DocumentRow, document_name, lite
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.qa.documents import NOT_ANSWERABLE
-from vlm_envs.responses.answers import AnswerKey, read_number
+from vlm_envs.responses.answers import AnswerKey, is_exact_text
+from vlm_envs.responses.numbers import read_number
 
 FILE, DOCUMENTS = "samples.json", "documents"
 FORMATS = ("Int", "Float", "Str", "List", "None")
+_OFF = 0.01
+"""How far a float may be off."""
 _NO_ITEMS = ("[]", "empty list", "an empty list", "none")
 """What says that a list has no items."""
 
@@ -62,27 +69,33 @@ def _key(fields: Fields, where: str) -> AnswerKey:
     question, answer_format = text(fields, "question", where), text(fields, "answer_format", where)
     if answer_format not in FORMATS:
         raise broken(where, f"one of {', '.join(FORMATS)} as 'answer_format'", answer_format)
-    if answer_format == "List" and _items(fields, where) == []:
-        return answer_key(where, "exact", *_NO_ITEMS, question=question)
-    answer = _answer_text(fields, answer_format, where)
+    if answer_format == "List":
+        items = [str(item) for item in _items(fields, where)]
+        if not items:
+            return answer_key(where, "exact", *_NO_ITEMS, question=question)
+        return answer_key(where, "list", json.dumps(items, ensure_ascii=False), question=question)
+    answer = _answer_text(fields, where)
     if answer_format == "None":
         return answer_key(where, "exact", NOT_ANSWERABLE, "Unanswerable", "Cannot be answered", question=question)
     number = read_number(answer)
     if answer_format == "Int" and number is not None and number.is_integer():
-        written = dict.fromkeys((answer, f"{int(number)}", f"{int(number):,}"))
-        return answer_key(where, "exact", *written, question=question)
-    is_number = answer_format == "Float" and number is not None
-    return answer_key(where, "number" if is_number else "anls", answer, question=question)
+        return answer_key(where, "number", answer, question=question, tolerance=0.0)
+    if answer_format == "Float" and number is not None:
+        return answer_key(where, "number", *_as_percentage(answer, number), question=question, tolerance=_OFF)
+    return answer_key(where, "exact" if is_exact_text(answer) else "anls", answer, question=question)
 
 
-def _answer_text(fields: Fields, answer_format: str, where: str) -> str:
-    """Returns the answer; the items of a list with commas between them. Numbers may stand without quotation marks."""
+def _as_percentage(answer: str, number: float) -> tuple[str, str]:
+    """Returns a number as it is written, and the percentage or fraction that is the same."""
+    is_fraction = abs(number) <= 1 and "%" not in answer
+    return answer, f"{100 * number:.10g}%" if is_fraction else f"{number / 100:.10g}"
+
+
+def _answer_text(fields: Fields, where: str) -> str:
+    """Returns the answer. Numbers may stand without quotation marks."""
     value = fields.get("answer")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return str(value)
-    if answer_format != "List":
-        return text(fields, "answer", where)
-    return ", ".join(map(str, _items(fields, where)))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else text(fields, "answer", where)
 
 
 def _items(fields: Fields, where: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import itertools
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.vlm_envs.content.reports.reader import NotThereError, answer
 from vlm_envs.content.reports.composition import compose_report
 from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
+from vlm_envs.content.reports.questions.asked import count_key, name_key, reading_key
 from vlm_envs.content.reports.questions.page_facts import facts_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import score_answer
@@ -99,7 +101,29 @@ def test_a_number_word_and_units_are_accepted_and_near_misses_are_not():
     )
     value = int(asked.key.answers[0])
     assert score_answer(f"{value} {report.organisation.trade.outlets}", asked.key) == 1.0
+    assert score_answer(f"**{value}**", asked.key) == 1.0
     assert score_answer(str(value + 1), asked.key) == 0.0
+
+
+def test_counts_may_be_written_in_words_and_readings_may_be_off_by_five_percent():
+    assert score_answer("three hundred and forty", count_key(340)) == 1.0
+    assert score_answer("three hundred and forty-one", count_key(340)) == 0.0
+    assert [score_answer(said, reading_key(40)) for said in ("38", "42", "forty", "43", "37")] == [1, 1, 1, 0, 0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_name_or_phrase_of_a_report_passes_for_another(seed):
+    report = compose_report(60, seed)
+    facts = [fact for page in report.pages for fact in facts_of(page.subject, report.organisation)]
+    keys = {fact.key.answers[0]: fact.key for fact in facts if fact.key.kind == "anls"}
+    assert len(keys) > 60
+    wrong = [pair for pair in itertools.permutations(keys, 2) if score_answer(pair[0], keys[pair[1]]) > 0]
+    assert wrong == []
+    assert all(score_answer(f"**{name.upper()}.**", key) > 0.9 for name, key in keys.items())
+
+
+def test_a_similar_name_is_another_name():
+    assert score_answer("Hanno Garrick", name_key("Kasimir Garrick")) == 0.0
 
 
 def test_unknown_categories_are_refused():

@@ -77,10 +77,17 @@ class TestPixmoCount:
         assert sample.sample_id == "pixmo_count:data/train-00000-of-00001/0"
         assert sample.question == "How many people are there in the picture?" and sample.category == "count"
         assert score_answer("2", sample.key) == 1.0 and score_answer("3", sample.key) == 0.0
+        assert score_answer("two people", sample.key) == 1.0
         assert [(each.label, each.point.x, each.point.y) for each in sample.evidence] == [
             ("people", 10.5, 5.25),
             ("people", 50.0, 30.0),
         ]
+
+    def test_a_large_count_must_be_equal(self, tmp_path):
+        put(tmp_path / "images" / PEOPLE["image_sha256"], picture())
+        put(tmp_path / "train.jsonl", lines(PEOPLE | {"count": 40, "points": {"x": [1.0] * 40, "y": [1.0] * 40}}))
+        key = sample_of(dataset_source("pixmo_count", tmp_path), "train").key
+        assert [score_answer(str(answer), key) for answer in (38, 39, 40, 41, 42)] == [0, 0, 1, 0, 0]
 
     def test_an_expert_points_and_has_no_boxes_to_write(self, tmp_path):
         put(tmp_path / "images" / PEOPLE["image_sha256"], picture())  # saved without an ending
@@ -179,6 +186,9 @@ class TestVideoR1:
         ]
         for sample, answer in zip(samples, ("a dog", "3", "2.6", "stop", "it falls", "B"), strict=True):
             assert score_answer(answer, sample.key) == 1.0, sample.question
+        # Video-R1 pays numerical answers where they are equal and regression by distance.
+        assert [score_answer(answer, samples[1].key) for answer in ("three", "3.1", "2.9")] == [1.0, 0.0, 0.0]
+        assert [score_answer(answer, samples[2].key) for answer in ("2.4", "2.2")] == [1.0, 0.0]
         assert samples[0].times_s == (0.0, 0.5, 1.0, 1.5, 2.0) and len(samples[0].images) == 5
         assert samples[1].times_s == () and len(samples[1].images) == 1
         assert samples[0].images[4].picture().pixels[0, 0, 0] == 5

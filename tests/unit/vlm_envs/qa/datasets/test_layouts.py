@@ -110,6 +110,22 @@ def test_tallyqa(tmp_path):
     assert (sample.category, sample.key.answers) == ("count_complex", ("4",))
 
 
+@pytest.mark.parametrize(
+    ("count", "right", "wrong"),
+    [
+        (20, ("20", "twenty", "20 lamps", "twenty lamps", "20.0"), ("21", "19", "twenty-one", "20 lamps and 2 vans")),
+        (40, ("40", "forty"), ("38", "39", "41", "42", "forty-two")),
+    ],
+)
+def test_a_count_of_tallyqa_must_be_equal(tmp_path, count, right, wrong):
+    row = {"answer": count, "image": "VG_100K/1.jpg", "image_id": 1, "question": "How many lamps?", "question_id": 1}
+    put(tmp_path / "test.json", [row | {"data_source": "amt", "issimple": True}])
+    put(tmp_path / row["image"], picture())
+    source = dataset_source("tallyqa", tmp_path)
+    key = source.find(source.ids("test")[0]).key
+    assert [score_answer(answer, key) for answer in (*right, *wrong)] == [1.0] * len(right) + [0.0] * len(wrong)
+
+
 def test_gqa(tmp_path):
     question = {
         "semantic": [{"operation": "select", "dependencies": [], "argument": "roof (719060)"}],

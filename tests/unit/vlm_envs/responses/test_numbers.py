@@ -1,0 +1,61 @@
+"""Numbers in digits, in words, as fractions, and with a unit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vlm_envs.responses.numbers import in_digits, is_in_words, is_whole, read_number, read_quantity
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("3", 3), ("three", 3), ("Forty", 40), ("forty-two", 42), ("forty two", 42), ("one hundred and five", 105),
+        ("a dozen", 12), ("two thousand and one", 2001), ("minus three", -3), ("zero", 0),
+        ("3 chairs", 3), ("three chairs", 3), ("three red chairs.", 3), ("25 square metres", 25), ("5 m²", 5),
+        ("1,234.5 kg", 1234.5), ("45 percent", 45), ("45 per cent", 45), ("45%", 45), ("48°", 48), ("48 °C", 48),
+        ("48 degrees", 48), ("5km", 5), ("60 km/h", 60), ("$5", 5), ("-$5", -5), ("5 €", 5), ("\N{MINUS SIGN}5", -5),
+        ("1/2", 0.5), ("½", 0.5), ("3½", 3.5), ("1 1/2", 1.5), (r"\frac{1}{2}", 0.5), (".5", 0.5), ("1e2", 100),
+        ("5 million", 5_000_000), ("1.5 million people", 1_500_000), ("two hundred thousand", 200_000), ("1998", 1998),
+    ],
+)  # fmt: skip
+def test_one_number_is_read(text, value):
+    assert read_quantity(text) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "chairs", "3 chairs and 2 tables", "5-6", "5 to 6", "two or three", "3 of 5", "5 or more", "5²", "12th",
+        "1980s", "10:30", "1/0", "1/2/2016", "5.5.2016", "3,5", "1,2", "2x", "1e999", "nan", "0x10", "1_000", "9" * 400,
+        "nineteen ninety-eight", "twenty twenty", "3 people who are sitting down", "about 5", "3-legged stools",
+    ],
+)  # fmt: skip
+def test_several_numbers_and_other_texts_are_none(text):
+    assert read_quantity(text) is None
+
+
+def test_a_number_in_digits_has_no_words_around_it():
+    assert read_number("$1,234.50") == 1234.5
+    assert [read_number(text) for text in ("3 chairs", "three", "5²", "-")] == [None] * 4
+
+
+@pytest.mark.parametrize(("text", "whole"), [("5", True), ("1,234", True), ("45%", True), ("five", True)])
+def test_numbers_without_a_decimal_point_are_whole(text, whole):
+    assert is_whole(text) is whole
+    assert not any(is_whole(other) for other in ("5.0", "1e2", "1/2", "½", "3.5 km", "five or six", ""))
+
+
+def test_words_alone_and_digits():
+    assert is_in_words("forty-two") and is_in_words("one hundred and five")
+    assert not is_in_words("42") and not is_in_words("forty chairs")
+    assert in_digits("one of one hundred and twenty, half a dozen") == "one of 120, 6"
+
+
+@given(st.text(max_size=200))
+def test_no_text_raises(text):
+    read_quantity(text)
+    read_number(text)
+    is_whole(text)

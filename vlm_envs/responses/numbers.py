@@ -1,0 +1,149 @@
+r"""Numbers as models write them: in digits, in words, as fractions, and with a unit behind them.
+
+- Thousands commas, a currency sign in front, and a percent sign behind are ignored: 45 % and 45 are the same number,
+  45 % and 0.45 are not.
+- A quantity may have a unit of up to `MAX_UNIT_WORDS` words (`3 chairs`, `1,234.5 kg`, `48°`, `45 percent`). Nothing
+  checks that the unit fits the question. Two numbers (`3 chairs and 2 tables`), ranges, and ordinals are no quantity.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+
+_SMALL = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+SMALL_NUMBERS = tuple(_SMALL.split())
+"""Zero to nineteen."""
+
+MAX_NUMBER_CHARS = 80
+MAX_UNIT_WORDS = 4
+"""Most words of a unit, such as `square metres of floor`."""
+
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_VALUES = {word: n for n, word in enumerate(SMALL_NUMBERS)} | {word: 20 + 10 * n for n, word in enumerate(_TENS)}
+_SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000}
+_LARGE_SCALES = _SCALES | {"million": 10**6, "billion": 10**9, "trillion": 10**12}
+
+_SCALE = f"(?:{'|'.join(_SCALES)})"
+_TEN = rf"(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(SMALL_NUMBERS[1:10])})\b)?"
+_UNIT = rf"(?:{_TEN}|{'|'.join(sorted(SMALL_NUMBERS, key=len, reverse=True))}|\d{{1,6}})"
+_IN_WORDS = re.compile(
+    rf"\b(?:(?:a[- ]|{_UNIT}[- ]){_SCALE}\b(?:(?: and)?[- ]{_UNIT}[- ]{_SCALE}\b)*(?:(?: and)?[- ]{_UNIT}\b)?|{_TEN}\b)"
+)
+_COMMA = re.compile(r"(?<=\d),(?=\d{3}\b)")
+
+NUMBER = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)(?:e[-+]?[0-9]{1,4})?")
+_SIGN_AND_CURRENCY = re.compile(r"(?P<sign>(?:minus |negative |[-+])?) ?(?:us ?)?[$€£¥]? ?")
+_SMALL_WORD = re.compile(rf"(?:{'|'.join(sorted(SMALL_NUMBERS, key=len, reverse=True))})(?![\w-])")
+_FRACTION = re.compile(r"(?:([0-9]{1,9}) )?([0-9]{1,9}) ?/ ?([0-9]{1,9})(?![0-9/.,])")
+_LATEX_FRACTION = re.compile(r"\\[dt]?frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}")
+_DIGITS = re.compile(
+    r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![0-9.,]*[0-9])(?:e[-+]?[0-9]{1,4}(?![a-z0-9]))?"
+)
+_LARGE = re.compile(rf"[- ](?:{'|'.join(_LARGE_SCALES)})\b")
+_ATTACHED = re.compile(r"%|°[cf]?|[$€£¥]|(?!(?:st|nd|rd|th|s|x|k)\b)[a-zµμ]{1,3}[23]?(?:/[a-z]{1,3})?(?![\w-])")
+_UNIT_WORD = re.compile(r"%|°[cf]?|[$€£¥]|[^\W\d_][^\W\d_'’./-]*(?:['’./-][^\W\d_]+)*[23]?\.?")
+_NO_UNIT = frozenset((*_VALUES, "and", "or", "but", "to", "by", "x", "than", "not", "minus", "plus", "times", "more"))
+_SUPERSCRIPT = re.compile(r"(?<=\d)[⁰¹²³⁴-⁹₀-₉]")
+_NOT_WHOLE = re.compile(r"\.\d|\d ?[/⁄] ?\d|[¼-¾⅐-⅞]|frac|\de[-+\d]")
+_VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
+
+
+def in_digits(text: str) -> str:
+    """Returns a lower-case text with numbers above nineteen in digits: "one hundred and twenty" as "120".
+
+    Small numbers stay words ("one" may be a pronoun); "1,200" becomes "1200", "half a dozen" 6.
+    """
+    text = _COMMA.sub("", text).replace("half a dozen", "6")
+    return _IN_WORDS.sub(lambda match: str(_value(match.group())), text)
+
+
+def read_number(text: str) -> float | None:
+    """Returns the number written in digits that a text is, currency and percent signs ignored; None if not finite."""
+    has_exponent = _SUPERSCRIPT.search(text[:MAX_NUMBER_CHARS])
+    text = _plain(text).removesuffix("%").strip().lstrip("$€£¥").strip()
+    if has_exponent or len(text) > MAX_NUMBER_CHARS or not NUMBER.fullmatch(text):
+        return None
+    value = float(text.replace(",", ""))
+    return value if math.isfinite(value) else None
+
+
+def read_quantity(text: str) -> float | None:
+    """Returns the one number that a text states, in digits or words, with or without a unit; None without one."""
+    if _SUPERSCRIPT.search(text[:MAX_NUMBER_CHARS]):
+        return None
+    plain = in_digits(_plain(_VULGAR.sub(" ", text[: MAX_NUMBER_CHARS + 1])).replace("\N{FRACTION SLASH}", "/"))
+    if len(plain) > MAX_NUMBER_CHARS:
+        return None
+    start = _SIGN_AND_CURRENCY.match(plain)
+    assert start is not None, "the pattern matches nothing, too"
+    read = _leading_number(plain[start.end() :])
+    if read is None:
+        return None
+    value, rest = read
+    if not _is_unit(rest) or not math.isfinite(value):
+        return None
+    return -value if start["sign"].startswith(("-", "minus", "negative")) else value
+
+
+def is_whole(text: str) -> bool:
+    """Returns whether a number is written as a whole one: no decimal point, fraction, or exponent."""
+    return read_quantity(text) is not None and not _NOT_WHOLE.search(text.casefold())
+
+
+def is_in_words(text: str) -> bool:
+    """Returns whether a text is made of number words only, such as `forty-two`."""
+    words = re.split(r"[- ]", _plain(text))
+    return all(word in _VALUES or word in _LARGE_SCALES or word in ("a", "and") for word in words)
+
+
+def _plain(text: str) -> str:
+    text = " ".join(text[: MAX_NUMBER_CHARS + 1].split())
+    text = unicodedata.normalize("NFKC", text).casefold().replace("\N{MINUS SIGN}", "-")
+    return text.rstrip(".,;:!?。 ")
+
+
+def _leading_number(text: str) -> tuple[float, str] | None:
+    """Returns the number at the beginning of a text, scales such as "million" included, and the rest."""
+    if match := _FRACTION.match(text) or _LATEX_FRACTION.match(text):
+        whole, over, under = ("0", *match.groups())[-3:]
+        return (int(whole or 0) + int(over) / int(under), text[match.end() :]) if int(under) else None
+    if match := _SMALL_WORD.match(text):
+        value = float(_VALUES[match.group()])
+    elif match := _DIGITS.match(text) or re.match(r"\.[0-9]+(?![0-9.,]*[0-9])", text):
+        value = float(match.group().replace(",", ""))
+    else:
+        return None
+    rest = text[match.end() :]
+    while large := _LARGE.match(rest):
+        value, rest = value * _LARGE_SCALES[large.group()[1:]], rest[large.end() :]
+    return value, rest
+
+
+def _is_unit(text: str) -> bool:
+    """Returns whether what follows a number is nothing but a unit."""
+    if not text.startswith(" "):
+        attached = _ATTACHED.match(text)
+        text = text[attached.end() :] if attached else text
+        if text and not text.startswith(" "):
+            return False
+    words = text.split()
+    return len(words) <= MAX_UNIT_WORDS and all(
+        _UNIT_WORD.fullmatch(word) and word.rstrip(".") not in _NO_UNIT for word in words
+    )
+
+
+def _value(words: str) -> int:
+    total = current = 0
+    for word in re.findall(r"[a-z]+|\d+", words):
+        if word == "thousand":
+            total, current = total + max(1, current) * 1000, 0
+        elif word in _SCALES:
+            current = max(1, current) * _SCALES[word]
+        elif word not in ("a", "and"):
+            current += int(word) if word.isdecimal() else _VALUES[word]
+    return total + current
