@@ -17,6 +17,7 @@ from vlm_envs.qa.state import Act, Answer, CallTool, QAState
 from vlm_envs.qa.strategy import Reader, Strategy, facts_of, from_the_left, seen_in, write_box, written_evidence
 from vlm_envs.qa.zoom_strategies import ViewsStrategy, ZoomStrategy
 from vlm_envs.tools.coordinates import Percents, Point, Space, convert_point
+from vlm_envs.tools.registry import plain_call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +39,10 @@ class ToolStrategy(Strategy):
     def readers(self) -> Mapping[str, Reader]:
         """Returns the reader of calls; what is wrong with a call, the tool's response says."""
         return {"tool_call": CallTool}
+
+    def lenient_readers(self) -> Mapping[str, Reader]:
+        """Returns a reader of calls in a code fence, and of calls whose arguments are JSON text."""
+        return {"tool_call": lambda text: CallTool(plain_call(text))}
 
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns the planned calls that were not made yet."""
