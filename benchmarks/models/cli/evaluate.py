@@ -42,6 +42,7 @@ class EvaluateOptions(JudgeOptions):
         episodes: Levels of each world; if not given, every item of a benchmark, and 256 levels of other worlds.
         repeats: Episodes on each level.
         split: Whose levels; a benchmark is all test.
+        reading: How actions are read; see run.
         temperature: Of the agent's responses; 0 takes the likeliest. If not given, the agent's own.
         top_p: Smallest probability mass that is kept; if not given, the agent's own.
         max_tokens: Tokens a response may have; if not given, the agent's own.
@@ -56,6 +57,7 @@ class EvaluateOptions(JudgeOptions):
     episodes: int | None = None
     repeats: int = 1
     split: str = "test"
+    reading: Literal["lenient", "strict"] = "lenient"
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
@@ -105,6 +107,7 @@ def run_evaluate(options: EvaluateOptions) -> int:
         episodes=options.episodes,
         repeats=options.repeats,
         split=options.split,
+        reading=options.reading,
         out=options.out,
         references=False,
         budget_usd=options.budget_usd,

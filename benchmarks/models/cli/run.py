@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from tyro.conf import UseAppendAction
 
@@ -47,6 +48,8 @@ class RunOptions:
         episodes: Levels of each world; 256 unless a suite says otherwise.
         repeats: Episodes on each level.
         split: Whose levels.
+        reading: How actions are read. With lenient, the actions of the last complete <answer> are executed although the
+            response is not in the format, which the column "out of format" counts; with strict, they are not.
         out: The board's folder.
         references: Whether random, lazy and oracle play too.
         budget_usd: Begin nothing more once so much has been spent on this board.
@@ -62,6 +65,7 @@ class RunOptions:
     episodes: int | None = None
     repeats: int = 1
     split: str = "test"
+    reading: Literal["lenient", "strict"] = "lenient"
     out: Path | None = None
     references: bool = True
     budget_usd: float | None = None
@@ -82,7 +86,8 @@ class RunOptions:
             EngineUnavailableError: If a world cannot run here.
         """
         suite = None if self.suite is None else suite_named(self.suite)
-        worlds = [WorldSpec.parse(text, self.split) for text in (suite.worlds if suite else self.world)]
+        texts = suite.worlds if suite else self.world
+        worlds = [WorldSpec.parse(text, self.split, self.reading) for text in texts]
         labels = [world.label for world in worlds]
         for world in worlds:
             require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
