@@ -73,8 +73,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             has only what is of the level and of this turn; `system` is empty from the second turn on.
         format_reminder: Whether every observation ends in how to respond, as VAGEN's do (Appendix B), except where the
             episode is over.
-        reading: How actions are read. `"strict"` executes the actions of responses in the format only; `"lenient"` those
-            of the last complete `<answer>`, whatever stands around it. The format reward, `format_correct`, and
+        reading: How actions are read. `"strict"` executes the actions of responses in the format only; `"lenient"`
+            those of the last complete `<answer>`, whatever stands around it. The format reward, `format_correct`, and
             `parse_error` are those of strict reading in both. See `vlm_envs.responses.lenient_reading`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
 
@@ -267,9 +267,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
                 f"{self.turn_format.write(dict.fromkeys(self.turn_format.sections, '...'))!r}; got {action!r} of type "
                 f"{type(action).__name__}."
             )
-        parsed = read_response(
-            action, self.turn_format, self.task.grammar, self.max_actions_per_turn, self.reading
-        )
+        parsed = read_response(action, self.turn_format, self.task.grammar, self.max_actions_per_turn, self.reading)
         terms, effects = self._carry_out(parsed.actions)
         if parsed.format_correct:
             terms["format"] = self.format_reward

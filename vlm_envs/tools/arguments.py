@@ -26,11 +26,11 @@ except ImportError as error:
     ) from error
 
 __all__ = [
+    "WHOLE_NUMBER",
     "Arguments",
     "BaseModel",
     "BeforeValidator",
     "Field",
-    "WHOLE_NUMBER",
     "WithJsonSchema",
     "create_model",
     "field_validator",

@@ -101,8 +101,8 @@ class Board:
 
         Args:
             directory: Where it is or will be.
-            definition: `suite`, `split`, `reading`, `worlds` and `agents` as `WorldSpec.record` and agents' identities give them,
-                and `versions`. Worlds and agents that a board has not are added to it.
+            definition: `suite`, `split`, `reading`, `worlds` and `agents` as `WorldSpec.record` and agents' identities
+                give them, and `versions`. Worlds and agents that a board has not are added to it.
 
         Raises:
             ConfigError: If the board measures something else under one of these names, or the folder holds other files.
@@ -266,8 +266,8 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
     before, now = (each.get("reading", STRICT) for each in (known, new))
     if before != now:
         raise ConfigError(
-            f"{path} was made with --reading {before}, not {now}: success rates of the two do not compare. Add --reading "
-            f"{before}, or name another folder with --out."
+            f"{path} was made with --reading {before}, not {now}: success rates of the two do not compare. Add "
+            f"--reading {before}, or name another folder with --out."
         )
     for name in ("suite", "split"):
         if known.get(name) != new.get(name):

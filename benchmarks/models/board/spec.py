@@ -101,9 +101,9 @@ class WorldSpec:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        """The arguments that it is made with besides its split: `kwargs`, and the reading where it is not the default."""
-        known = arguments_of(self.env_id, self.kwargs)
-        return {**({"reading": self.reading} if known.get("reading", self.reading) != self.reading else {}), **self.kwargs}
+        """Its arguments besides the split: `kwargs`, and the reading where it is not the world's default."""
+        default = arguments_of(self.env_id, self.kwargs).get("reading", self.reading)
+        return {**({} if default == self.reading else {"reading": self.reading}), **self.kwargs}
 
     @property
     def read(self) -> str:

@@ -19,7 +19,7 @@ from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.spec import AgentSpec, WorldSpec
 from benchmarks.models.cli.judged_table import judged_text
 from benchmarks.models.cli.rescore import rescore
-from benchmarks.models.cli.run import RunOptions, run
+from benchmarks.models.cli.run import RunOptions, play_board, print_unread
 from benchmarks.models.judged.judge_choice import JudgeOptions
 from benchmarks.models.measures.groups import grouped_rows, grouped_text
 from benchmarks.models.measures.modes import in_modes, modes_text
@@ -114,7 +114,7 @@ def run_evaluate(options: EvaluateOptions) -> int:
     )
     # Before anything is played: a judge that is not there is said at once
     with options.chosen() as judge_for, options.graders() as graders:
-        code = run(evaluation)
+        board_run, code = play_board(evaluation)
         assert options.out is not None
         board = Board(options.out)
         rescore(board, judge_for, options.label, graders=graders, only_new=True)
@@ -124,6 +124,7 @@ def run_evaluate(options: EvaluateOptions) -> int:
         print(f"\n{grouped_text(grouped)}")
     if options.modes is not None:
         print(f"\n{modes_text(board.episodes(), options.world, options.modes, options.split)}")
+    print_unread(board_run)
     return code
 
 

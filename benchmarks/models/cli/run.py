@@ -15,7 +15,7 @@ from benchmarks.models.board.lines import require_distinct
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.suites import suite_named
 from benchmarks.models.cli.board_table import board_text
-from benchmarks.models.cli.endings import told_of
+from benchmarks.models.cli.endings import told_of, unread_of
 from benchmarks.models.measures.perception import gaps_text, perception_gaps, split_views
 from benchmarks.models.page.page import build_page
 from benchmarks.models.play.contestants import Contestant, contestants
@@ -105,6 +105,20 @@ class RunOptions:
 
 def run(options: RunOptions) -> int:
     """Plays what is missing, and prints the board; 1 where failures left something out, 130 after Ctrl-C."""
+    board_run, code = play_board(options)
+    print_unread(board_run)
+    return code
+
+
+def print_unread(board_run: BoardRun) -> None:
+    """Prints, as the last lines of a command, which responses could not be read or were cut off."""
+    sys.stdout.flush()
+    for line in unread_of(board_run):
+        print(line, file=sys.stderr)
+
+
+def play_board(options: RunOptions) -> tuple[BoardRun, int]:
+    """Does what `run` does but for its last lines, and returns the run and its exit code."""
     require(
         bool(options.out or options.world or options.suite),
         "Name worlds with --world ID, or a suite with --suite NAME, and the board's folder with --out boards/NAME.",
@@ -127,7 +141,7 @@ def run(options: RunOptions) -> int:
     if views is not None:
         print(f"\n{gaps_text(perception_gaps(board_run.board.episodes(), board_run.board.record['worlds']))}")
     print(page_of(board_run.board))
-    return code
+    return board_run, code
 
 
 def _sees(contestant: Contestant) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -247,7 +248,7 @@ def test_what_stands_within_a_drawing_is_kept(inside: str) -> None:
 # --- Formats of question-answering worlds -------------------------------------------------------------
 
 CALL = '{"name": "image_zoom_in_tool", "arguments": {"image": "original_image", "bbox_2d": [0, 0, 500, 500]}}'
-AS_TEXT = '{"name": "image_zoom_in_tool", "arguments": "{\\"image\\": \\"original_image\\", \\"bbox_2d\\": [0, 0, 500, 500]}"}'
+AS_TEXT = json.dumps({**json.loads(CALL), "arguments": json.dumps(json.loads(CALL)["arguments"])})
 
 
 @pytest.mark.parametrize("strategy", ["direct", "points", "ivgr_grounded", "arm"])
@@ -264,8 +265,8 @@ def test_of_two_answers_the_last_counts(text: str) -> None:
 @pytest.mark.parametrize("call", [CALL, f"```json\n{CALL}\n```", AS_TEXT, f"```json\n{AS_TEXT}\n```"])
 @pytest.mark.parametrize(
     "wrapping",
-    ["<think>t</think><tool_call>{}</tool_call>", "t</think>\n<tool_call>{}</tool_call>", "Sure! <Tool_Call>{}</tool_call>",
-     "<answer>A</answer><tool_call>{}</tool_call>"],
+    ["<think>t</think><tool_call>{}</tool_call>", "t</think>\n<tool_call>{}</tool_call>",
+     "Sure! <Tool_Call>{}</tool_call>", "<answer>A</answer><tool_call>{}</tool_call>"],
 )  # fmt: skip
 def test_a_call_is_read_out_of_its_fence_and_with_arguments_as_text(call: str, wrapping: str) -> None:
     assert asked(wrapping.format(call), "arm").actions == (CallTool(CALL),)
