@@ -22,6 +22,7 @@ from benchmarks.models.play.contestants import Contestant, contestants
 from benchmarks.models.play.display import ProgressDisplay
 from benchmarks.models.play.interruption import second_interrupt_quits
 from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.trained import trained_otherwise
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available
@@ -133,6 +134,8 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
         "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
         "leave NO_COLOR unset.",
     )
+    for line in trained_otherwise(plan.worlds, players):
+        print(line, file=sys.stderr)
     board_run, code = _played(plan, players, options.out)
     if views is not None and not board_run.reason:
         board_run, code_of_views = _played(views, contestants(options.agent, references=False), options.out)
