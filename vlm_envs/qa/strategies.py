@@ -42,7 +42,7 @@ class ToolStrategy(Strategy):
 
     def lenient_readers(self) -> Mapping[str, Reader]:
         """Returns a reader of calls in a code fence, and of calls whose arguments are JSON text."""
-        return {"tool_call": lambda text: CallTool(plain_call(text))}
+        return {"tool_call": read_call}
 
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns the planned calls that were not made yet."""
@@ -55,6 +55,11 @@ class ToolStrategy(Strategy):
             return {"think": f"{facts_of(state.sample)} That settles the question."}
         again = "I have not seen everything yet." if state.calls else "This cannot be settled at a glance."
         return {"think": f"{again} A closer look at the place that matters will help."}
+
+
+def read_call(text: str) -> CallTool:
+    """Reads a call in a code fence, or with arguments as JSON text, as the call that it is."""
+    return CallTool(plain_call(text))
 
 
 @dataclass(frozen=True, kw_only=True)

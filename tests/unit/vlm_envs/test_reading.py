@@ -16,6 +16,7 @@ from vlm_envs.records.replay import replay
 from vlm_envs.records.run_data import RunReader, RunWriter
 from vlm_envs.registration import WORLDS, arguments_of, make
 from vlm_envs.responses.lenient_reading import READINGS
+from vlm_envs.testing.contract import check_world
 from vlm_envs.vector.make import world_vector
 
 LAKE = "VLM/FrozenLake-v0"
@@ -98,6 +99,11 @@ def test_worlds_of_ones_own_read_leniently_too() -> None:
     action = world.task.write_action(world.dynamics.plan(world.state)[0])
     *_, info = world.step(f"Sure! <answer>**{action}**</answer>")
     assert info["actions"] == (action,)
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), [(LAKE, {}), ("VLM/ZoomQA-v0", {"side_px": 400})])
+def test_worlds_keep_their_contract_with_lenient_reading(env_id: str, kwargs: dict[str, Any]) -> None:
+    check_world(env_id, reading="lenient", **kwargs)
 
 
 @pytest.mark.parametrize("reading", ["loose", None, 1])
