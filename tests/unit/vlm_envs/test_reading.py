@@ -108,7 +108,7 @@ def test_a_world_keeps_its_contract_with_lenient_reading() -> None:
 
 
 def test_the_contract_lets_a_lenient_world_act_on_a_response_out_of_the_format() -> None:
-    bad_responses_are_data(WorldUnderTest("VLM/ZoomQA-v0", {"side_px": 400, "reading": "lenient"}))
+    bad_responses_are_data(WorldUnderTest(env_id="VLM/ZoomQA-v0", kwargs={"side_px": 400, "reading": "lenient"}))
 
 
 @pytest.mark.parametrize("reading", ["loose", None, 1])
