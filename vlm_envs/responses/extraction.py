@@ -14,58 +14,31 @@ MAX_TEXT_CHARS = 100_000
 _BEGIN_BOX, _END_BOX = "<|begin_of_box|>", "<|end_of_box|>"
 _BOXED = r"\boxed{"
 _BRACES = re.compile(r"[{}]")
-_END_OF_TURN = (*(f"<|{name}|>" for name in ("im_end", "endoftext", "end", "eot_id")), "<end_of_turn>", "<eos>", "</s>")
-_FENCE = re.compile(r"(`{3,}|~{3,})[^\n`]*\n")
-_MAX_LAYERS = 16
-"""Layers of markup that are removed, which bounds the time spent on a text."""
-
+_END_OF_TURN = re.compile(r"(?:\s*(?:<\|(?:im_end|endoftext|end|eot_id)\|>|<end_of_turn>|<eos>|</s>))+\s*$")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(.*?)\n?\s*\1\s*", flags=re.DOTALL)
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{([^{}]*)\}")
-_PAIRS = (("```", "```"), ("**", "**"), ("__", "__"), ("``", "``"), ("`", "`"), ("*", "*"), ("_", "_"))
-_THOUGHT_TAG = re.compile(r"<(/?)(?:re)?think>", flags=re.IGNORECASE)
+_PAIRS = (("**", "**"), ("__", "__"), ("``", "``"), ("`", "`"), ("*", "*"), ("_", "_"))
 _QUOTE_PAIRS = (('"', '"'), ("'", "'"), ("“", "”"), ("‘", "’"), ("«", "»"), ("「", "」"))
 
 
 def without_thoughts(text: str) -> str:
-    """Returns what a response says outside of `<think>…</think>` and `<rethink>…</rethink>`, whatever the tags' case.
+    """Returns what a response says outside of `<think>…</think>`; a thought that is never closed runs to the end.
 
-    A thought that is never closed runs to the end. A closing tag without its opening tag closes a thought that the chat
-    template opened: everything before it is thought.
+    A `</think>` without its opening tag closes a thought that the chat template opened.
     """
-    outside: list[str] = []
-    start: int | None = 0  # of the text outside of thoughts; None inside one
-    for match in _THOUGHT_TAG.finditer(text):
+    after = text.rpartition("</think>")[2]
+    return after.partition("<think>")[0]
+
+
+def last_section(text: str, tag: str) -> str | None:
+    """Returns the inside of the last complete `<tag>…</tag>` that holds no further `<tag>`; None without one."""
+    found: str | None = None
+    start: int | None = None
+    for match in re.finditer(rf"<(/?){re.escape(tag)}>", text):
         if not match[1]:
-            if start is not None:
-                outside.append(text[start : match.start()])
-            start = None
-        else:
-            if start is not None:
-                outside.clear()
             start = match.end()
-    if start is not None:
-        outside.append(text[start:])
-    return "\n".join(outside)
-
-
-def last_section(text: str, *tags: str) -> str | None:
-    """Returns the inside of the last complete `<tag>…</tag>`, of any of several tags; None without one.
-
-    A section that holds the opening of a further one is not complete. The case of tags does not matter.
-    """
-    found = last_tagged_section(text, *tags)
-    return None if found is None else found[1]
-
-
-def last_tagged_section(text: str, *tags: str) -> tuple[str, str] | None:
-    """Returns the tag, as it is given here, and the inside of what `last_section` finds; None without one."""
-    found: tuple[str, str] | None = None
-    opened: tuple[str, int] | None = None
-    for match in re.finditer(rf"<(/?)({'|'.join(map(re.escape, tags))})>", text, flags=re.IGNORECASE):
-        tag = next(each for each in tags if each.lower() == match[2].lower())
-        if not match[1]:
-            opened = tag, match.end()
-        elif opened is not None and opened[0] == tag:
-            found, opened = (tag, text[opened[1] : match.start()]), None
+        elif start is not None:
+            found, start = text[start : match.start()], None
     return found
 
 
@@ -86,22 +59,18 @@ def unwrap(text: str) -> str:
 
     Only markup around the whole text counts, except that the last box in a text is all of it.
     """
-    text = text.strip()
-    for _ in range(_MAX_LAYERS):
-        if (inside := _inside(text)) is None:
-            break
+    text = _END_OF_TURN.sub("", text).strip()
+    while (inside := _inside(text)) is not None:
         text = inside.strip()
     return text
 
 
 def _inside(text: str) -> str | None:
     """Returns the text within its outermost wrapper; None when it has none."""
-    if token := next((token for token in _END_OF_TURN if text.endswith(token)), ""):
-        return text.removesuffix(token)
     if (boxed := last_boxed(text)) is not None:
         return boxed
-    if (fenced := _FENCE.match(text)) and text.endswith(fenced[1], fenced.end()):
-        return text[fenced.end() : -len(fenced[1])]
+    if fenced := _FENCE.fullmatch(text):
+        return fenced[2]
     if latex := _LATEX_TEXT.fullmatch(text):
         return latex[1]
     for opening, closing in (*_PAIRS, *_QUOTE_PAIRS):

@@ -50,10 +50,10 @@ def unread_of(run: BoardRun) -> list[str]:
     for episode in run.board.episodes():
         if not episode["error"]:
             turns[episode["agent"]] += episode["turns"]
-    return [line for player in run.contestants for line in _told_unread(player, turns[player.label])]
+    return [line for player in run.contestants for line in _unread_lines(player, turns[player.label])]
 
 
-def _told_unread(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
+def _unread_lines(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
     unread = unread_turns(turns)
     if len(unread) > MOST_UNREAD * len(turns):
         [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
