@@ -55,6 +55,7 @@ def make_turn(
 def failed_turn(observation: Observation, seen: dict[str, Any], response: Response) -> Turn:
     """Returns the turn of a response that could not be had: the world was not stepped, and the episode ends lost."""
     nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
+    nothing |= {"actions_read": False, "unread": ""}
     info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
     return make_turn(observation, seen, response, info, truncated=True)
 

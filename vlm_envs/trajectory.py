@@ -43,7 +43,7 @@ def observation_words(observation: Observation) -> str:
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
-StopReason = Literal["stop", "length", "content_filter", "error"]
+StopReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,8 @@ class Turn:
             from (temperature, top-p and suppressed tokens applied).
         response_text: The response, decoded without special tokens.
         stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` where the
-            model or its provider refused, `"error"` when no response could be had (the API was unavailable).
+            model or its provider refused, `"tool_call"` where a call of a tool that was not offered took the place of
+            text, `"error"` when no response could be had (the API was unavailable).
         reward: The world's raw reward; never changed afterwards.
         reward_terms: Its named parts; they sum to `reward`.
         terminated: Whether the world ended.

@@ -28,7 +28,8 @@ from vlm_envs.errors import (
 )
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
 from vlm_envs.responses.formats import ResponseFormat
-from vlm_envs.responses.parsing import ParsedResponse, parse_response
+from vlm_envs.responses.lenient_reading import READINGS, read_response
+from vlm_envs.responses.parsing import ParsedResponse
 from vlm_envs.responses.prompts import PromptSpec, first_prompt, format_reminder, next_prompt, turn_prompt
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
@@ -72,6 +73,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             has only what is of the level and of this turn; `system` is empty from the second turn on.
         format_reminder: Whether every observation ends in how to respond, as VAGEN's do (Appendix B), except where the
             episode is over.
+        reading: How actions are read. `"strict"` executes the actions of responses in the format only; `"lenient"`
+            those of the last complete `<answer>`, whatever stands around it. The format reward, `format_correct`, and
+            `parse_error` are those of strict reading in both. See `vlm_envs.responses.lenient_reading`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
 
     Raises:
@@ -97,6 +101,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         prompt_example: bool = True,
         system_prompt: bool = False,
         format_reminder: bool = False,
+        reading: str = "strict",
         render_mode: str | None = None,
     ) -> None:
         if render_mode is not None:
@@ -113,6 +118,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         wants_example = require_flag("prompt_example", prompt_example)
         self.system_prompt = require_flag("system_prompt", system_prompt)
         self.format_reminder = require_flag("format_reminder", format_reminder)
+        self.reading = require_choice("reading", reading, READINGS)
         self.format_reward = require_finite("format_reward", format_reward)
         self.render_mode = render_mode
         self.prompt_spec = PromptSpec(
@@ -261,7 +267,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
                 f"{self.turn_format.write(dict.fromkeys(self.turn_format.sections, '...'))!r}; got {action!r} of type "
                 f"{type(action).__name__}."
             )
-        parsed = parse_response(action, self.turn_format, self.task.grammar, self.max_actions_per_turn)
+        parsed = read_response(action, self.turn_format, self.task.grammar, self.max_actions_per_turn, self.reading)
         terms, effects = self._carry_out(parsed.actions)
         if parsed.format_correct:
             terms["format"] = self.format_reward
@@ -345,11 +351,14 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             "state": self.view.structured(state),
             "representation": self.representation,
             "prompt_format": self.prompt_format,
+            "reading": self.reading,
             "state_hash": hashlib.blake2b(self.dynamics.level_key(state), digest_size=8).hexdigest(),
             "action_valid": parsed.format_correct and bool(carried_out),
             "action_effective": effective,
+            "actions_read": bool(parsed.actions),
             "format_correct": parsed.format_correct,
             "parse_error": parsed.error,
+            "unread": parsed.unread,
             "sections": parsed.sections,
             "actions": carried_out,
             "turn": self._turn,

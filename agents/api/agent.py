@@ -17,6 +17,7 @@ from agents.api.conversation import Message, Picture
 from agents.api.failures import EndpointError
 from agents.api.history import Exchange, history_named
 from agents.api.providers.registry import COMPATIBLE
+from agents.api.sampling import MAX_TOKENS
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, observation_images
 from vlm_envs.vector.env import VectorWorld
@@ -73,13 +74,13 @@ class APIAgent:
         system_prompt: str = "",
         temperature: float | None = None,
         top_p: float | None = None,
-        max_tokens: int = 2048,
+        max_tokens: int = MAX_TOKENS,
         reasoning: str = "",
         api_key_variable: str | None = None,
         max_parallel: int = 8,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
-        timeout_s: float = 300.0,
+        timeout_s: float = 600.0,
         max_attempts: int = 6,
         max_wait_s: float = 300.0,
         prices: str | Path | None = None,

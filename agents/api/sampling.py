@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+MAX_TOKENS = 16_384
+"""Longest answer unless a setting says otherwise: reasoning models think for thousands of tokens before they answer."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
@@ -17,7 +20,7 @@ class Sampling:
             tokens such as `"2048"`; empty for the provider's default.
     """
 
-    max_tokens: int = 2048
+    max_tokens: int = MAX_TOKENS
     temperature: float | None = None
     top_p: float | None = None
     reasoning: str = ""

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,7 +24,7 @@ from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.cli.terminal import Colors, colors_of
 from vlm_envs.errors import ConfigError, require
-from vlm_envs.registration import make
+from vlm_envs.registration import arguments_of, make
 from vlm_envs.splits import split_seeds
 from vlm_envs.vector.make import world_vector
 
@@ -47,7 +47,8 @@ class PlayConfig:
             MODULE:FACTORY of your own.
         env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
         settings: An argument of the world, as NAME=VALUE; may be repeated. Others are those that a checkpoint has
-            learnt with, or the world's own.
+            learnt with, or the world's own, but reading=lenient: actions are executed although the response is not in
+            the format.
         agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
         split: Which levels are played.
         seed: Number of the first level within its split; also the agent's seed.
@@ -80,7 +81,7 @@ class PlayConfig:
             ConfigError: If the agent, the world or a setting is not there, or `out` cannot be written.
             FileNotFoundError: If the agent's checkpoint is not there.
         """
-        played = cast(self.agent, self.env_id, self._chosen())
+        played = _read_leniently(cast(self.agent, self.env_id, self._chosen()))
         described = {"name": f"{self.agent} plays {played.env_id}", **asdict(self), "out": None}
         described |= {"env_id": played.env_id, "arguments": played.kwargs}
         with ExitStack() as stack:
@@ -125,6 +126,13 @@ class PlayConfig:
         for name in kwargs.keys() & _OF_VECTORS:
             raise ConfigError(f"{name} is no argument of a world; leave out --set {name}={kwargs[name]}.")
         return kwargs if self.max_turns is None else {**kwargs, "max_turns": self.max_turns}
+
+
+def _read_leniently(played: Cast) -> Cast:
+    """Returns who plays what with lenient reading, unless the world has no such argument or it is set."""
+    if "reading" not in arguments_of(played.env_id, played.kwargs):
+        return played
+    return replace(played, kwargs={"reading": "lenient", **played.kwargs})
 
 
 def _tell(played: Cast) -> None:

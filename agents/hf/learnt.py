@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from agents.hf.checkpoint import PROVENANCE
 from agents.hf.sampling import SamplingConfig
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 from vlm_envs.records.json_lines import BrokenRunDataError, parse_object
 from vlm_envs.records.run_data import STAGES
+from vlm_envs.registration import creator_of, make
 
 _STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkpoints"
 """Where the starts are that recipes ship."""
+
+
+FORMAT_ARGUMENTS = ("prompt_format", "representation")
+"""Arguments of a world that decide how responses are written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +101,38 @@ def learnt_with(model: Path) -> Learnt:
         if learnt := _learnt_in(file):
             return learnt
     return Learnt()
+
+
+def learnt_otherwise(model: Path, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Returns in which of `FORMAT_ARGUMENTS` a world differs from how a model was trained on it.
+
+    Args:
+        model: Directory of the checkpoint.
+        env_id: The world's registered id.
+        kwargs: The arguments that it is made with.
+
+    Returns:
+        By argument, the value in training and the world's own; of several trainings on such a world, those of the most
+        similar one. Empty where nothing differs, or nothing says how the model was trained on this world.
+    """
+    try:
+        own = _formats(env_id, kwargs)
+        trained = [_formats(world.env_id, world.kwargs) for world in learnt_with(model).worlds if _is(world, env_id)]
+    except (VLMEnvsError, LookupError, TypeError, OSError):
+        return {}  # a world that cannot be made again; it has nothing to do with what is played
+    found = [{name: (each[name], own[name]) for name in own if each[name] != own[name]} for each in trained]
+    return min(found, key=len, default={})
+
+
+def _is(world: LearntWorld, env_id: str) -> bool:
+    """Returns whether a world is of the same kind as a registered one, under this id or that of a variant."""
+    return creator_of(world.env_id) is creator_of(env_id)
+
+
+def _formats(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the format arguments of a world, its defaults included; those that it does not have are left out."""
+    with closing(make(env_id, **kwargs, disable_env_checker=True)) as made:
+        return {name: str(getattr(made.unwrapped, name)) for name in FORMAT_ARGUMENTS if hasattr(made.unwrapped, name)}
 
 
 def _learnt_in(file: Path) -> Learnt | None:

@@ -166,7 +166,7 @@ def _looked(call: ToolCall) -> Region | int | None:
         x1, y1, x2, y2 = (float(side) / 10 for side in box)
         return Region(str(call.arguments["image"]), (x1, y1, x2, y2))
     page = call.arguments.get("image_idx")
-    return page if isinstance(page, int) else None
+    return int(page) if isinstance(page, int | float) else None
 
 
 def _shifted(start: float, stop: float, direction: int) -> tuple[float, float]:

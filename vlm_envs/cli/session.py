@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vlm_envs.cli.keys import Ask, Command
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.errors import SolverLimitError
-from vlm_envs.responses.parsing import parse_response
+from vlm_envs.responses.lenient_reading import read_response
 from vlm_envs.world import World
 
 MAX_ACTIONS_PER_LINE = 100
@@ -104,8 +104,10 @@ class Session:
         """Returns the whole response that a line stands for, or None after `note` was set: no turn is taken."""
         response = self._response(typed)
         world = self.world
-        parsed = parse_response(response, world.turn_format, world.task.grammar, world.max_actions_per_turn)
-        if parsed.error is None:
+        parsed = read_response(
+            response, world.turn_format, world.task.grammar, world.max_actions_per_turn, world.reading
+        )
+        if parsed.error is None or (world.reading == "lenient" and parsed.actions):
             return response
         self.note = f"{parsed.error}. Nothing was done."
         return None

@@ -17,6 +17,7 @@ from vlm_envs.qa.state import Act, Answer, CallTool, QAState
 from vlm_envs.qa.strategy import Reader, Strategy, facts_of, from_the_left, seen_in, write_box, written_evidence
 from vlm_envs.qa.zoom_strategies import ViewsStrategy, ZoomStrategy
 from vlm_envs.tools.coordinates import Percents, Point, Space, convert_point
+from vlm_envs.tools.registry import plain_call
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,10 @@ class ToolStrategy(Strategy):
         """Returns the reader of calls; what is wrong with a call, the tool's response says."""
         return {"tool_call": CallTool}
 
+    def lenient_readers(self) -> Mapping[str, Reader]:
+        """Returns a reader of calls in a code fence, and of calls whose arguments are JSON text."""
+        return {"tool_call": read_call}
+
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns the planned calls that were not made yet."""
         made = {call.text for call in state.calls}
@@ -50,6 +55,11 @@ class ToolStrategy(Strategy):
             return {"think": f"{facts_of(state.sample)} That settles the question."}
         again = "I have not seen everything yet." if state.calls else "This cannot be settled at a glance."
         return {"think": f"{again} A closer look at the place that matters will help."}
+
+
+def read_call(text: str) -> CallTool:
+    """Reads a call in a code fence, or with arguments as JSON text, as the call that it is."""
+    return CallTool(plain_call(text))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,6 +51,10 @@ class Strategy:
         """Returns how sections other than `<answer>` are read, by section."""
         return {}
 
+    def lenient_readers(self) -> Mapping[str, Reader]:
+        """Returns how worlds with lenient reading read those sections; by default they read them as others do."""
+        return {}
+
     def space(self, sample: Sample, context: QAContext) -> Space | None:
         """Returns how boxes and points are written in thoughts; None where they are not."""
         return None

@@ -61,6 +61,7 @@ class QATask(Task[QAState, Act]):
         self.grammar = ActionGrammar[Act](
             parse=Answer,
             parse_in=strategy.readers(),
+            lenient_in=strategy.lenient_readers(),
             separator="",
             expected=strategy.expected,
         )

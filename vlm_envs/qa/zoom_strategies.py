@@ -10,6 +10,7 @@ from vlm_envs.qa.context import QAContext, regions
 from vlm_envs.qa.sample import Sample
 from vlm_envs.qa.state import Act, QAState, Zoom
 from vlm_envs.qa.strategy import Reader, Strategy, facts_of, seen_in, write_box
+from vlm_envs.responses.extraction import last_section, unwrap
 from vlm_envs.tools.coordinates import ShownPixels, Space, convert
 from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, WrittenBox, find_boxes, read_box_list
 
@@ -73,6 +74,10 @@ class ZoomStrategy(TwoPassStrategy):
     def readers(self) -> Mapping[str, Reader]:
         """Returns the reader of the first thought."""
         return {"think": read_zoom}
+
+    def lenient_readers(self) -> Mapping[str, Reader]:
+        """Returns the reader of the last `<zoom>`, in which boxes may be written in any way."""
+        return {"think": read_last_zoom}
 
     def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
         """Returns the valid boxes: ordered, inside, and under 40 % of the picture's area."""
@@ -183,6 +188,15 @@ def read_zoom(text: str) -> Zoom | None:
     if not closing or "</zoom>" in before or "<zoom>" in rest or "</zoom>" in after:
         return None
     boxes = read_box_list(inside)
+    return Zoom(boxes) if boxes else None
+
+
+def read_last_zoom(text: str) -> Zoom | None:
+    """Reads the last complete `<zoom>` of a text, however its boxes are written; None when there is no box in it."""
+    if zoom := read_zoom(text):
+        return zoom
+    inside = last_section(text, "zoom") or ""
+    boxes = read_box_list(unwrap(inside)) or find_boxes(inside)
     return Zoom(boxes) if boxes else None
 
 

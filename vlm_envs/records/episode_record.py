@@ -46,7 +46,8 @@ def episode_record(
         The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
         actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
         log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one, `level`
-        only where the episode began on a given one.
+        only where the episode began on a given one. `reading` is there only where it is lenient, and then `unread`, why
+        no action could be read, of each turn without one.
     """
 
     def shown(observation: Observation) -> Record:
@@ -86,6 +87,7 @@ def episode_record(
                 "state_hash": info.get("state_hash"),
             }
             | ({"context_full": True} if info.get("context_full") else {})
+            | ({"unread": info["unread"]} if _is_lenient(turn) and info.get("unread") else {})
         )
     return {
         "env_id": trajectory.env_id,
@@ -98,7 +100,9 @@ def episode_record(
         "policy_version": trajectory.policy_version,
         "turns": records,
         "final": shown(trajectory.final_observation),
-    } | ({"level": trajectory.level} if trajectory.level else {})
+        **({"level": trajectory.level} if trajectory.level else {}),
+        **({"reading": "lenient"} if any(map(_is_lenient, trajectory.turns)) else {}),
+    }
 
 
 def episode_keys(episodes: Iterable[Mapping[str, Any]]) -> list[tuple[str, int, int]]:
@@ -126,6 +130,10 @@ def levels_of(evaluation: Mapping[str, Any]) -> str:
     split = evaluation.get("split")
     kinds = {None: "", "train": "training ", "val": "held-out val ", "test": "held-out test "}
     return f"{kinds.get(split, f'{split} ')}levels"
+
+
+def _is_lenient(turn: Turn) -> bool:
+    return turn.info.get("reading") == "lenient"
 
 
 def _mean_logprob(turn: Turn) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,15 +87,39 @@ def _differences(
     for name in ("start_state_hash", "success", "total_reward", "metrics"):
         if record[name] != replayed[name]:
             yield _difference(1 if name == "start_state_hash" else len(pairs), name, record[name], replayed[name])
+    if record.get("reading") != replayed.get("reading"):
+        yield _difference(1, "reading", record.get("reading"), replayed.get("reading"))
 
 
 def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
     """Returns the episode that a record's responses lead to now, as far as the world goes on.
 
+    Responses are read as they were then, strictly unless the record says otherwise, whatever the world's own reading.
+
     Args:
         record: The episode, as `episode_record` returns it.
         world: The world it was played in, of equal settings.
     """
+    with _read_as_recorded(record, world):
+        return _played_again(record, world)
+
+
+@contextmanager
+def _read_as_recorded(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Iterator[None]:
+    """Gives a world the reading of an episode within the block; environments of other kinds have none."""
+    unwrapped: Any = world.unwrapped
+    own = getattr(unwrapped, "reading", None)
+    if own is None:
+        yield
+        return
+    unwrapped.reading = record.get("reading", "strict")
+    try:
+        yield
+    finally:
+        unwrapped.reading = own
+
+
+def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
     level = record.get("level", "")
     observation, seen = world.reset(seed=record["seed"], options={"level": level} if level else None)
     start_state_hash, turns = seen["state_hash"], []

@@ -32,6 +32,7 @@ class ParsedResponse(Generic[ActionT]):
         actions: Actions to carry out: at most the turn's maximum, up to the first invalid one.
         format_correct: Whether the tags are right and every action in the list is valid.
         error: Why not, for the model to read; None when `format_correct`.
+        unread: Why no action could be read; empty where one was.
         num_actions_cut: Valid-looking actions dropped because the turn's maximum was reached.
     """
 
@@ -39,6 +40,7 @@ class ParsedResponse(Generic[ActionT]):
     actions: tuple[ActionT, ...] = ()
     format_correct: bool = False
     error: str | None = None
+    unread: str = ""
     num_actions_cut: int = 0
 
 
@@ -49,12 +51,15 @@ class ActionGrammar(Generic[ActionT]):
     Attributes:
         parse: Reads one action from stripped text; returns None when it is not one.
         parse_in: The same for text of sections other than `<answer>`, by section.
+        lenient_in: How lenient reading reads one action from a section, by section; other sections as in strict
+            reading, with the markup around actions removed. See `vlm_envs.responses.lenient_reading`.
         separator: What stands between actions. Empty: the whole answer is one action.
         expected: What an action looks like, for error messages.
     """
 
     parse: Callable[[str], ActionT | None]
     parse_in: Mapping[str, Callable[[str], ActionT | None]] = field(default_factory=dict)
+    lenient_in: Mapping[str, Callable[[str], ActionT | None]] = field(default_factory=dict)
     separator: str = ","
     expected: str
 
@@ -84,11 +89,16 @@ def parse_response(
     """
     sections, error = _read_sections(text, response_format)
     if error is not None:
-        return ParsedResponse(error=error)
+        return ParsedResponse(error=error, unread=error)
     holder = next(name for name in response_format.action_sections if name in sections)
     actions, num_cut, error = _read_actions(sections[holder], holder, grammar, max_actions)
     return ParsedResponse(
-        sections=sections, actions=actions, format_correct=error is None, error=error, num_actions_cut=num_cut
+        sections=sections,
+        actions=actions,
+        format_correct=error is None,
+        error=error,
+        unread="" if actions else error or "",
+        num_actions_cut=num_cut,
     )
 
 

@@ -35,11 +35,14 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
     "state": dict,
     "representation": str,
     "prompt_format": str,
+    "reading": str,
     "state_hash": str,
     "action_valid": bool,
     "action_effective": bool,
+    "actions_read": bool,
     "format_correct": bool,
     "parse_error": (str, type(None)),
+    "unread": str,
     "sections": dict,
     "actions": tuple,
     "turn": int,
@@ -96,7 +99,7 @@ def reward_terms_sum_to_the_reward(under_test: WorldUnderTest) -> None:
 
 
 def bad_responses_are_data(under_test: WorldUnderTest) -> None:
-    """No response raises; bad ones move nothing, lose the format reward and are explained."""
+    """No response raises; bad ones lose the format reward, are explained, and move nothing unless they were read."""
     for name, response in BAD_RESPONSES.items():
         world = under_test.make()
         _, before = world.reset(seed=first_seed(world))
@@ -106,6 +109,8 @@ def bad_responses_are_data(under_test: WorldUnderTest) -> None:
         require("format" not in info["reward_terms"], f"{name}: is paid the format reward")
         require(bool(error), f"{name}: info['parse_error'] does not explain it")
         require(error in observation["text"], f"{name}: the next observation does not explain it")
+        if info["actions_read"]:
+            continue  # leniently
         require(info["state_hash"] == before["state_hash"], f"{name}: changes the state")
         require(abs(reward - noop) < TOLERANCE, f"{name}: earns {reward}, a no-op earns {noop}")
 

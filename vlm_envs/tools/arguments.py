@@ -26,6 +26,7 @@ except ImportError as error:
     ) from error
 
 __all__ = [
+    "WHOLE_NUMBER",
     "Arguments",
     "BaseModel",
     "BeforeValidator",
@@ -40,6 +41,20 @@ __all__ = [
 
 _MAX_FAULTS = 3
 """Most faults that one message explains."""
+
+
+_MOST_EXACT = 2.0**53
+"""Beyond it not every whole number is a float."""
+
+
+def _whole(value: Any) -> Any:
+    """Returns a whole number as an int, however it is written; anything else as it is."""
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= _MOST_EXACT
+    return int(value) if is_whole else value
+
+
+WHOLE_NUMBER = BeforeValidator(_whole)
+"""Makes an `int` field accept 3.0, which is 3; 3.5 is still refused. Stands last in the field's annotation."""
 
 
 class Arguments(BaseModel):

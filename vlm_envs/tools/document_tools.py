@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from vlm_envs.errors import require_positive
-from vlm_envs.tools.arguments import Arguments, Field
+from vlm_envs.tools.arguments import WHOLE_NUMBER, Arguments, Field
 from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX, Document, DocumentStore, check_page_number
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
 from vlm_envs.tools.pictures import Picture
@@ -54,7 +54,7 @@ class IndexArguments(Arguments):
     """Arguments of `doc_page_retrieval_by_index`."""
 
     filename: _FileName
-    image_idx: Annotated[int, Field(description="Number of the page, counted from 1.")]
+    image_idx: Annotated[int, Field(description="Number of the page, counted from 1."), WHOLE_NUMBER]
 
 
 def page_retrieval_by_query(store: DocumentStore, settings: RetrievalSettings | None = None) -> Tool[QueryArguments]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 
 from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.responses.extraction import unwrap
 from vlm_envs.tools.arguments import BaseModel, json_schema, read_arguments
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, listed, quoted
 from vlm_envs.tools.pictures import Picture
@@ -129,6 +130,24 @@ def parse_tool_call(text: str) -> ToolCall | ToolError:
     except ToolError as error:
         return error
     return ToolCall(name, arguments)
+
+
+def plain_call(text: str) -> str:
+    """Returns a call as `parse_tool_call` reads it: out of its code fence, with arguments as an object.
+
+    Chat-completions APIs give the arguments of a call as JSON text. What is no call even so is returned as it is, for
+    the tools' own error message. Never raises.
+    """
+    if isinstance(parse_tool_call(text), ToolCall):
+        return text
+    bare = unwrap(text)
+    try:
+        value = read_json(bare)
+        if isinstance(value, dict) and isinstance(value.get("arguments"), str):
+            bare = json.dumps({**value, "arguments": read_json(value["arguments"])}, ensure_ascii=False)
+    except ToolError:
+        return text
+    return bare if isinstance(parse_tool_call(bare), ToolCall) else text
 
 
 _JSON_TYPES: dict[type, str] = {

@@ -23,8 +23,10 @@ _NOTHING_DONE: Mapping[str, Any] = {
     "actions": (),
     "action_valid": False,
     "action_effective": False,
+    "actions_read": False,
     "format_correct": False,
     "parse_error": None,
+    "unread": "",
 }
 _logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import anthropic
 
-from agents.api.completion import Completion, TokenCounts, count, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
 from agents.api.conversation import Message, Part, split_system
 from agents.api.providers.provider import Connection, PictureLimits, token_budget
 from agents.api.providers.sdk_errors import sent
@@ -79,9 +79,11 @@ class AnthropicMessages:
     def read(self, body: Mapping[str, Any]) -> Completion:
         """Returns what a body says. See `Provider`."""
         blocks = body["content"]
+        text = "".join(text_of(block["text"]) for block in blocks if block["type"] == "text")
+        is_call = any(str(block["type"]).endswith("tool_use") for block in blocks)
         return Completion(
-            text="".join(text_of(block["text"]) for block in blocks if block["type"] == "text"),
-            stop_reason=_STOPS.get(str(body.get("stop_reason")), "stop"),
+            text=text,
+            stop_reason=stopped(_STOPS.get(str(body.get("stop_reason")), "stop"), text, is_call=is_call),
             thoughts="\n".join(text_of(block["thinking"]) for block in blocks if block["type"] == "thinking"),
             tokens=self.tokens(body),
             model=text_of(body.get("model")),

@@ -8,7 +8,7 @@ from typing import Any
 from google import genai
 from google.genai import errors, types
 
-from agents.api.completion import Completion, TokenCounts, count, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
 from agents.api.conversation import Message, Part, split_system
 from agents.api.failures import EndpointError, TransientError, error_of_status, one_line
 from agents.api.providers.provider import Connection, PictureLimits, token_budget
@@ -19,7 +19,8 @@ from vlm_envs.trajectory import StopReason
 
 _FILTERS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR")
 _STOPS: dict[str, StopReason] = {"MAX_TOKENS": "length", **dict.fromkeys(_FILTERS, "content_filter")}
-_SAID = ("STOP", *_STOPS)
+_CALLS = ("UNEXPECTED_TOOL_CALL", "MALFORMED_FUNCTION_CALL")
+_SAID = ("STOP", *_STOPS, *_CALLS)
 """Why an answer may end without a word of it; every other reason is a fault."""
 
 _ROLES = {"user": "user", "assistant": "model"}
@@ -94,9 +95,11 @@ class GoogleGemini:
         why = str(candidate.get("finish_reason"))
         if not parts and why not in _SAID:
             raise ValueError(f"a candidate with nothing in it: {why}")
+        text = "".join(text_of(part.get("text")) for part in parts if not part.get("thought"))
+        is_call = why in _CALLS or any(part.get("function_call") for part in parts)
         return Completion(
-            text="".join(text_of(part.get("text")) for part in parts if not part.get("thought")),
-            stop_reason=_STOPS.get(why, "stop"),
+            text=text,
+            stop_reason=stopped(_STOPS.get(why, "stop"), text, is_call=is_call),
             thoughts="\n".join(text_of(part.get("text")) for part in parts if part.get("thought")),
             tokens=self.tokens(body),
             model=text_of(body.get("model_version")),

@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 
-from agents.api.completion import Completion, TokenCounts, count, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
 from agents.api.conversation import Message, Part
 from agents.api.providers.provider import Connection, PictureLimits, conversation_key
 from agents.api.providers.sdk_errors import sent
@@ -85,9 +85,10 @@ class OpenAIChat:
         why = str(choice.get("finish_reason"))
         if why in _FAULTS or (why not in _STOPS and not (text or thoughts or refusal)):
             raise ValueError(f"a choice that is no answer: {why}")
+        is_call = bool(message.get("tool_calls") or message.get("function_call"))
         return Completion(
             text=text or refusal,
-            stop_reason="content_filter" if refusal else _STOPS.get(why, "stop"),
+            stop_reason="content_filter" if refusal else stopped(_STOPS.get(why, "stop"), text, is_call=is_call),
             thoughts=thoughts,
             tokens=self.tokens(body),
             model=text_of(body.get("model")),

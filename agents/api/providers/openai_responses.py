@@ -7,7 +7,7 @@ from typing import Any
 
 import openai
 
-from agents.api.completion import Completion, TokenCounts, count, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
 from agents.api.conversation import Message, Part, split_system
 from agents.api.providers.openai_chat import LIMITS, require_effort
 from agents.api.providers.provider import Connection, conversation_key
@@ -72,10 +72,13 @@ class OpenAIResponses:
             elif item["type"] == "message":
                 said += [text_of(part.get("text") or part.get("refusal")) for part in item["content"]]
                 refused = refused or any(part["type"] == "refusal" for part in item["content"])
+        is_call = any(str(item["type"]).endswith("_call") for item in body["output"])
         why = str((body.get("incomplete_details") or {}).get("reason"))
+        text = "".join(said)
+        ended = stopped("stop", text, is_call=is_call)
         return Completion(
-            text="".join(said),
-            stop_reason="content_filter" if refused else _STOPS.get(why, "length") if is_cut else "stop",
+            text=text,
+            stop_reason="content_filter" if refused else _STOPS.get(why, "length") if is_cut else ended,
             thoughts="\n".join(thoughts),
             tokens=self.tokens(body),
             model=text_of(body.get("model")),

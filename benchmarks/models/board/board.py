@@ -53,6 +53,9 @@ from vlm_envs.trajectory import Trajectory
 FORMAT = 1
 """Goes up when a board of before cannot be read any more."""
 
+STRICT = "strict"
+"""The reading of a board that does not say: of all that were made before there was another."""
+
 _BOARD, _EPISODES = "board.json", "episodes.jsonl"
 _HOW = "python -m benchmarks run --agent AGENT --world WORLD --out DIR"
 
@@ -98,8 +101,8 @@ class Board:
 
         Args:
             directory: Where it is or will be.
-            definition: `suite`, `split`, `worlds` and `agents` as `WorldSpec.record` and agents' identities give them,
-                and `versions`. Worlds and agents that a board has not are added to it.
+            definition: `suite`, `split`, `reading`, `worlds` and `agents` as `WorldSpec.record` and agents' identities
+                give them, and `versions`. Worlds and agents that a board has not are added to it.
 
         Raises:
             ConfigError: If the board measures something else under one of these names, or the folder holds other files.
@@ -260,6 +263,12 @@ def _refuse_other_files(directory: Path) -> None:
 def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
     """Returns a board's definition with worlds and agents added; refuses what it knows differently."""
     new = to_json(definition)
+    before, now = (each.get("reading", STRICT) for each in (known, new))
+    if before != now:
+        raise ConfigError(
+            f"{path} was made with --reading {before}, not {now}: success rates of the two do not compare. Add "
+            f"--reading {before}, or name another folder with --out."
+        )
     for name in ("suite", "split"):
         if known.get(name) != new.get(name):
             raise ConfigError(

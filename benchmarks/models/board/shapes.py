@@ -31,6 +31,7 @@ _TURN = {
     **dict.fromkeys(("reward_terms?", "shaping?", "credit?"), _NUMBERS),
     "reward?": _NUMBER,
     "context_full?": bool,
+    "unread?": str,
 }
 _NAMED = {
     **dict.fromkeys(("world", "agent", "world_digest", "agent_digest", "error"), str),
@@ -40,17 +41,23 @@ _NAMED = {
     "judge?": _TEXT,
     "start_state_hash?": _TEXT,
     "digest?": str,
+    "reading?": str,
 }
 
 EPISODE = {**_NAMED, "turns": [_TURN], "final": _SHOWN, "success": bool, "total_reward": _NUMBER}
 FAILED_EPISODE = {**_NAMED, "turns?": [_TURN], "final?": _SHOWN, "success?": bool, "total_reward?": _NUMBER}
 BOARD = {
     "worlds": [
-        {"label": str, "digest": str, "env_id": str, "kwargs": dict, "split": str, "max_actions_per_turn?": int}
+        {
+            **dict.fromkeys(("label", "digest", "env_id", "split", "reading?"), str),
+            "kwargs": dict,
+            "max_actions_per_turn?": int,
+        }
     ],
     "agents": [{"label": str, "digest": str, "identity?": dict}],
     "suite?": (dict, type(None)),
     "split?": _TEXT,
+    "reading?": str,
     "versions?": dict,
 }
 MARKS = {"rows": [{"agent": str, "world": str, "digest": str}]}

@@ -68,14 +68,16 @@ class WorldSpec:
         env_id: A registered id, with or without a module in front.
         kwargs: Its arguments that are spelled out.
         split: Whose levels are played.
+        reading: How actions are read unless `kwargs` says; worlds without such an argument read strictly.
     """
 
     env_id: str
     kwargs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     split: str = "test"
+    reading: str = "strict"
 
     @classmethod
-    def parse(cls, text: str, split: str = "test") -> WorldSpec:
+    def parse(cls, text: str, split: str = "test", reading: str = "strict") -> WorldSpec:
         """Returns what `VLM/Sokoban-v0:num_boxes=2,dim_room=(7,7)` asks for.
 
         Raises:
@@ -86,7 +88,7 @@ class WorldSpec:
         if "split" in kwargs:
             raise ConfigError(f"--world {text}: levels are chosen by --split, for all worlds alike.")
         require_choice("--split", split, SPLITS)
-        spec = cls(env_id=env_id, kwargs=kwargs, split=split)
+        spec = cls(env_id=env_id, kwargs=kwargs, split=split, reading=reading)
         registered_name(env_id)
         arguments_of(env_id, kwargs)
         return spec
@@ -98,11 +100,28 @@ class WorldSpec:
         return f"{registered_name(self.env_id)}{f':{settings}' if settings else ''}"
 
     @property
+    def made_with(self) -> dict[str, Any]:
+        """Its arguments besides the split: `kwargs`, and the reading where it is not the world's default."""
+        default = arguments_of(self.env_id, self.kwargs).get("reading", self.reading)
+        return {**({} if default == self.reading else {"reading": self.reading}), **self.kwargs}
+
+    @property
+    def read(self) -> str:
+        """How actions are read: as `kwargs` say, else as `reading` does, where the world has such an argument."""
+        return str(arguments_of(self.env_id, self.made_with).get("reading", "strict"))
+
+    @property
     def digest(self) -> str:
         """Hash of what an agent meets: arguments, the first levels, and what an empty response leads to.
 
-        Pictures are a part of it where no engine draws them, whose pixels depend on its drivers.
+        Images are a part of it where no engine draws them, whose pixels depend on its drivers. Worlds that read
+        strictly have the hash that they had before there was another reading.
         """
+        return self.level_digest if self.read == "strict" else digest_of([self.level_digest, self.read])
+
+    @property
+    def level_digest(self) -> str:
+        """The same hash, whatever the reading; it is what a suite is made of."""
         return self._met.digest
 
     @property
@@ -118,8 +137,9 @@ class WorldSpec:
     @functools.cached_property
     def _met(self) -> _Met:
         arguments = arguments_of(self.env_id, {**self.kwargs, "split": self.split})
+        arguments.pop("reading", None)  # an empty response leads to the same in each
         need = need_of(registered_name(self.env_id))
-        with closing(make(self.env_id, **self.kwargs, split=self.split, disable_env_checker=True)) as world:
+        with closing(make(self.env_id, **self.made_with, split=self.split, disable_env_checker=True)) as world:
             unwrapped = cast("Any", world.unwrapped)
             num_levels, max_actions_per_turn = unwrapped.num_levels, int(unwrapped.max_actions_per_turn)
             num_met = NUM_LEVELS_MET if num_levels is None else max(1, min(NUM_LEVELS_MET, num_levels))
@@ -151,6 +171,7 @@ class WorldSpec:
             "env_id": self.env_id,
             "kwargs": to_json(self.kwargs),
             "split": self.split,
+            "reading": self.read,
             "digest": self.digest,
             "max_actions_per_turn": self.max_actions_per_turn,
         }

@@ -28,17 +28,17 @@ class Suite:
     episodes: int
     summary: str
 
-    def specs(self, split: str = "test") -> list[WorldSpec]:
+    def specs(self, split: str = "test", reading: str = "strict") -> list[WorldSpec]:
         """Returns its worlds."""
-        return [WorldSpec.parse(world, split) for world in self.worlds]
+        return [WorldSpec.parse(world, split, reading) for world in self.worlds]
 
     def digest(self, worlds: Sequence[WorldSpec]) -> str:
-        """Returns the hash of its version and of what its worlds show.
+        """Returns the hash of its version and of what its worlds show, whatever their reading, which boards state.
 
         Args:
             worlds: Its worlds, as `specs` returns them.
         """
-        return digest_of([self.name, self.version, self.episodes, [world.digest for world in worlds]])
+        return digest_of([self.name, self.version, self.episodes, [world.level_digest for world in worlds]])
 
     def record(self, worlds: Sequence[WorldSpec]) -> Record:
         """Returns it as a board stores it.

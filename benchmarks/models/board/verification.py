@@ -15,7 +15,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from benchmarks.models.board.board import Board
+from benchmarks.models.board.board import STRICT, Board
 from benchmarks.models.board.lines import ANEW, SEALS, EpisodeKey, RowName, broken_seal, follows, row_of
 from benchmarks.models.board.shapes import MARKS, misshapen
 from benchmarks.models.board.spec import WorldSpec, digest_of
@@ -139,12 +139,13 @@ def _replay_row(row: ReplayedRow, episodes: Iterable[Record], world: gym.Env[Any
 
 
 def _world(spec: Record) -> gym.Env[Any, Any]:
-    return make(spec["env_id"], **_kwargs(spec), split=spec["split"], disable_env_checker=True)
+    return make(spec["env_id"], **_spec(spec).made_with, split=spec["split"], disable_env_checker=True)
 
 
 def _fault(spec: Record, split: str | None) -> str:
     """Returns why a world is not the one that the board was made with; empty if it is."""
-    now = WorldSpec(env_id=spec["env_id"], kwargs=_kwargs(spec), split=spec["split"]).record()
+    now = _spec(spec).record()
+    spec = {"reading": STRICT, **spec}
     if now["digest"] != spec["digest"]:
         return f"the world has changed since (hash {spec['digest']}, now {now['digest']})"
     if spec["split"] != split:
@@ -153,12 +154,21 @@ def _fault(spec: Record, split: str | None) -> str:
     return "" if wrong is None else f"board.json says its {wrong} is {spec.get(wrong)!r}, it is {now[wrong]!r}"
 
 
+def _spec(spec: Record) -> WorldSpec:
+    """Returns a world as a board describes it."""
+    reading = spec.get("reading", STRICT)
+    return WorldSpec(env_id=spec["env_id"], kwargs=_kwargs(spec), split=spec["split"], reading=reading)
+
+
 def _kwargs(spec: Record) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in spec["kwargs"].items()}
 
 
 def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
     """Returns the turn of an episode that is not what it was, and what differs; empty if there is none."""
+    then, now = episode.get("reading", STRICT), getattr(world, "reading", STRICT)
+    if then != now:
+        return f"outside of its turns: its actions were read with reading {then!r}, board.json says {now!r}"
     if difference := replay(episode, world, board.images.load):
         return str(difference)
     turn = broken_seal(episode)

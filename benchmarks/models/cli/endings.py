@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
+from benchmarks.models.measures.unread import unread_turns, why_unread
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.run import BoardRun
 from vlm_envs.qa.datasets.unshown import told_left_out
+from vlm_envs.records.json_lines import Record
 
+MOST_UNREAD = 0.2
+"""Share of an agent's turns that may be unread without a word at the end of the run."""
+
+_OF_LENGTH = re.compile(r"max_(?:completion_|output_|new_)?tokens|output tokens|context length", re.IGNORECASE)
 _AGAIN = "The same command tries again."
 
 
@@ -33,6 +41,38 @@ def told_of(run: BoardRun) -> list[str]:
     return lines
 
 
+def unread_of(run: BoardRun) -> list[str]:
+    """Returns what of each agent's responses could not be read or was cut off, a line each, for the end of a run.
+
+    It counts all turns that the agent has on the board, in episodes that no failure ended.
+    """
+    turns: dict[str, list[Record]] = defaultdict(list)
+    for episode in run.board.episodes():
+        if not episode["error"]:
+            turns[episode["agent"]] += episode["turns"]
+    return [line for player in run.contestants for line in _unread_lines(player, turns[player.label])]
+
+
+def _unread_lines(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
+    unread = unread_turns(turns)
+    if len(unread) > MOST_UNREAD * len(turns):
+        [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
+        mostly = "" if how_often == len(unread) else f" most often, {how_often} times,"
+        yield f"{player.label}: {len(unread)} of {len(turns)} turns could not be read,{mostly} because {reason}."
+    if num_cut := sum(turn["stop_reason"] == "length" for turn in turns):
+        name, limit = _token_limit(player)
+        at = f"at {name}={limit}; raise it with {name}={2 * limit} after the agent" if limit else "at the token limit"
+        yield f"{player.label}: {num_cut} of {len(turns)} responses were cut off {at}."
+
+
+def _token_limit(player: Contestant) -> tuple[str, int | None]:
+    """Returns the name of an agent's setting for the longest response, and its value; None where there is none."""
+    config = getattr(getattr(player.agent, "client", None), "config", None)
+    if limit := getattr(config, "max_tokens", None):
+        return "max_tokens", limit
+    return "max_new_tokens", getattr(getattr(player.agent, "sampling", None), "max_new_tokens", None)
+
+
 def _remedy(failure: str, contestant: Contestant) -> str:
     """Returns what has to be done before the next try, of what does not pass by itself; else nothing."""
     status = re.search(r"\bHTTP (\d{3})\b", failure)
@@ -41,6 +81,8 @@ def _remedy(failure: str, contestant: Contestant) -> str:
     config = contestant.agent.client.config  # type: ignore[attr-defined]
     if status[1] in ("401", "403"):
         return f"Check the key in {config.key_variable or 'a variable named with api_key_variable=NAME'}. "
+    if status[1] == "400" and _OF_LENGTH.search(failure):
+        return f"Lower the limit of a response, max_tokens={config.max_tokens}, with max_tokens=N after the agent. "
     if status[1] != "404":
         return ""
     if "model" in failure.lower() or not config.address:

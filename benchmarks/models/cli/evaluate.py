@@ -19,7 +19,7 @@ from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.spec import AgentSpec, WorldSpec
 from benchmarks.models.cli.judged_table import judged_text
 from benchmarks.models.cli.rescore import rescore
-from benchmarks.models.cli.run import RunOptions, run
+from benchmarks.models.cli.run import RunOptions, play_board, print_unread
 from benchmarks.models.judged.judge_choice import JudgeOptions
 from benchmarks.models.measures.groups import grouped_rows, grouped_text
 from benchmarks.models.measures.modes import in_modes, modes_text
@@ -42,6 +42,7 @@ class EvaluateOptions(JudgeOptions):
         episodes: Levels of each world; if not given, every item of a benchmark, and 256 levels of other worlds.
         repeats: Episodes on each level.
         split: Whose levels; a benchmark is all test.
+        reading: How actions are read; see run.
         temperature: Of the agent's responses; 0 takes the likeliest. If not given, the agent's own.
         top_p: Smallest probability mass that is kept; if not given, the agent's own.
         max_tokens: Tokens a response may have; if not given, the agent's own.
@@ -56,6 +57,7 @@ class EvaluateOptions(JudgeOptions):
     episodes: int | None = None
     repeats: int = 1
     split: str = "test"
+    reading: Literal["lenient", "strict"] = "lenient"
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
@@ -105,13 +107,14 @@ def run_evaluate(options: EvaluateOptions) -> int:
         episodes=options.episodes,
         repeats=options.repeats,
         split=options.split,
+        reading=options.reading,
         out=options.out,
         references=False,
         budget_usd=options.budget_usd,
     )
     # Before anything is played: a judge that is not there is said at once
     with options.chosen() as judge_for, options.graders() as graders:
-        code = run(evaluation)
+        board_run, code = play_board(evaluation)
         assert options.out is not None
         board = Board(options.out)
         rescore(board, judge_for, options.label, graders=graders, only_new=True)
@@ -121,6 +124,7 @@ def run_evaluate(options: EvaluateOptions) -> int:
         print(f"\n{grouped_text(grouped)}")
     if options.modes is not None:
         print(f"\n{modes_text(board.episodes(), options.world, options.modes, options.split)}")
+    print_unread(board_run)
     return code
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from tyro.conf import UseAppendAction
 
@@ -14,13 +15,14 @@ from benchmarks.models.board.lines import require_distinct
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.suites import suite_named
 from benchmarks.models.cli.board_table import board_text
-from benchmarks.models.cli.endings import told_of
+from benchmarks.models.cli.endings import told_of, unread_of
 from benchmarks.models.measures.perception import gaps_text, perception_gaps, split_views
 from benchmarks.models.page.page import build_page
 from benchmarks.models.play.contestants import Contestant, contestants
 from benchmarks.models.play.display import ProgressDisplay
 from benchmarks.models.play.interruption import second_interrupt_quits
 from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.trained import trained_otherwise
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available
@@ -47,6 +49,8 @@ class RunOptions:
         episodes: Levels of each world; 256 unless a suite says otherwise.
         repeats: Episodes on each level.
         split: Whose levels.
+        reading: How actions are read. With lenient, the actions of the last complete <answer> are executed although the
+            response is not in the format, which the column "out of format" counts; with strict, they are not.
         out: The board's folder.
         references: Whether random, lazy and oracle play too.
         budget_usd: Begin nothing more once so much has been spent on this board.
@@ -62,6 +66,7 @@ class RunOptions:
     episodes: int | None = None
     repeats: int = 1
     split: str = "test"
+    reading: Literal["lenient", "strict"] = "lenient"
     out: Path | None = None
     references: bool = True
     budget_usd: float | None = None
@@ -82,7 +87,8 @@ class RunOptions:
             EngineUnavailableError: If a world cannot run here.
         """
         suite = None if self.suite is None else suite_named(self.suite)
-        worlds = [WorldSpec.parse(text, self.split) for text in (suite.worlds if suite else self.world)]
+        texts = suite.worlds if suite else self.world
+        worlds = [WorldSpec.parse(text, self.split, self.reading) for text in texts]
         labels = [world.label for world in worlds]
         for world in worlds:
             require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
@@ -100,6 +106,20 @@ class RunOptions:
 
 def run(options: RunOptions) -> int:
     """Plays what is missing, and prints the board; 1 where failures left something out, 130 after Ctrl-C."""
+    board_run, code = play_board(options)
+    print_unread(board_run)
+    return code
+
+
+def print_unread(board_run: BoardRun) -> None:
+    """Prints, as the last lines of a command, which responses could not be read or were cut off."""
+    sys.stdout.flush()
+    for line in unread_of(board_run):
+        print(line, file=sys.stderr)
+
+
+def play_board(options: RunOptions) -> tuple[BoardRun, int]:
+    """Does what `run` does but for its last lines, and returns the run and its exit code."""
     require(
         bool(options.out or options.world or options.suite),
         "Name worlds with --world ID, or a suite with --suite NAME, and the board's folder with --out boards/NAME.",
@@ -114,6 +134,8 @@ def run(options: RunOptions) -> int:
         "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
         "leave NO_COLOR unset.",
     )
+    for line in trained_otherwise(plan.worlds, players):
+        print(line, file=sys.stderr)
     board_run, code = _played(plan, players, options.out)
     if views is not None and not board_run.reason:
         board_run, code_of_views = _played(views, contestants(options.agent, references=False), options.out)
@@ -122,7 +144,7 @@ def run(options: RunOptions) -> int:
     if views is not None:
         print(f"\n{gaps_text(perception_gaps(board_run.board.episodes(), board_run.board.record['worlds']))}")
     print(page_of(board_run.board))
-    return code
+    return board_run, code
 
 
 def _sees(contestant: Contestant) -> bool:

@@ -45,7 +45,11 @@ _KNOWN = {
     "num_episodes": _Measure("episodes", "Played to their end.", "count"),
     "num_errors": _Measure("errors", "Ended by a failure of a provider or a worker; counted in nothing else.", "count"),
     "reward": _Measure("reward", "Mean return of an episode."),
-    "invalid_rate": _Measure("out of format", "Share of turns whose response could not be read.", "rate"),
+    "invalid_rate": _Measure(
+        "out of format",
+        "Share of turns whose response was not in the format; with lenient reading its actions may count all the same.",
+        "rate",
+    ),
     "ineffective_rate": _Measure("no effect", "Of turns with actions, those in which none changed anything.", "rate"),
     "turns_over_optimal": _Measure("turns × best", "Turns of solved episodes, over those an optimal plan takes."),
     "over_optimal": _Measure("actions × best", "Actions of solved episodes, over those of an optimal plan."),

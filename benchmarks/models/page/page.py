@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from benchmarks.models.board.board import Board
+from benchmarks.models.board.board import STRICT, Board
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.measures import Pair, Row, pairs, rows
 from benchmarks.models.measures.perception import perception_gaps
@@ -218,6 +218,7 @@ def _facts(record: Record, table: Sequence[Row], num_verified: int) -> list[str]
     facts = [
         f"suite {suite['name']} {suite['version']}" if suite else "",
         f"{record.get('split')} levels",
+        f"{record.get('reading', STRICT)} reading",
         f"{num_episodes:,} episodes",
         f"{num_verified} of {len(table)} rows verified" if num_verified else "",
         f"{sum(usd):,.2f} USD" if usd else "",

@@ -119,6 +119,7 @@ class BoardRun:
         definition = {
             "suite": plan.suite,
             "split": plan.worlds[0].split,
+            "reading": plan.worlds[0].reading,
             "worlds": [world.record() for world in plan.worlds],
             "agents": [contestant.record() for contestant in contestants],
             "versions": versions(),
@@ -292,4 +293,4 @@ def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:
     """Returns worlds; those with an engine get a process of their own, as engines do not live in several threads."""
     need = need_of(registered_name(world.env_id))
     apart: dict[str, Any] = {"workers": "process", "num_workers": 1} if need is not None and need.probe else {}
-    return world_vector(world.env_id, num_envs, **world.kwargs, split=world.split, **apart)
+    return world_vector(world.env_id, num_envs, **world.made_with, split=world.split, **apart)

@@ -11,6 +11,7 @@ import pytest
 
 from agents.__main__ import main
 from agents.cli.cast import cast
+from agents.lazy import ScriptAgent
 
 LAKE = "VLM/FrozenLake-v0"
 SHORT = {"prompt_format": "no_think", "size": 5, "max_turns": 2}
@@ -63,7 +64,11 @@ def test_a_checkpoint_plays_its_world_with_its_arguments_and_sampling(named, lak
     (line,) = (tmp_path / "kept" / "trajectories" / "play.jsonl").read_text().splitlines()
     assert len(json.loads(line)["turns"]) == 2
     config = json.loads((tmp_path / "kept" / "config.json").read_text())
-    assert (config["name"], config["env_id"], config["arguments"]) == (f"{lake} plays {LAKE}", LAKE, SHORT)
+    assert (config["name"], config["env_id"], config["arguments"]) == (
+        f"{lake} plays {LAKE}",
+        LAKE,
+        {**SHORT, "reading": "lenient"},
+    )
 
 
 def test_what_is_set_comes_first_and_is_told_where_it_differs(lake, capsys):
@@ -155,3 +160,15 @@ def test_a_mistake_is_told_in_one_line(words, message, tiny_directory, tmp_path,
 def test_recipes_are_listed_beside_agents(capsys):
     assert main(["list"]) == 0
     assert "\nrecipe:NAME  " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("words", "acts"), [([], True), (["--set", "reading=strict"], False)])
+def test_a_game_is_read_leniently_unless_it_is_set_otherwise(words, acts, capsys):
+    agent = "tests.unit.agents.test_play_learnt:friendly"
+    assert main(["play", agent, LAKE, "--set", "prompt_format=no_think", *words]) == 0
+    assert ("Nothing was carried out." in capsys.readouterr().out) != acts
+
+
+def friendly() -> Any:
+    """Returns an agent whose responses are not in the format."""
+    return ScriptAgent(("Sure! <answer>Up</answer>",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from vlm_envs.records.json_lines import Record
@@ -53,10 +54,11 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     if episode.get("success"):
         return None
     turns = [turn if trusts_judge else {**turn, "scores": {}} for turn in episode["turns"]]
+    read = partial(_of_response, is_lenient=episode.get("reading") == "lenient")
     mistakes = [
         mistake
         for index, turn in enumerate(turns)
-        if (mistake := _of_response(turn, index) or _of_seeing(turn, index) or _of_acting(turn, index)) is not None
+        if (mistake := read(turn, index) or _of_seeing(turn, index) or _of_acting(turn, index)) is not None
     ]
     fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
     if fatal or mistakes:
@@ -68,16 +70,22 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     return Mistake(kind="not solved", turn=None)
 
 
-def _of_response(turn: Record, index: int) -> Mistake | None:
-    """Returns what is wrong with a response before anybody reads what it says."""
+def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | None:
+    """Returns what is wrong with a response before its text counts.
+
+    With lenient reading neither a wrong format nor a cut is a mistake where the actions were read all the same.
+    """
     if turn.get("worker_error"):
         return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))
     if turn.get("stop_reason") == "error":
         return Mistake(kind="no response", turn=index)
+    if is_lenient and turn.get("actions"):
+        return None
     if turn.get("stop_reason") == "length":
         return Mistake(kind="cut off", turn=index, detail="The response hit the token limit.")
     if turn.get("parse_error"):
-        return Mistake(kind="out of format", turn=index, detail=_sentence(str(turn["parse_error"])))
+        why = turn.get("unread") or turn["parse_error"]
+        return Mistake(kind="out of format", turn=index, detail=_sentence(str(why)))
     return None
 
 

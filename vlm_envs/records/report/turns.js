@@ -3,6 +3,7 @@
 const STOPPED = {
   length: "the response hit the token limit",
   content_filter: "the model or its provider refused to answer",
+  tool_call: "the model called a tool that it was not offered",
   error: "no response could be had",
 };
 
@@ -66,7 +67,8 @@ function turnView(turn, index, total) {
   const body = make("div");
   if (turn.system) body.append(shownText(turn.system));
   body.append(shownText(turn.text));
-  for (const [name, title] of [["parse_error", "Not understood: "], ["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
+  const unread = (turn.actions || []).length ? "Not in the format: " : "Not understood: ";
+  for (const [name, title] of [["parse_error", unread], ["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
     if (turn[name]) body.append(errorView(title, turn[name]));
   }
   if (turn.stop_reason !== "stop" && !turn.agent_error) body.append(errorView("Cut off: ", STOPPED[turn.stop_reason] ?? STOPPED.error));

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Self, TypeVar
 
 from vlm_envs.tools.arguments import (
+    WHOLE_NUMBER,
     Arguments,
     BeforeValidator,
     Field,
@@ -35,9 +36,9 @@ def _as_tuple(value: Any) -> Any:
     return tuple(_as_tuple(item) for item in value) if isinstance(value, list) else value
 
 
-Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT), WHOLE_NUMBER]
 Substring = Annotated[str, Field(min_length=1, max_length=MAX_SUBSTRING_CHARS)]
-Precision = Annotated[int, Field(ge=0, le=MAX_PRECISION)]
+Precision = Annotated[int, Field(ge=0, le=MAX_PRECISION), WHOLE_NUMBER]
 Strings = Annotated[tuple[Substring, ...], Field(min_length=1, max_length=MAX_ITEMS), BeforeValidator(_as_tuple)]
 Range = tuple[Count, Count]
 Ranges = Annotated[tuple[Range, ...], Field(min_length=1, max_length=MAX_ITEMS), BeforeValidator(_as_tuple)]

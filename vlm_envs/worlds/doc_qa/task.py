@@ -36,7 +36,5 @@ def fetched_pages(state: QAState) -> list[int]:
         if record.succeeded and record.name == "doc_page_retrieval_by_index":
             call = parse_tool_call(record.text)
             assert isinstance(call, ToolCall), "a call that succeeded can be read"
-            page = call.arguments["image_idx"]
-            assert isinstance(page, int), "a call that succeeded names a page"
-            pages.append(page)
+            pages.append(int(call.arguments["image_idx"]))  # 3.0 is page 3
     return pages

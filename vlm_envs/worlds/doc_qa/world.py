@@ -73,9 +73,10 @@ class DocQaWorld(QAWorld):
     `long_side_px=1120`; `max_pixels=4194304` a picture; `show_sheet=True`: whether it begins with the contact
     sheet; `answer_reward=1.0`; and those of every world: `prompt_format="arm"` or `"direct"`, `representation` (no
     `symbolic`), `obs_mode`, `split`, `max_turns=None` (5 for `arm`, 1 for `direct`), `max_steps=None`,
-    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
-    `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it says them. `reset(options={"level":
-    text})` takes the id of a question, such as `report:12:chart_reading:834`: pages, category, seed.
+    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`,
+    `render_mode`; `max_actions_per_turn` is 1. Defaults: ARM-Thinker, appendix E, where it says them.
+    `reset(options={"level": text})` takes the id of a question, such as `report:12:chart_reading:834`: pages, category,
+    seed.
 
     ## Version History
     * v0: first version.

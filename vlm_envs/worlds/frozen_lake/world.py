@@ -45,8 +45,8 @@ class FrozenLakeWorld(GridWorld[FrozenLakeState]):
     `frozen_probability=0.8`; `min_solution_length=5`; `max_solution_length=None`, by default what the budget allows,
     `max_turns * max_actions_per_turn`; `cell_px=28`; and those of every world: `prompt_format`, `representation`,
     `obs_mode`, `split`, `max_turns=3`, `max_actions_per_turn=3`, `max_steps=None`, `format_reward=0.5`,
-    `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 9.
-    `reset(options={"level": text})` takes rows of the symbols `_OGP`.
+    `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults:
+    VAGEN Table 9. `reset(options={"level": text})` takes rows of the symbols `_OGP`.
 
     ## Version History
     * v0: first version.

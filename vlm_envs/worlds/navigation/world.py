@@ -77,9 +77,10 @@ class NavigationWorld(World[Any, Action]):
     `min_solution_length=5` (8 in `long_horizon`); `things=None`, the kinds of things that homes hold, such as `("Bed",
     "Fridge")`, or all (panda3d only); `max_visible=5`; `engine="panda3d"`; and those of every world:
     `prompt_format`, `representation`, `obs_mode`, `split`, `max_turns=4`, `max_actions_per_turn=5`, `max_steps=None`,
-    `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`. Defaults:
-    VAGEN Table 11. Its `down_sample_ratio` and `multiview` have no counterpart here: ask for the resolution you want.
-    `reset(options={"level": text})` takes the JSON that `render()` gives with `render_mode="ansi"`.
+    `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`,
+    `render_mode`. Defaults: VAGEN Table 11. Its `down_sample_ratio` and `multiview` have no counterpart here: ask for
+    the resolution you want. `reset(options={"level": text})` takes the JSON that `render()` gives with
+    `render_mode="ansi"`.
 
     ## Second engine
     `engine="ai2thor"` plays the same task in AI2-THOR's scenes (`pip install 'vlm-envs[ai2thor]'`, version 5.0.0).

@@ -42,7 +42,7 @@ class Primitive:
         return f"{self.skill.value}({','.join(map(str, numbers))})"
 
 
-_NUMBER = r"\s*(-?[0-9]{1,6})\s*"
+_NUMBER = r"\s*(-?[0-9]{1,6})(?:\.0{1,6})?\s*"  # 20.0 is a whole number, too
 _POINT_SKILL = re.compile(rf"(pick|place)\s*\({_NUMBER},{_NUMBER},{_NUMBER}\)", re.IGNORECASE)
 _PUSH = re.compile(rf"(push)\s*\({','.join([_NUMBER] * 6)}\)", re.IGNORECASE)
 

@@ -62,8 +62,8 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     task's own number, 3 or, in `place`, also 2 or 1, and 2 in `drawer`; `show_positions=True`; and those of every
     world: `prompt_format`, `representation` (natural_language or structured), `obs_mode`, `split`, `max_turns=3`,
     `max_actions_per_turn=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
-    `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 13. `reset(options={"level": text})` takes the JSON
-    that `dynamics.dump(state)` writes.
+    `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table 13. `reset(options={"level":
+    text})` takes the JSON that `dynamics.dump(state)` writes.
 
     ## Requirements
     `pip install 'vlm-envs[manipulation]'` (SAPIEN, and ManiSkill for its robot model) and a Vulkan driver, such as

@@ -71,9 +71,8 @@ class RewardJudgingWorld(QAWorld):
     `SampleSource` in place of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have
     4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's own number; and those of every world:
     `prompt_format="arm"`, `representation` (no `symbolic`), `obs_mode`, `split`, `max_steps=None`,
-    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `render_mode`;
-    `max_actions_per_turn` is 1.
-    `reset(options={"level": text})` takes a sample's id.
+    `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`,
+    `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.

@@ -46,8 +46,8 @@ class SokobanWorld(GridWorld[SokobanState]):
     `cell_px=28`; `tell_walls=False` whether structured states list the walls inside the outer one, which the paper's do
     not and no judge scores; and those of every world: `prompt_format`, `representation`, `obs_mode`, `split`,
     `max_turns=3`, `max_actions_per_turn=3`, `format_reward=0.5`, `prompt_example=True`, `system_prompt=False`,
-    `format_reminder=False`, `render_mode`. Defaults: VAGEN Table 7. `reset(options={"level": text})` takes rows of the
-    symbols `#_OXP*S`.
+    `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults: VAGEN Table 7. `reset(options={"level":
+    text})` takes rows of the symbols `#_OXP*S`.
 
     ## Version History
     * v0: first version.

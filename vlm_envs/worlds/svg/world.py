@@ -56,8 +56,8 @@ class SvgWorld(World[SvgState, str]):
     local weights; `second_scorer=None`, the same; `similarity_weight=5.0`; `second_weight=1e-4`;
     `success_threshold=0.95`; `render_timeout_s=2.0`; and those of every world: `prompt_format`, `representation` (no
     `symbolic`), `obs_mode`, `split`, `max_turns=2`, `max_steps=None`, `format_reward=0.5`, `prompt_example=True`,
-    `system_prompt=False`, `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. Defaults: VAGEN Tables
-    15 and 20. `reset(options={"level": text})` takes the target's markup.
+    `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1.
+    Defaults: VAGEN Tables 15 and 20. `reset(options={"level": text})` takes the target's markup.
 
     ## Version History
     * v0: first version.

@@ -63,7 +63,8 @@ class VideoQAWorld(QAWorld):
     budget of every frame as shown; `answer_reward=1.0`; `max_turns=None` for the strategies' 1; and those of every
     world: `prompt_format="points"` or `"direct"`, `representation` (no `symbolic`), `obs_mode`, `split`,
     `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`,
-    `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's id.
+    `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's
+    id.
 
     ## Version History
     * v0: first version.

@@ -75,8 +75,8 @@ class ZoomQAWorld(QAWorld):
     as of data sets that nobody annotated, which iVGR asks in words alone; `max_turns=None` for the strategy's own
     (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation`
     (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`,
-    `format_reminder=False`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a
-    sample's id.
+    `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level":
+    text})` takes a sample's id.
 
     ## Version History
     * v0: first version.

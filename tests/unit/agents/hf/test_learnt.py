@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.hf.checkpoint import PROVENANCE, weights_digest
-from agents.hf.learnt import Learnt, LearntWorld, learnt_with, model_in, shipped_start
+from agents.hf.learnt import Learnt, LearntWorld, learnt_otherwise, learnt_with, model_in, shipped_start
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 
@@ -112,3 +112,50 @@ def test_equal_weights_are_one_model_whichever_run_they_are_of(tmp_path):
     assert weights_digest(tmp_path) == digest
     written(tmp_path / "config.json", {"hidden_size": 9})
     assert weights_digest(tmp_path) != digest
+
+
+@pytest.mark.parametrize(
+    ("learnt", "env_id", "kwargs", "differences"),
+    [
+        (
+            {"prompt_format": "no_think"},
+            "VLM/FrozenLake-v0",
+            {},
+            {"prompt_format": ("no_think", "grounding_worldmodeling")},
+        ),
+        ({"prompt_format": "no_think"}, "VLM/FrozenLake-v0", {"prompt_format": "no_think", "size": 5}, {}),
+        ({}, "VLM/FrozenLake-v0", {"prompt_format": "grounding_worldmodeling"}, {}),
+        (
+            {"representation": "structured", "prompt_format": "no_think"},
+            "VLM/FrozenLake-v0",
+            {"prompt_format": "no_think", "representation": "symbolic"},
+            {"representation": ("structured", "symbolic")},
+        ),
+        ({"prompt_format": "no_think"}, "VLM/Sokoban-v0", {}, {}),
+    ],
+)
+def test_another_format_than_in_training_is_found(learnt, env_id, kwargs, differences, tmp_path):
+    written(tmp_path / PROVENANCE, {"worlds": [{"env_id": "VLM/FrozenLake-v0", "kwargs": learnt}]})
+    assert learnt_otherwise(tmp_path, env_id, kwargs) == differences
+
+
+def test_of_several_formats_that_were_trained_on_the_most_similar_counts(tmp_path):
+    worlds = [
+        {"env_id": "VLM/ZoomQA-v0", "kwargs": {"prompt_format": each}} for each in ("ivgr_grounded", "ivgr_textual")
+    ]
+    written(tmp_path / PROVENANCE, {"worlds": worlds})
+    assert learnt_otherwise(tmp_path, "VLM/ZoomQA-v0", {"prompt_format": "ivgr_textual"}) == {}
+    assert set(learnt_otherwise(tmp_path, "VLM/ZoomQA-v0", {})) == {"prompt_format"}
+
+
+def test_a_variant_of_a_world_is_that_world(tmp_path):
+    worlds = [{"env_id": "VLM/RewardJudging-v0", "kwargs": {"prompt_format": "direct"}}]
+    written(tmp_path / PROVENANCE, {"worlds": worlds})
+    assert set(learnt_otherwise(tmp_path, "VLM/RewardJudgingDocumentPair-v0", {})) == {"prompt_format"}
+
+
+@pytest.mark.parametrize("record", [{}, {"worlds": 3}, {"worlds": [{"env_id": "Gone/World-v0", "kwargs": {}}]}])
+def test_where_nothing_can_be_said_of_the_training_nothing_is(record, tmp_path):
+    assert learnt_otherwise(tmp_path, "VLM/FrozenLake-v0", {}) == {}
+    written(tmp_path / PROVENANCE, record)
+    assert learnt_otherwise(tmp_path, "VLM/FrozenLake-v0", {}) == {}

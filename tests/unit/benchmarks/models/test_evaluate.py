@@ -160,3 +160,16 @@ def test_mistakes_are_told_before_anything_is_played(tmp_path, words, told, caps
 def test_without_a_folder_the_remedy_is_said(capsys):
     assert main(["evaluate", "oracle", "--world", LAKE]) == 2
     assert "--out boards/NAME" in capsys.readouterr().err
+
+
+def test_a_checkpoint_in_another_format_than_in_training_is_warned_of_once(tmp_path, capsys):
+    words = (f"hf:{TINY},device=cpu,max_new_tokens=2,as=tiny", "--episodes", "1", "--no-references")
+    assert evaluate(tmp_path / "other", *words, "--world", LAKE) == 0
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning: ")]
+    assert warnings == [
+        f"Warning: tiny was trained on this world with representation=structured, but {LAKE} has "
+        "representation=natural_language. To evaluate it as it was trained, add the setting: "
+        "--world VLM/FrozenLake-v0:representation=structured,size=3"
+    ]
+    assert evaluate(tmp_path / "same", *words, "--world", f"{LAKE},representation=structured") == 0
+    assert "Warning: " not in capsys.readouterr().err

@@ -37,6 +37,13 @@ def index(number, filename="report.pdf"):
     return REGISTRY.call("doc_page_retrieval_by_index", arguments, Memory())
 
 
+def test_a_whole_page_number_may_be_written_as_a_float():
+    assert index(3.0).text == index(3).text
+    for number in (3.5, "3", True, 1e300):
+        result = index(number)
+        assert result.error is ToolErrorKind.WRONG_ARGUMENT and len(result.text) < 300
+
+
 def test_the_five_best_pages_come_in_one_row():
     result = query("sales")
     assert result.ok and "from left to right: 2, 7, 3, 5, 6." in result.text
@@ -79,7 +86,7 @@ def test_numbers_out_of_range_are_told_the_range(number):
     assert result.error is ToolErrorKind.PAGE_OUT_OF_RANGE and "numbered from 1 to 8" in result.text
 
 
-@pytest.mark.parametrize("number", ["1", 1.0, True, None, [1]])
+@pytest.mark.parametrize("number", ["1", 1.5, True, None, [1]])
 def test_numbers_are_integers(number):
     assert index(number).error is ToolErrorKind.WRONG_ARGUMENT
 

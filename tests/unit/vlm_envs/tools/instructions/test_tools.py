@@ -35,6 +35,13 @@ def test_a_call_says_whether_the_text_passes_and_nothing_else(upper, said):
     assert call(name, response="resp_1", lower_bound=1, upper_bound=upper) == (True, said)
 
 
+def test_whole_bounds_may_be_written_as_floats():
+    name = "check_whether_response_word_count_in_range"
+    assert call(name, response="resp_1", lower_bound=1.0, upper_bound=3.0) == (True, "Check result: True.")
+    ok, said = call(name, response="resp_1", lower_bound=1.5, upper_bound=3)
+    assert not ok and "1.5" in said
+
+
 def test_profiles_decide():
     name = "check_whether_response_word_count_in_range"
     arguments = {"response": "t", "lower_bound": 2, "upper_bound": 2}

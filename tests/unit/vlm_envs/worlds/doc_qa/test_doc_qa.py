@@ -96,7 +96,7 @@ def test_pages_are_measured_by_what_was_fetched():
     world, _, _ = world_at("report:14:cross_page:5")
     first, second = world.state.sample.evidence_pages
     name = world.state.sample.document.name
-    world.step(call("doc_page_retrieval_by_index", filename=name, image_idx=second))
+    world.step(call("doc_page_retrieval_by_index", filename=name, image_idx=float(second)))
     world.step(call("doc_page_retrieval_by_index", filename=name, image_idx=99))
     world.step(call("doc_page_retrieval_by_index", filename=name, image_idx=1))
     assert 1 not in (first, second)

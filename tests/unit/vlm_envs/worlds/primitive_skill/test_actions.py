@@ -19,6 +19,7 @@ POINTS = st.tuples(*[st.integers(-999_999, 999_999)] * 3)
     [
         ("pick(62,-55,20)", Primitive(Skill.PICK, (62, -55, 20))),
         ("Place ( 75, 33 , 50 )", Primitive(Skill.PLACE, (75, 33, 50))),
+        ("pick(-16.0, 55.00, 20)", Primitive(Skill.PICK, (-16, 55, 20))),
         ("push(1,2,3,-4,-5,6)", Primitive(Skill.PUSH, (1, 2, 3), (-4, -5, 6))),
     ],
 )
@@ -36,6 +37,8 @@ def test_primitives_are_read(text: str, expected: Primitive) -> None:
         "pick(1,2,3,4)",
         "push(1,2,3)",
         "pick(1.5,2,3)",
+        "pick(1.05,2,3)",
+        "pick(1.,2,3)",
         "pick(1,2,3",
         "grasp(1,2,3)",
         "pick(١,2,3)",

@@ -1,0 +1,31 @@
+"""Turns of which no action could be read, and why, in words for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from vlm_envs.records.json_lines import Record
+
+_OF_STOPS = {
+    "length": "the response was cut off at the token limit",
+    "content_filter": "the model or its provider refused to answer",
+    "tool_call": "the model called a tool that it was not offered, and wrote no text",
+}
+_QUOTED_ACTION = re.compile(r"^(?P<quote>['\"]).*(?P=quote) is not an action", flags=re.DOTALL)
+
+
+def unread_turns(turns: Iterable[Record]) -> list[Record]:
+    """Returns the turns whose response was not in the format and gave no action."""
+    return [turn for turn in turns if turn["parse_error"] is not None and not turn["actions"]]
+
+
+def why_unread(turn: Record) -> str:
+    """Returns why nothing could be read of a response, equal for equal reasons: it goes after "because"."""
+    if reason := _OF_STOPS.get(turn["stop_reason"]):
+        return reason
+    if not turn["response"].strip():
+        thought = bool(str(turn.get("thoughts") or "").strip())
+        return "the response held only thoughts and no answer" if thought else "the response was empty"
+    error = str(turn.get("unread") or turn["parse_error"])
+    return _QUOTED_ACTION.sub("the answer does not begin with an action", error)

@@ -1,0 +1,199 @@
+"""Served thinking models act on a default board; what could not be read or was cut off is said last."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
+pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
+pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
+
+from agents.registry import make_agent
+from benchmarks.__main__ import main
+from tests.unit.agents.api.endpoint import FakeEndpoint, body_of
+from tests.unit.agents.api.wires import WIRES, Said
+from tests.unit.benchmarks.models.playing import ALONE, lines_of
+
+LAKE = "VLM/FrozenLake-v0:prompt_format=free_think"
+ADDRESSES = {
+    "openai": ("OPENAI_BASE_URL", "/v1"),
+    "openai-chat": ("OPENAI_BASE_URL", "/v1"),
+    "anthropic": ("ANTHROPIC_BASE_URL", ""),
+    "google": ("GOOGLE_GEMINI_BASE_URL", ""),
+}
+CALLS = {
+    "compatible": {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "go", "arguments": "{}"}}]},
+    "anthropic": {"type": "tool_use", "id": "1", "name": "go", "input": {}},
+    "openai": {"type": "function_call", "id": "1", "call_id": "1", "name": "go", "arguments": "{}"},
+    "google": {"functionCall": {"name": "go", "args": {}}},
+}
+
+
+class Serving(FakeEndpoint):
+    """Says the same to every request, in one provider's format."""
+
+    body: object
+
+    def next_action(self, request, key):
+        self.requests.append(request)
+        return body_of(self.body)
+
+
+@pytest.fixture
+def server():
+    with Serving() as serving:
+        yield serving
+
+
+@pytest.fixture(params=sorted(WIRES))
+def wire(request, server, monkeypatch):
+    """A provider whose requests go to the server, with its agent's name as `agent`."""
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
+        monkeypatch.setenv(name, "sk-only-for-tests")
+    provider, host = request.param, f"http://127.0.0.1:{server.server_port}"
+    if provider == "compatible":
+        return WIRES[provider], f"compatible:judge@{host}/v1"
+    variable, version = ADDRESSES[provider]
+    monkeypatch.setenv(variable, host + version)
+    return WIRES[provider], f"{provider}:judge"
+
+
+def played(agent, out, *words):
+    """Returns the turns of a board that an agent played, and the last line of what was printed."""
+    command = ["run", "--agent", f"{agent},max_attempts=1,as=m", "--world", LAKE, "--episodes", "2", ALONE]
+    assert main([*command, "--out", str(out), *words]) == 0
+    return [turn for line in lines_of(out) for turn in line["turns"]]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(text="I should go up.</think>\n\n<answer>Up</answer>"),
+        Said(text="<answer>Up</answer>", thoughts="I should go up."),
+        Said(text="\n\n<answer>**Up**</answer>", thoughts="Up or <answer>Down</answer>?"),
+    ],
+    ids=["template opened the thought", "thoughts beside the text", "thoughts beside bold text"],
+)
+def test_a_served_thinking_model_acts_on_a_default_board(said, wire, server, tmp_path, capsys):
+    provider, agent = wire
+    server.body = provider.body(said)
+    turns = played(agent, tmp_path / "lenient")
+    assert turns and all(turn["actions"] == ["Up"] for turn in turns)
+    assert "could not be read" not in capsys.readouterr().err
+    assert all(turn["actions"] == [] for turn in played(agent, tmp_path / "strict", "--reading", "strict"))
+    assert "could not be read" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("text", ["", "<think>I wonder"])
+def test_responses_that_are_cut_off_are_said_last_with_what_helps(text, wire, server, tmp_path, capsys):
+    provider, agent = wire
+    server.body = provider.body(Said(text=text, stop="length", thoughts="hm"))
+    num_turns = len(played(f"{agent},max_tokens=2048", tmp_path / "board"))
+    unread, cut = capsys.readouterr().err.splitlines()[-2:]
+    assert unread == (
+        f"m: {num_turns} of {num_turns} turns could not be read, because the response was cut off at the token limit."
+    )
+    assert cut == (
+        f"m: {num_turns} of {num_turns} responses were cut off at max_tokens=2048; raise it with max_tokens=4096 after "
+        "the agent."
+    )
+
+
+def test_a_response_that_was_cut_off_behind_its_answer_is_counted_too(server, tmp_path, capsys):
+    server.body = WIRES["compatible"].body(Said(text="<think>Up.</think><answer>Up</answer> Now", stop="length"))
+    played(f"compatible:judge@{server.base_url}", tmp_path / "board")
+    err = capsys.readouterr().err
+    assert "could not be read" not in err and "were cut off at max_tokens=16384" in err.splitlines()[-1]
+
+
+def test_responses_of_thoughts_alone_are_counted_with_that_reason(wire, server, tmp_path, capsys):
+    provider, agent = wire
+    server.body = provider.body(Said(text="", thoughts="I wonder."))
+    assert {turn["stop_reason"] for turn in played(agent, tmp_path / "board")} == {"stop"}
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "turns could not be read, because the response held only thoughts and no answer" in last
+
+
+def calling(provider):
+    """Returns a body that calls a tool and says nothing."""
+    body = provider.body(Said(text=""))
+    if provider.provider == "anthropic":
+        return {**body, "content": [CALLS["anthropic"]], "stop_reason": "tool_use"}
+    if provider.provider == "openai":
+        return {**body, "output": [CALLS["openai"]]}
+    if provider.provider == "google":
+        body["candidates"][0]["content"]["parts"] = [CALLS["google"]]
+        return body
+    body["choices"][0]["message"] |= CALLS["compatible"]
+    body["choices"][0]["finish_reason"] = "tool_calls"
+    return body
+
+
+def test_calls_of_tools_that_were_not_offered_are_counted_with_that_reason(wire, server, tmp_path, capsys):
+    provider, agent = wire
+    server.body = calling(provider)
+    assert {turn["stop_reason"] for turn in played(agent, tmp_path / "board")} == {"tool_call"}
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "turns could not be read, because the model called a tool that it was not offered" in last
+
+
+def test_gemini_that_fails_to_call_a_tool_has_answered(server, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("GEMINI_API_KEY", "sk-only-for-tests")
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{server.server_port}")
+    server.body = {**WIRES["google"].body(Said()), "candidates": [{"finishReason": "UNEXPECTED_TOOL_CALL", "index": 0}]}
+    assert {turn["stop_reason"] for turn in played("google:judge", tmp_path / "board")} == {"tool_call"}
+
+
+def test_the_most_common_reason_is_named_and_few_unread_turns_are_not(server, tmp_path, capsys):
+    answers = iter(["Up", "<answer>fly</answer>", "Right"] * 20)
+
+    def next_action(request, key):
+        return body_of(WIRES["compatible"].body(Said(text=next(answers))))
+
+    server.next_action = next_action
+    agent = f"compatible:judge@{server.base_url},max_parallel=1"
+    num_turns = len(played(agent, tmp_path / "board"))
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == (
+        f"m: {num_turns} of {num_turns} turns could not be read, most often, 4 times, because there is no complete "
+        "<answer>…</answer> outside of thoughts."
+    )
+    answers = iter(["<answer>Up</answer>"] * 5 + ["Up"] + ["<answer>Up</answer>"] * 30)
+    played(agent, tmp_path / "other")
+    assert "could not be read" not in capsys.readouterr().err
+
+
+def test_evaluate_says_it_last_too(server, tmp_path, capsys):
+    server.body = WIRES["compatible"].body(Said(text="", stop="length"))
+    command = ["evaluate", f"compatible:judge@{server.base_url},max_attempts=1,as=m", "--world", LAKE]
+    assert main([*command, "--episodes", "1", "--no-references", "--out", str(tmp_path / "board")]) == 0
+    assert "responses were cut off at max_tokens=16384" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_agents_behind_an_api_may_answer_at_length_by_default(wire, server):
+    _, name = wire
+    agent = make_agent(name)
+    assert agent.config.max_tokens == 16_384 and agent.config.timeout_s >= 600
+    agent.close()
+
+
+def test_anthropics_package_sends_long_answers_without_a_stream(server, monkeypatch):
+    """Its client refuses some models and lengths with its own default time limit, and takes them with ours."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-only-for-tests")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{server.server_port}")
+    server.body = WIRES["anthropic"].body(Said())
+    for settings in ({}, {"max_tokens": 100_000}):
+        agent = make_agent("anthropic:claude-opus-4-1@20250805", max_attempts=1, **settings)
+        (response,) = agent.respond([0], [{"text": "Look."}])
+        agent.close()
+        assert response.text == Said().text, response.error
+
+
+def test_a_limit_that_a_model_does_not_take_is_named(server, tmp_path, capsys):
+    message = "max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens"
+    server.next_action = lambda request, key: (
+        lambda handler: handler.send(400, f'{{"error": {{"message": "{message}"}}}}'.encode())
+    )
+    command = ["run", "--agent", f"compatible:judge@{server.base_url},max_attempts=1,as=m", "--world", LAKE, ALONE]
+    assert main([*command, "--episodes", "1", "--out", str(tmp_path / "board")]) == 1
+    assert "max_tokens=16384, with max_tokens=N" in capsys.readouterr().err

@@ -1,0 +1,247 @@
+"""Reads the actions of a response that is not in the format, for worlds with `reading="lenient"`.
+
+Format and actions are separate: `format_correct`, `error`, and `sections` are always those of the strict reading
+(`vlm_envs.responses.parsing`), so lenience never changes a format reward or a judge's score. Only which actions are
+executed differs.
+
+- A response in the format is read as in strict reading.
+- Otherwise the last complete `<answer>…</answer>` outside of thoughts is read; the case of tags does not matter. A
+  section without its closing tag is not complete, not even at the end of a response.
+- In formats that end in one of several sections (`arm`: a tool call or the answer) the last complete one counts, up to
+  the tag after which the format counts a response as over.
+- In formats whose actions are written among the thoughts (the first rounds of `mags` and `ivgr_views`), the last
+  complete thought is read, or without one the whole response.
+- Markup around the list and around each action is removed: code fences, bold, boxes, quotes, brackets, end-of-turn
+  tokens, and a period after the last action. Full-width and ASCII commas, semicolons, and bars, and line breaks also
+  separate actions, outside of brackets and only where the grammar's own separator leaves something that is not an
+  action.
+- The first invalid action stops the list, as in strict reading.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Literal, get_args
+
+from vlm_envs.responses.extraction import unwrap
+from vlm_envs.responses.formats import ResponseFormat
+from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, ActionGrammar, ActionT, ParsedResponse, parse_response
+
+Reading = Literal["strict", "lenient"]
+READINGS: tuple[str, ...] = get_args(Reading)
+"""How a world reads actions."""
+
+_SEPARATORS = ",，、;；|｜\n"
+_OPENING, _CLOSING = "([{（［【｛", ")]}）］】｝"
+_BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING)}]")
+_SEPARATORS_AND_BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING + _SEPARATORS)}]")
+_PERIODS = ".。．"
+_THOUGHT_TAG = re.compile(r"<(/?)(?:re)?think>", re.IGNORECASE)
+_MAX_LAYERS = 8
+_MAX_ACTION_CHARS = 1_000
+_MAX_UNWRAPPED_CHARS = 20_000
+"""Layers of markup that are removed, and the longest action of a list and the longest text out of which they are: all
+bound the time spent on a response."""
+
+_Parse = Callable[[str], ActionT | None]
+
+
+def read_response(
+    text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT], max_actions: int, reading: str
+) -> ParsedResponse[ActionT]:
+    """Reads a whole response, strictly or leniently.
+
+    Args:
+        text: The model's whole response, any string.
+        response_format: The strategy's tags.
+        grammar: How actions are written.
+        max_actions: Most actions a turn carries out.
+        reading: `"strict"` or `"lenient"`.
+
+    Returns:
+        What was read. Never raises for any `text`. With lenient reading, `actions` may not be empty where `error`
+        says what is wrong with the format.
+    """
+    strict = parse_response(text, response_format, grammar, max_actions)
+    if reading == "strict" or len(text) > MAX_RESPONSE_CHARS:
+        return strict
+    if strict.format_correct:
+        return _with_lenient_section(strict, response_format, grammar)
+    actions, num_cut, unread = _read_actions(text, response_format, grammar, max_actions)
+    if len(actions) < len(strict.actions):
+        return strict
+    return replace(strict, actions=actions, num_actions_cut=num_cut, unread=unread)
+
+
+def _with_lenient_section(
+    strict: ParsedResponse[ActionT], response_format: ResponseFormat, grammar: ActionGrammar[ActionT]
+) -> ParsedResponse[ActionT]:
+    """Returns a response in the format, with the action of a section that the grammar has a lenient reader for."""
+    holder = next(name for name in response_format.action_sections if name in strict.sections)
+    action = grammar.lenient_in[holder](strict.sections[holder]) if holder in grammar.lenient_in else None
+    return strict if action is None else replace(strict, actions=(action,))
+
+
+def _read_actions(
+    text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT], max_actions: int
+) -> tuple[tuple[ActionT, ...], int, str]:
+    """Returns the actions, how many were cut, and why there are none if there are none."""
+    if not response_format.endings:
+        return _read_thoughts(text, response_format, grammar)
+    outside = response_format.cut(_outside_of_thoughts(text))
+    found = _last_section(outside, response_format.endings)
+    if found is None:
+        wanted = " or ".join(f"<{name}>…</{name}>" for name in response_format.endings)
+        return (), 0, f"there is no complete {wanted} outside of thoughts"
+    section, answer = found
+    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
+    if not grammar.separator or section in grammar.lenient_in:
+        action = _first(parse, (_unwrapped(answer), answer.strip()))
+        return ((), 0, _not_an_action(answer, section, grammar)) if action is None else ((action,), 0, "")
+    actions, num_cut = _read_list(answer, parse, grammar.separator, max_actions)
+    return actions, num_cut, "" if actions else _not_an_action(answer, section, grammar)
+
+
+def _read_thoughts(
+    text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT]
+) -> tuple[tuple[ActionT, ...], int, str]:
+    """Reads the one action that is written among the thoughts."""
+    section = response_format.thought_tag
+    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
+    _, thought = _last_section(text, (section,)) or ("", "")
+    action = _first(parse, (thought, _outside_of_thoughts(text), text))
+    return ((), 0, _not_an_action(text, section, grammar)) if action is None else ((action,), 0, "")
+
+
+def _outside_of_thoughts(text: str) -> str:
+    """Returns what a response says outside of `<think>…</think>` and `<rethink>…</rethink>`.
+
+    A thought that is never closed runs to the end. A closing tag without its opening tag closes a thought that the chat
+    template opened: everything before it is thought.
+    """
+    outside: list[str] = []
+    start: int | None = 0  # of the text outside of thoughts; None inside one
+    for match in _THOUGHT_TAG.finditer(text):
+        if not match[1]:
+            if start is not None:
+                outside.append(text[start : match.start()])
+            start = None
+        else:
+            if start is not None:
+                outside.clear()
+            start = match.end()
+    if start is not None:
+        outside.append(text[start:])
+    return "\n".join(outside)
+
+
+def _last_section(text: str, tags: Sequence[str]) -> tuple[str, str] | None:
+    """Returns the tag and the inside of the last complete `<tag>…</tag>` of some tags; None without one.
+
+    A section that holds the opening tag of a further one is not complete.
+    """
+    found: tuple[str, str] | None = None
+    opened: tuple[str, int] | None = None
+    for match in re.finditer(rf"<(/?)({'|'.join(map(re.escape, tags))})>", text, re.IGNORECASE):
+        tag = next(each for each in tags if each.lower() == match[2].lower())
+        if not match[1]:
+            opened = tag, match.end()
+        elif opened is not None and opened[0] == tag:
+            found, opened = (tag, text[opened[1] : match.start()]), None
+    return found
+
+
+def _first(parse: _Parse[ActionT], texts: Iterable[str]) -> ActionT | None:
+    """Returns the first action that one of some texts is."""
+    return next((action for text in texts if text and (action := parse(text)) is not None), None)
+
+
+def _not_an_action(text: str, section: str, grammar: ActionGrammar[ActionT]) -> str:
+    if not text.strip():
+        return f"<{section}> is empty"
+    return f"<{section}> does not begin with an action; expected {grammar.expected}"
+
+
+def _read_list(
+    answer: str, parse: _Parse[ActionT], separator: str, max_actions: int
+) -> tuple[tuple[ActionT, ...], int]:
+    """Returns the actions of a list and how many were cut: as it is written if all are valid, else without markup."""
+    best: tuple[ActionT, ...] = ()
+    for text in _peeled(answer):
+        actions, num_cut, is_valid = _read_pieces(text, parse, separator, max_actions)
+        if is_valid and actions:
+            return actions, num_cut
+        best = max(best, actions, key=len)
+    return best, 0
+
+
+def _read_pieces(
+    text: str, parse: _Parse[ActionT], separator: str, max_actions: int
+) -> tuple[tuple[ActionT, ...], int, bool]:
+    """Returns the actions up to the first invalid one, how many were cut, and whether there was no invalid one."""
+    actions: list[ActionT] = []
+    parts = [part for part in text.split(separator) if part.strip()]
+    for number, part in enumerate(parts, start=1):
+        pieces = _pieces(part, parse)
+        for index, piece in enumerate(pieces):
+            if len(actions) == max_actions:
+                return tuple(actions), len(pieces) - index + len(parts) - number, True
+            if (action := _read_piece(piece, parse)) is None:
+                return tuple(actions), 0, False
+            actions.append(action)
+    return tuple(actions), 0, True
+
+
+def _pieces(part: str, parse: _Parse[ActionT]) -> list[str]:
+    """Returns what stands between the other separators, unless all of it is one action."""
+    if _read_piece(part, parse) is not None:
+        return [part]
+    pieces, start, depth = [], 0, 0
+    for match in _SEPARATORS_AND_BRACKETS.finditer(part):
+        depth += (match.group() in _OPENING) - (match.group() in _CLOSING)
+        if match.group() in _SEPARATORS and depth <= 0:
+            pieces.append(part[start : match.start()])
+            start = match.end()
+    return [piece for piece in (*pieces, part[start:]) if piece.strip()]
+
+
+def _read_piece(piece: str, parse: _Parse[ActionT]) -> ActionT | None:
+    """Returns the action that a piece of a list is, within whatever markup, in full-width characters or not."""
+    if len(piece) > _MAX_ACTION_CHARS:
+        return _first(parse, (piece.strip(),))
+    return _first(parse, (form for text in _peeled(piece) for form in (text, unicodedata.normalize("NFKC", text))))
+
+
+def _peeled(text: str) -> Iterator[str]:
+    """Yields a text as it is, then without the period at its end, then without one layer after another around it."""
+    for _ in range(_MAX_LAYERS):
+        text = text.strip()
+        yield text
+        bare = text.rstrip(_PERIODS).rstrip()
+        if bare != text:
+            yield bare
+        inside = _unwrapped(text)
+        if inside == text:
+            inside = _without_brackets(bare)
+        if inside in (text, bare):
+            return
+        text = inside
+
+
+def _unwrapped(text: str) -> str:
+    return unwrap(text) if len(text) <= _MAX_UNWRAPPED_CHARS else text.strip()
+
+
+def _without_brackets(text: str) -> str:
+    """Returns the inside of brackets that enclose all of a text; the text if none do."""
+    if len(text) < 2 or text[0] not in _OPENING or text[-1] != _CLOSING[_OPENING.index(text[0])]:
+        return text
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        depth += 1 if match.group() in _OPENING else -1
+        if depth == 0 and match.end() < len(text):
+            return text
+    return text[1:-1]
