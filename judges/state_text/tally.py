@@ -41,6 +41,13 @@ class Tally:
         total = self.num_claimed + self.num_true
         return 2.0 * self.num_correct / total if total else 1.0
 
+    @property
+    def net_f1(self) -> float:
+        """F1 in which each wrong claim cancels a right one, in [0, 1]; equal to `f1` where no claim is wrong."""
+        num_wrong = self.num_claimed - self.num_correct
+        total = self.num_claimed + self.num_true
+        return max(0.0, 2.0 * (self.num_correct - num_wrong) / total) if total else 1.0
+
     def __str__(self) -> str:
         """Returns the counts in words, for logs."""
         return f"{self.num_correct} right of {self.num_claimed} claimed, {self.num_true} true"
@@ -54,8 +61,15 @@ class Part:
         name: The category's name in reports.
         weight: Its share of the score, in [0, 1]; the weights of a text's parts sum to 1.
         tally: Its facts.
+        score: The category's score, in [0, 1]; the tally's F1 where None.
     """
 
     name: str
     weight: float
     tally: Tally
+    score: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The category's score, in [0, 1]."""
+        return self.tally.f1 if self.score is None else self.score

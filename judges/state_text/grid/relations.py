@@ -25,6 +25,10 @@ Sides = tuple[set[int], set[int]]
 """Signs claimed for an object against another: vertical (-1 above) and horizontal (-1 left); 0 is aligned."""
 
 THE_PLAYER: Name = (PLAYER, 0)
+SOME, ALL = -1, -2
+"""Counts of a plural without a number ("there are holes"), and of every object of its kind ("all holes")."""
+
+_MIN_SOME, _MAX_COUNT = 2, 20
 _MAX_PAIRINGS = 120
 _CountMatrix = npt.NDArray[np.int64]
 
@@ -35,10 +39,13 @@ class RelationClaims:
 
     Attributes:
         vocabulary: Decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
+        by_object: The sides claimed for each object or group of objects against others.
+        counts: How many objects each group has, or `SOME` or `ALL`.
     """
 
     vocabulary: ObjectVocabulary
     by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
+    counts: dict[Name, int] = field(default_factory=dict)
 
     def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
         """Claims that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
@@ -48,6 +55,48 @@ class RelationClaims:
             return
         sides = self.by_object.setdefault(subject, {}).setdefault(anchor, (set(), set()))
         sides[axis].add(sign)
+
+    def take_member(self, group: Name, member: Name) -> None:
+        """Turns one object of a group into one by itself; a group without a number has no others left then."""
+        self.by_object |= {
+            member: {anchor: (set(sides[0]), set(sides[1])) for anchor, sides in self.by_object.get(group, {}).items()}
+        }
+        self.counts[group] = max(0, self.counts.get(group, 0) - 1)
+
+    def expanded(self, cells: Mapping[str, tuple[Cell, ...]]) -> RelationClaims:
+        """Returns the same claims with every group as so many single objects.
+
+        A plural without a number claims as many objects as truly lie on its sides of the player, but at least two.
+        """
+        if not self.counts:
+            return self
+        names = set(self.by_object).union(*self.by_object.values(), self.counts)
+        copies: dict[Name, list[Name]] = {}
+        num_named: dict[str, int] = {}
+        for name in sorted(names):
+            count = self._count(name, cells)
+            start = num_named.get(name[0], 0)
+            copies[name] = [(name[0], start + copy) for copy in range(count)] if name != THE_PLAYER else [name]
+            num_named[name[0]] = start + count
+        expanded = RelationClaims(self.vocabulary)
+        for subject, anchors in self.by_object.items():
+            for copy in copies[subject]:
+                expanded.by_object[copy] = {
+                    anchor_copy: sides for anchor, sides in anchors.items() for anchor_copy in copies[anchor]
+                }
+        return expanded
+
+    def _count(self, name: Name, cells: Mapping[str, tuple[Cell, ...]]) -> int:
+        count = self.counts.get(name, 1)
+        if count == ALL:
+            return len(cells[name[0]])
+        if count != SOME:
+            return min(count, _MAX_COUNT)
+        sides = self.by_object.get(name, {}).get(THE_PLAYER, (set(), set()))
+        if not any(sides):
+            return _MIN_SOME
+        lying = [cell for cell in cells[name[0]] if _correct_sides({THE_PLAYER: sides}, cell, {THE_PLAYER: cells[PLAYER][0]}) == sum(map(len, sides))]
+        return max(_MIN_SOME, len(lying))
 
     def of_kind(self, kind: str) -> list[dict[Name, Sides]]:
         """Returns what is claimed of each object of a kind, in the order of their introduction."""
@@ -83,6 +132,7 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     """
     cells = {c.kind: cells_at(state, c.state_key) for c in vocabulary.categories}
     cells[PLAYER] = cells_at(state, "player_position")
+    claims = claims.expanded(cells)
     num_true, num_claimed, share = {}, {}, {}
     for c in vocabulary.categories:
         num_true[c.name] = 2 * len(cells[c.kind]) * sum(len(cells[anchor]) for anchor in c.relative_to)
