@@ -14,11 +14,13 @@ class Tally:
         num_correct: Claimed facts that are true.
         num_claimed: Facts the text claims.
         num_true: Facts the state holds.
+        num_excess: Claimed facts that are not right, but cancel no right one in `net_f1`.
     """
 
     num_correct: int
     num_claimed: int
     num_true: int
+    num_excess: int = 0
 
     @classmethod
     def of_one_fact(cls, claims: Iterable[bool]) -> Tally:
@@ -44,7 +46,7 @@ class Tally:
     @property
     def net_f1(self) -> float:
         """F1 in which each wrong claim cancels a right one, in [0, 1]; equal to `f1` where no claim is wrong."""
-        num_wrong = self.num_claimed - self.num_correct
+        num_wrong = self.num_claimed - self.num_correct - self.num_excess
         total = self.num_claimed + self.num_true
         return max(0.0, 2.0 * (self.num_correct - num_wrong) / total) if total else 1.0
 
