@@ -22,7 +22,7 @@ DIAGONALS: dict[str, str] = {
 
 _PRIMARY = r"(ahead|forwards?|in front|front|behind|back|backwards?)"
 _SIDE = r"(left|right)(?:[ -](?:hand )?side)?"
-_OF_ME = r"(?: of (?:me|us|you|the player))?"
+_OF_ME = r"(?: (?:of )?(?:me|us|you|the player))?"
 _BEFORE_SIDE = r"(?:(?:to|on|at|off to) )?(?:the |my |our |your )?"
 _LAST_SIDE = rf", (?={_BEFORE_SIDE}{_SIDE.replace('(left', '(?:left')}\s{{0,3}}(?:[.;!?\n]|$))"
 _PRIMARY_FIRST = re.compile(

@@ -156,7 +156,12 @@ class _SentenceReader:
             self._is_list_open = False
 
     def _read_name(self, token: Token, before: TokenKind, starts_clause: bool) -> None:
+        if token.is_member:
+            self._close()
         names = self._resolve(token)
+        if token.is_member and names:
+            self._begin(names)
+            return
         if not names or before == "near":
             # "next to the hole" gives no side: the hole is mentioned, but nothing is claimed.
             return

@@ -75,7 +75,7 @@ _ALIGNED: dict[str, tuple[int, ...]] = {
 _ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
 _COINCIDE = re.compile(r"(coincid|overlap)(e|es|ed|s|ing|ped|ping)?")
 _DIRECTLY = words_of("directly straight due exactly immediately")
-_BEFORE_SIDE = words_of("to on at in the my your its s")
+_BEFORE_SIDE = words_of("to on at in the my your its 's player agent")
 _COPULAS = words_of(
     "is are be was were been being lies lie sits stands standing located positioned situated placed end ends "
     "ending remain remains stay stays become becomes has"

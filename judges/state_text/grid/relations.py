@@ -153,9 +153,10 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     best = max(counts, key=lambda count: sum(share[name] * sum(number) for name, number in count.items()))
     return {
         c.name: Tally(
-            num_correct=sum(best[c.name]),
-            num_claimed=num_claimed[c.name] + best[c.name].unsaid + claims.num_excess.get(c.kind, 0),
+            num_correct=best[c.name].said,
+            num_claimed=num_claimed[c.name] + claims.num_excess.get(c.kind, 0),
             num_true=num_true[c.name],
+            num_implied=best[c.name].unsaid,
             num_excess=claims.num_excess.get(c.kind, 0),
         )
         for c in vocabulary.categories
