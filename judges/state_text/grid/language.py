@@ -98,10 +98,14 @@ class _Names:
         return list(self.last_subjects) if len(self.last_subjects) > 1 else []
 
     def member(self, group: Name | None = None) -> list[Name]:
-        """Returns a further object of a group, of the last one by default, with what is claimed of the whole group."""
+        """Returns one object of a group, of the last one by default, with the claims about the whole group.
+
+        Without a group it is a further object of the kind that was mentioned last: "a hole …, another is …".
+        """
         group = group or self._latest_group
+        kinds = [name[0] for name in self._recent if name[0] not in (PLAYER, FRAME)]
         if group is None:
-            return []
+            return [self._new(kind) for kind in kinds[-1:]]
         name = self._new(group[0])
         self._claims.take_member(group, name)
         return [name]
