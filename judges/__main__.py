@@ -13,7 +13,8 @@ from tyro.conf import OmitArgPrefixes, Positional, arg
 from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, TextAndState
 from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
-from judges.calibration.chance import ChanceBaseline, measure_chance, start_states
+from judges.calibration.chance import SECTIONS, ChanceBaseline, measure_chance, start_states
+from judges.calibration.writers import Section
 from judges.episode_rewards.listing import as_markdown, as_text
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.scores import JudgeScore
@@ -30,24 +31,35 @@ if TYPE_CHECKING:
 _NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
 """Stands for an endpoint where none was given."""
 
-_TABLE = "{:<27} {:<17} {:>6} {:>11} {:>13} {:>9}"
+_TABLE = "{:<27} {:<17} {:<12} {:>6} {:>11} {:>13} {:>10} {:>13} {:>10} {:>10} {:>8}"
+_COLUMNS = (
+    *("world", "representation", "section", "states", "other state", "best constant", "best blind", "worst partial"),
+    *("half-blind", "worst full", "own text"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chance:
-    """Measures what blind text scores in a world.
+    """Measures the scores of blind text and of true text in a world.
+
+    Best blind must be below worst partial, a true text about one thing; half-blind, which sees one thing and guesses
+    the rest, must be below worst full, a true text about everything.
 
     Attributes:
         env_ids: Such as VLM/FrozenLake-v0.
         representation: How states are written; all that are judged where none is given.
-        num_states: Start states to draw.
-        seed: Reset seed of the first state.
+        section: Start states (observation) or states on an expert's way (prediction); both where none is given.
+        num_states: Levels to draw.
+        seed: Reset seed of the first level.
+        texts: Print the texts of the extreme scores as well.
     """
 
     env_ids: Annotated[tuple[str, ...], Positional, arg(metavar="ENV_ID")]
     representation: tuple[Representation, ...] = ()
+    section: tuple[Section, ...] = ()
     num_states: int = 200
     seed: int = 0
+    texts: bool = False
 
     def __post_init__(self) -> None:
         """Refuses numbers that nothing can be measured with."""
@@ -149,15 +161,38 @@ def _print_rewards(options: Rewards) -> None:
 
 
 def _print_chance(options: Chance) -> None:
-    print(_TABLE.format("world", "representation", "states", "other state", "best constant", "own text"))
+    print(_TABLE.format(*_COLUMNS))
     for env_id in options.env_ids:
         for representation in options.representation or rules_of(env_id).representations:
-            print(_row(measure_chance(env_id, representation, options.num_states, options.seed)))
+            for section in options.section or SECTIONS:
+                baseline = measure_chance(env_id, representation, options.num_states, options.seed, section=section)
+                print(_row(baseline))
+                if options.texts:
+                    print(_extremes(baseline))
 
 
 def _row(baseline: ChanceBaseline) -> str:
-    scores = (f"{score:.3f}" for score in (baseline.other_state, baseline.best_constant, baseline.own_state))
-    return _TABLE.format(baseline.world, baseline.representation, baseline.num_states, *scores)
+    scores = (
+        baseline.other_state,
+        baseline.best_constant,
+        baseline.best_blind.score,
+        baseline.worst_partial.score,
+        baseline.best_half_blind.score,
+        baseline.worst_full.score,
+        baseline.own_state,
+    )
+    shown = (f"{score:.3f}" for score in scores)
+    return _TABLE.format(baseline.world, baseline.representation, baseline.section, baseline.num_states, *shown)
+
+
+def _extremes(baseline: ChanceBaseline) -> str:
+    extremes = {
+        "best blind": baseline.best_blind,
+        "worst partial": baseline.worst_partial,
+        "half-blind": baseline.best_half_blind,
+        "worst full": baseline.worst_full,
+    }
+    return "\n".join(f"    {label:<14} {found.score:.3f} {found.name}" for label, found in extremes.items())
 
 
 def _print_score(options: Score) -> None:

@@ -58,8 +58,9 @@ class ExactJudge:
             silent = dict.fromkeys((part.name for part in parts), 0.0)
             return JudgeScore(value=0.0, per_category=silent, reason="no fact could be read")
         return JudgeScore(
-            value=min(1.0, math.fsum(part.weight * part.tally.f1 for part in parts)),
-            per_category={part.name: part.tally.f1 for part in parts},
+            value=min(1.0, math.fsum(part.weight * part.value for part in parts)),
+            per_category={part.name: part.value for part in parts},
             num_facts_read=num_facts_read,
+            num_facts_right=sum(part.tally.num_correct for part in parts),
             reason="; ".join(f"{part.name}: {part.tally}" for part in parts),
         )

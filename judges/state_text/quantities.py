@@ -14,8 +14,12 @@ LENGTH = rf"{NUMBER}[ -]?{_UNIT}|(?<!\d)\d++\.\d++"
 
 _GAP = r"\s{0,9}"
 _COORDINATE = rf"{_GAP}(?:[xyz]{_GAP}[=:]{_GAP})?{NUMBER}{_GAP}(?:mm)?{_GAP}"
-TRIPLE = rf"[(\[]{_COORDINATE},{_COORDINATE},{_COORDINATE}[)\]]"
-"""Pattern of a position in space, three numbers in brackets."""
+_BRACKETED = rf"[(\[]{_COORDINATE},{_COORDINATE},{_COORDINATE}[)\]]"
+_BARE = rf"(?<![\w.,(\[-])(?<!\d, ){NUMBER}{_GAP}(?:mm)?,{_COORDINATE},{_GAP}{NUMBER}(?![\d.]|{_GAP},{_GAP}[-\d])"
+_BETWEEN = rf"{_GAP}(?:mm\b)?{_GAP}[,;]?{_GAP}(?:and\b)?{_GAP}"
+_LABELED = _BETWEEN.join(rf"[\"']?\b{axis}[\"']?{_GAP}[=:]?{_GAP}{NUMBER}" for axis in "xyz")
+TRIPLE = rf"{_BRACKETED}|{_LABELED}|{_BARE}"
+"""Pattern of a position in space: three numbers in brackets, after x, y and z, or with commas between them."""
 
 _NUMBER = re.compile(NUMBER)
 _LENGTH = re.compile(rf"({NUMBER})[ -]?({_UNIT})?")

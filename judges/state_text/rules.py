@@ -70,7 +70,17 @@ class GridRules:
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Returns how a text compares with a state; see `StateTextRules.parts`."""
         tallies = self._tallies(text, representation, state)
-        return tuple(Part(name=c.name, weight=c.weight, tally=tallies[c.name]) for c in self.vocabulary.categories)
+        # Half of all sides are right by chance, cells hardly ever: only of sides a wrong claim cancels a right one.
+        is_net = representation == "natural_language"
+        return tuple(
+            Part(
+                name=c.name,
+                weight=c.weight,
+                tally=tallies[c.name],
+                score=tallies[c.name].net_f1 if is_net else None,
+            )
+            for c in self.vocabulary.categories
+        )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
         """Returns no texts: the worlds' own are the best there are, as they name what every level has."""

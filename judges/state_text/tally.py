@@ -14,11 +14,15 @@ class Tally:
         num_correct: Claimed facts that are true.
         num_claimed: Facts the text claims.
         num_true: Facts the state holds.
+        num_excess: Claimed facts that are not right, but cancel no right one in `net_f1`.
+        num_implied: Right facts that the text implies without claiming them; both F1 count them like claimed ones.
     """
 
     num_correct: int
     num_claimed: int
     num_true: int
+    num_excess: int = 0
+    num_implied: int = 0
 
     @classmethod
     def of_one_fact(cls, claims: Iterable[bool]) -> Tally:
@@ -38,8 +42,18 @@ class Tally:
 
         Nothing to say and nothing said counts as 1: silence on holes describes a lake without holes in full.
         """
-        total = self.num_claimed + self.num_true
-        return 2.0 * self.num_correct / total if total else 1.0
+        return 2.0 * (self.num_correct + self.num_implied) / self._total if self._total else 1.0
+
+    @property
+    def net_f1(self) -> float:
+        """F1 in which each wrong claim cancels a right one, in [0, 1]; equal to `f1` where no claim is wrong."""
+        num_wrong = self.num_claimed - self.num_correct - self.num_excess
+        num_net = self.num_correct + self.num_implied - num_wrong
+        return max(0.0, 2.0 * num_net / self._total) if self._total else 1.0
+
+    @property
+    def _total(self) -> int:
+        return self.num_claimed + self.num_implied + self.num_true
 
     def __str__(self) -> str:
         """Returns the counts in words, for logs."""
@@ -54,8 +68,15 @@ class Part:
         name: The category's name in reports.
         weight: Its share of the score, in [0, 1]; the weights of a text's parts sum to 1.
         tally: Its facts.
+        score: The category's score, in [0, 1]; the tally's F1 where None.
     """
 
     name: str
     weight: float
     tally: Tally
+    score: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The category's score, in [0, 1]."""
+        return self.tally.f1 if self.score is None else self.score

@@ -3,7 +3,8 @@
 It reads the world's own sentences exactly, and freely written ones as far as a simple rule carries: a sentence is
 cut into segments at commas and conjunctions, and what a segment says belongs to the first thing that it names, or
 else to the things before it ("the sofa and the lamp are on the left, 2 m away"), or else to those after it ("to my
-left, there is a bin"). Directions of movement ("I turn left") and seen from other things ("left of the sofa", "on
+left, there is a bin"). "Ahead and to the left" is one combined direction, and whoever faces a thing has it ahead.
+Directions of movement ("I turn left") and seen from other things ("left of the sofa", "on
 the left side of the image") claim nothing, and neither does what is negated. No string makes it raise, and time is
 linear in its length.
 """
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from judges.state_text.egocentric.household import THINGS, known_name
-from judges.state_text.egocentric.mentions import DIRECTIONS, ObjectMention
+from judges.state_text.egocentric.mentions import DIAGONALS, DIRECTIONS, ObjectMention, join_diagonals
 from judges.state_text.grid.vocabulary import words_of
 from judges.state_text.quantities import LENGTH, length_m, spell_digits
 
@@ -29,6 +30,9 @@ _STOPS = words_of(". ; ! ?") | {"\n"}
 _SINGULAR_COPULAS = words_of("is was lies stands sits appears remains stays")
 _COPULAS = _SINGULAR_COPULAS | words_of("are be were there")
 _MOVES = re.compile(r"(mov|rotat|turn|walk|go|step|straf|fac|look|head)(e|es|ed|ing|s)?|going|went")
+_FACING = words_of("facing face")
+_BEFORE_FACED = words_of("directly straight right now")
+_ALL_DIRECTIONS = DIRECTIONS | DIAGONALS
 _NEGATIONS = words_of("not no never nothing neither nor without cannot")
 _HEDGES = words_of("slightly somewhat bit")
 _ARTICLES = words_of("the a an my your its this that our")
@@ -65,7 +69,7 @@ def read_egocentric_text(text: str, types: Iterable[str]) -> list[ObjectMention]
 def _sentences(text: str) -> Iterator[list[str]]:
     plain = spell_digits(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("_", " "))
     words: list[str] = []
-    for word in _WORD.findall(plain):
+    for word in _WORD.findall(join_diagonals(plain)):
         is_list = word.endswith(":")
         if is_list or word in _STOPS:
             yield words
@@ -131,10 +135,20 @@ class _SegmentReader:
             return name[1]
         if _NUMBER_START.match(word):
             return self._read_length(position)
-        if word in DIRECTIONS:
+        if word in _ALL_DIRECTIONS:
             return self._read_direction(position)
+        if word in _FACING and self._faces_a_thing(position):
+            self._segment.directions.add("ahead")
+            return 1
         self._read_small_word(word)
         return 1
+
+    def _faces_a_thing(self, position: int) -> bool:
+        """Returns whether the player faces a thing from here on; "the chair faces the wall" and a purpose do not."""
+        is_purpose = self._words[max(0, position - 1) : position] == ["to"]
+        thing = self._skip(self._skip(position + 1, _BEFORE_FACED), _ARTICLES)
+        is_player = self._segment.thing is None and not self._segment.is_about_it
+        return is_player and not is_purpose and thing < len(self._words) and self._name_at(thing) is not None
 
     def _name_at(self, position: int) -> tuple[str, int] | None:
         """Returns the longest name at a position and its number of words."""
@@ -182,7 +196,7 @@ class _SegmentReader:
         if anchor is not None:
             return anchor - position
         if not is_adverb and not is_hedged and not self._is_moving:
-            self._segment.directions.add(DIRECTIONS[word])
+            self._segment.directions.add(_ALL_DIRECTIONS[word])
             self._segment.leads |= self._segment.thing is None
         return 1
 

@@ -3,8 +3,11 @@
 Source: VAGEN, appendix D.1.1, for the state dict of Navigation; section 5.1 and D.1.2 for F1 over facts. The
 paper prints neither weights nor tolerances. These are ours:
 
-- 0.5 for the target's direction, one of four. Naming two is naming none.
-- 0.2 for its distance, right within 20 % or 0.25 m, whichever is more; a quarter metre is a step of the player.
+- 0.5 for the target's direction, one of four. Naming two is naming none, except for a combined direction such as
+  "ahead and to the left": it is right where its primary direction is (appendix D.1.1), and half right where the
+  target is to that side.
+- 0.2 for its distance, right within 15 % or 0.25 m, whichever is more; a quarter meter is a step of the player. A
+  wrong distance takes from the direction what a right one would add, since most targets start at a usual distance.
 - 0.3 for the visible objects, each a type with a direction. Such a pair is right or wrong. A general name may stand
   for several types, so claims are matched to objects as well as can be. The five nearest have to be named; naming
   further ones that are there does no harm.
@@ -29,6 +32,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
 
 _ROUNDING_M = 1e-6
+_DIRECTION_WEIGHT, _DISTANCE_WEIGHT, _VISIBLE_WEIGHT = 0.5, 0.2, 0.3
 _NEAR, _SEPARATE = 0.1, 0.01
 """What makes one matching better than another with as many pairs."""
 
@@ -97,7 +101,7 @@ class EgocentricRules:
     """
 
     tolerance_m: float = 0.25
-    relative_tolerance: float = 0.2
+    relative_tolerance: float = 0.15
     num_visible: int = 5
     representations: tuple[Representation, ...] = ("natural_language", "structured")
 
@@ -113,10 +117,15 @@ class EgocentricRules:
         mentions = read_egocentric_dict(text) if is_dict else read_egocentric_text(text, truth.others | {truth.target})
         of_target = [mention for mention in mentions if truth.is_of_target(mention)]
         others = [mention for mention in mentions if not truth.is_of_target(mention)]
+        direction, distance = _tally_direction(of_target, truth), self._tally_distance(of_target, truth)
+        visible = self._tally_visible(others, of_target, truth)
+        score = direction.f1 * _half_right(of_target, truth)
+        if distance.num_claimed > distance.num_correct:
+            score = max(0.0, score - _DISTANCE_WEIGHT / _DIRECTION_WEIGHT)
         return (
-            Part(name="target_direction", weight=0.5, tally=_tally_direction(of_target, truth)),
-            Part(name="target_distance", weight=0.2, tally=self._tally_distance(of_target, truth)),
-            Part(name="visible_objects", weight=0.3, tally=self._tally_visible(others, of_target, truth)),
+            Part(name="target_direction", weight=_DIRECTION_WEIGHT, tally=direction, score=score),
+            Part(name="target_distance", weight=_DISTANCE_WEIGHT, tally=distance),
+            Part(name="visible_objects", weight=_VISIBLE_WEIGHT, tally=visible),
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
@@ -154,8 +163,14 @@ class EgocentricRules:
 
 
 def _tally_direction(of_target: Sequence[ObjectMention], truth: Surroundings) -> Tally:
-    claims = {(each, truth.names_target(mention)) for mention in of_target for each in mention.directions}
-    return Tally.of_one_fact(named and each == truth.direction for each, named in claims)
+    claims = {(claimed, truth.names_target(mention)) for mention in of_target for claimed in mention.directions}
+    return Tally.of_one_fact(named and truth.direction in claimed.split() for claimed, named in claims)
+
+
+def _half_right(of_target: Sequence[ObjectMention], truth: Surroundings) -> float:
+    """Returns 0.5 where only combined directions are claimed and the true one is the side in them, else 1."""
+    claims = {direction for mention in of_target for direction in mention.directions}
+    return 0.5 if claims and all(claim.split()[0] != truth.direction for claim in claims) else 1.0
 
 
 def _best_pairs(
@@ -165,8 +180,9 @@ def _best_pairs(
     rows = [*claims, *free]
     gains = np.zeros((len(rows), len(visible)))
     for row, mention in enumerate(rows):
+        claimed = {direction.split()[0] for direction in mention.directions}
         for column, (type_, direction) in enumerate(visible):
-            if mention.directions == {direction} and is_name_of(mention.name, type_):
+            if claimed == {direction} and is_name_of(mention.name, type_):
                 gains[row, column] = 1.0 + _NEAR * (column < num_near) + _SEPARATE * (row < len(claims))
     from scipy.optimize import linear_sum_assignment  # Slow to import; a command line need not wait for it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from judges.state_text.egocentric.household import plain
-from judges.state_text.egocentric.mentions import DIRECTIONS, ObjectMention
+from judges.state_text.egocentric.mentions import ObjectMention, directions_in
 from judges.state_text.quantities import first_length_m
 
 _TOKEN = re.compile(r"[{}]|\b([a-z_]{1,40})[\"']?\s{0,20}[:=]\s{0,20}([^,;{}\[\]:=\n]{0,60})")
@@ -41,7 +41,7 @@ def _is_type(key: str) -> bool:
 
 def _read_field(mention: ObjectMention, key: str, value: str) -> None:
     if "direction" in key:
-        mention.directions |= {DIRECTIONS[word] for word in re.findall("[a-z]+", value) if word in DIRECTIONS}
+        mention.directions |= directions_in(value)
     elif "distance" in key:
         length_m = first_length_m(value)
         mention.distances_m |= set() if length_m is None else {length_m}

@@ -1,13 +1,16 @@
 """Natural-language state text to relations: a small, lenient reader of spatial sentences.
 
-It reads the worlds' own relation sentences exactly, and what models write freely as far as grammar allows:
+It reads the worlds' own relation sentences exactly, and freely written ones as far as grammar allows:
 either order ("the player is above the box"), shared subjects and objects, an omitted object (then the player
-is meant), inverted sentences ("above the player is a hole"), pronouns, negation (claims nothing) and movement
-("push the box left" is an action, not a relation). A place in the picture ("in the top left corner") is no
-relation and is dropped, as the paper's rubric asks. No string makes it raise, and time is linear in length.
+is meant), inverted sentences ("above the player is a hole"), plurals and numbers ("two holes", "both"), pronouns,
+"directly" (the other axis is aligned), negation (claims nothing) and movement ("push the box left" is an action,
+not a relation). A place in the image ("in the top left corner") is no relation and is dropped, as the paper's
+rubric asks. No string makes it raise, and time is linear in length.
 """
 
 from __future__ import annotations
+
+import itertools
 
 from judges.state_text.grid.lexicon import Token, TokenKind, tokenize
 from judges.state_text.grid.relations import THE_PLAYER, Name, RelationClaims
@@ -20,7 +23,7 @@ MAX_TEXT_CHARS = 8_000
 def read_language(text: str, vocabulary: ObjectVocabulary) -> RelationClaims:
     """Returns the relations that a text claims, with objects numbered in the order that the text introduces them in."""
     claims = RelationClaims(vocabulary)
-    names = _Names()
+    names = _Names(claims)
     sentence: list[Token] = []
     for token in tokenize(text[:MAX_TEXT_CHARS], vocabulary):
         sentence.append(token)
@@ -31,37 +34,81 @@ def read_language(text: str, vocabulary: ObjectVocabulary) -> RelationClaims:
 
 
 class _Names:
-    """Which object a noun or pronoun means, over a whole text.
+    """Which objects a noun or pronoun means, over a whole text.
 
     A numbered noun always means the same object; "a hole" and "another hole" bring in a new one; "the hole"
-    means the one spoken of last.
+    means the last one mentioned. "Two holes" bring in a group, to which "both holes" and "they" refer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, claims: RelationClaims) -> None:
+        self._claims = claims
         self._numbered: dict[tuple[str, int], Name] = {}
-        self._latest: dict[str, Name] = {}
+        self._singles: dict[str, list[Name]] = {}
+        self._groups: dict[str, Name] = {}
         self._num_known: dict[str, int] = {}
         self._recent: list[Name] = []
-        self.last_subject: Name | None = None
+        self._latest_group: Name | None = None
+        self.last_subjects: list[Name] = []
 
-    def of_noun(self, token: Token) -> Name:
+    def of_noun(self, token: Token) -> list[Name]:
+        names = self._plural(token) if token.count != 1 else [self._single(token)]
+        self._recent = [*[other for other in self._recent if other not in names][-3:], *names[-4:]]
+        return names
+
+    def _single(self, token: Token) -> Name:
         kind = token.name
         if kind == PLAYER:
-            name = THE_PLAYER
-        elif token.index is not None:
+            return THE_PLAYER
+        known = self._singles.setdefault(kind, [])
+        if token.index is not None:
             name = self._numbered.get((kind, token.index)) or self._new(kind)
             self._numbered[kind, token.index] = name
-        elif token.is_new or kind not in self._latest:
+        elif token.is_new or not known:
             name = self._new(kind)
         else:
-            name = self._latest[kind]
-        self._latest[kind] = name
-        self._recent = [*[other for other in self._recent if other != name][-3:], name]
+            return known[-1]
+        if name in known:
+            known.remove(name)
+        known.append(name)
         return name
 
-    def of_object_pronoun(self, subjects: list[Name]) -> Name | None:
-        """Returns the object that was last spoken of, other than those of which something is being said."""
-        return next((name for name in reversed(self._recent) if name not in subjects and name[0] != FRAME), None)
+    def _plural(self, token: Token) -> list[Name]:
+        kind = token.name
+        known = self._singles.get(kind, [])
+        if token.is_definite and kind in self._groups:
+            group = self._groups[kind]
+        elif token.is_definite and len(known) > 1:
+            return list(known)
+        else:
+            group = self._new(kind)
+            self._claims.counts[group] = token.count
+        self._groups[kind] = self._latest_group = group
+        return [group]
+
+    def of_object_pronoun(self, subjects: list[Name]) -> list[Name]:
+        """Returns the object that was mentioned last, other than those that are being described."""
+        return [name for name in reversed(self._recent) if name not in subjects and name[0] != FRAME][:1]
+
+    def of_plural_pronoun(self, subjects: list[Name]) -> list[Name]:
+        """Returns what "they" means: the subjects, if there are several, or else the last group."""
+        if len(subjects) > 1:
+            return list(subjects)
+        if self._latest_group is not None:
+            return [self._latest_group]
+        return list(self.last_subjects) if len(self.last_subjects) > 1 else []
+
+    def member(self, group: Name | None = None) -> list[Name]:
+        """Returns one object of a group, of the last one by default, with the claims about the whole group.
+
+        Without a group it is a further object of the kind that was mentioned last: "a hole …, another is …".
+        """
+        group = group or self._latest_group
+        kinds = [name[0] for name in self._recent if name[0] not in (PLAYER, FRAME)]
+        if group is None:
+            return [self._new(kind) for kind in kinds[-1:]]
+        name = self._new(group[0])
+        self._claims.take_member(group, name)
+        return [name]
 
     def _new(self, kind: str) -> Name:
         self._num_known[kind] = self._num_known.get(kind, 0) + 1
@@ -76,14 +123,14 @@ class _SentenceReader:
         self._subjects: list[Name] = []
         self._sides: list[Token] = []
         self._previous_sides: list[Token] = []
-        self._ground: Name | None = None
+        self._ground: list[Name] = []
         self._is_list_open = self._is_moving = self._is_negated = False
 
     def read(self, tokens: list[Token]) -> None:
         before: TokenKind = "stop"
-        for token, following in zip(tokens, [*tokens[1:], tokens[-1]], strict=True):
+        for position, token in enumerate(tokens):
             if token.kind in ("object", "pronoun"):
-                self._read_name(token, before, following)
+                self._read_name(token, before, _starts_clause(tokens, position))
             elif token.kind == "side":
                 self._read_side(token)
             else:
@@ -112,68 +159,105 @@ class _SentenceReader:
             self._sides.append(token)
             self._is_list_open = False
 
-    def _read_name(self, token: Token, before: TokenKind, following: Token) -> None:
-        starts_clause = following.kind in ("copula", "move", "not", "side")
-        name = self._resolve(token)
-        if name is None or before == "near":
-            # "next to the hole" gives no side: the hole is spoken of, but nothing is claimed.
+    def _read_name(self, token: Token, before: TokenKind, starts_clause: bool) -> None:
+        if token.is_member:
+            self._close()
+        names = self._resolve(token)
+        if token.is_member and names:
+            self._begin(names)
+            return
+        if not names or before == "near":
+            # "next to the hole" gives no side: the hole is mentioned, but nothing is claimed.
             return
         if not self._sides:
-            self._read_name_without_sides(name, before, starts_clause)
+            self._read_name_without_sides(names, before, starts_clause)
         elif before == "and" and starts_clause and self._subjects:
             self._close()
-            self._begin(name)
+            self._begin(names)
         elif before == "copula" and self._subjects:
             # "…, and to the left is the target": the sides come first, and their object is left out.
-            self._subjects = [name]
-            self._claim(THE_PLAYER)
-        elif not self._subjects and self._ground is None:
-            self._ground = name
+            self._subjects = names
+            self._claim([THE_PLAYER])
+        elif not self._subjects and not self._ground:
+            self._ground = names
         elif not self._subjects:
-            self._subjects = [name]
-            self._claim(self._ground or THE_PLAYER)
+            self._subjects = names
+            self._claim(self._ground or [THE_PLAYER])
         else:
-            self._claim(name)
+            self._claim(names)
 
-    def _read_name_without_sides(self, name: Name, before: TokenKind, starts_clause: bool) -> None:
+    def _read_name_without_sides(self, names: list[Name], before: TokenKind, starts_clause: bool) -> None:
         if before == "and" and self._previous_sides and not starts_clause:
             self._sides = self._previous_sides
-            self._claim(name)
+            self._claim(names)
         elif before == "and" and self._is_list_open:
-            self._subjects.append(name)
+            self._subjects += names
         else:
-            self._begin(name)
+            self._begin(names)
 
-    def _resolve(self, token: Token) -> Name | None:
+    def _resolve(self, token: Token) -> list[Name]:
         if token.kind == "object":
             return self._names.of_noun(token)
+        if token.is_member:
+            return [] if self._is_moving else self._names.member()
+        if token.count != 1:
+            return self._names.of_plural_pronoun(self._subjects)
         if self._sides:
             return self._names.of_object_pronoun(self._subjects)
-        return self._subjects[0] if self._subjects else self._names.last_subject
+        return (self._subjects or self._names.last_subjects)[:1]
 
-    def _begin(self, subject: Name) -> None:
-        self._subjects, self._previous_sides, self._ground = [subject], [], None
+    def _begin(self, subjects: list[Name]) -> None:
+        self._subjects, self._previous_sides, self._ground = list(subjects), [], []
         self._is_list_open = True
 
-    def _claim(self, anchor: Name) -> None:
-        """Says of every subject that it lies on the held sides of `anchor`."""
+    def _claim(self, anchors: list[Name]) -> None:
+        """Claims that every subject lies on the held sides of every anchor."""
+        sides = _without_overruled(self._sides)
         for subject in self._subjects if not self._is_negated else ():
-            if subject != anchor:
-                for side in self._sides:
-                    self._claims.add(subject, anchor, side.axis, side.sign)
-        self._names.last_subject = self._subjects[0] if self._subjects else None
-        self._previous_sides = self._sides if anchor[0] != FRAME else []
-        self._sides, self._ground = [], None
+            if _contradict(sides) and subject in self._claims.counts:
+                # "There are holes above and below": some lie on each side.
+                for side in sides:
+                    self._add(self._names.member(subject), anchors, [side])
+            else:
+                self._add([subject], anchors, sides)
+        self._names.last_subjects = self._subjects
+        self._previous_sides = self._sides if all(anchor[0] != FRAME for anchor in anchors) else []
+        self._sides, self._ground = [], []
         self._is_negated = self._is_list_open = False
+
+    def _add(self, subjects: list[Name], anchors: list[Name], sides: list[Token]) -> None:
+        for subject, anchor in itertools.product(subjects, anchors):
+            if subject != anchor:
+                for side in sides:
+                    self._claims.add(subject, anchor, side.axis, side.sign)
 
     def _close(self) -> None:
         """Ends a clause whose sides found no object: it compares its subjects, or one with the player."""
-        if not self._sides or not self._subjects or self._ground is not None:
-            self._sides, self._ground = [], None
+        if not self._sides or not self._subjects or self._ground:
+            self._sides, self._ground = [], []
         elif len(self._subjects) > 1 and all(side.sign == 0 for side in self._sides):
-            self._subjects, anchor = self._subjects[1:], self._subjects[0]
+            self._subjects, anchor = self._subjects[1:], self._subjects[:1]
             self._claim(anchor)
         elif any(side.is_absolute for side in self._sides):
             self._sides = []
         else:
-            self._claim(THE_PLAYER)
+            self._claim([THE_PLAYER])
+
+
+def _starts_clause(tokens: list[Token], position: int) -> bool:
+    """Returns whether the name at a position is a subject, or the first of several: "the box and the target are"."""
+    if tokens[position + 1].kind == "side":
+        return True
+    while tokens[position + 1].kind == "and" and tokens[position + 2].kind == "object":
+        position += 2
+    return tokens[position + 1].kind in ("copula", "move", "not")
+
+
+def _without_overruled(sides: list[Token]) -> list[Token]:
+    """Returns sides without those that "directly" implies where the axis is named: "directly below and to the left"."""
+    named = {side.axis for side in sides if not side.is_implied}
+    return [side for side in sides if not (side.is_implied and side.axis in named)]
+
+
+def _contradict(sides: list[Token]) -> bool:
+    return any(len({side.sign for side in sides if side.axis == axis} - {0}) > 1 for axis in (0, 1))

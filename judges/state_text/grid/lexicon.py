@@ -1,7 +1,8 @@
 """Words to tokens: the part of the natural-language reader that knows English.
 
-The tokens are the few things that matter to a spatial relation: objects, sides, and the small words that
-decide which object is on which side of which. All other words vanish.
+The tokens are the few things that matter to a spatial relation: objects and their number, sides, and the small
+words that decide which object is on which side of which. All other words vanish. Phrases for one fact with many
+wordings, such as reaching the goal, are first rewritten by `judges.state_text.grid.phrases`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from judges.state_text.grid.vocabulary import FRAME, ObjectVocabulary, words_of
+from judges.state_text.grid.phrases import rewrite
+from judges.state_text.grid.relations import ALL, SOME
+from judges.state_text.grid.vocabulary import FRAME, PLAYER, ObjectVocabulary, words_of
 
 TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
 
@@ -23,22 +26,30 @@ class Token:
         kind: What part the token plays in a sentence.
         name: An object's kind, such as `box`.
         index: The number written with an object, as 0 in "box0"; None without one.
-        is_new: The article introduces an object not spoken of before ("a hole", "another hole").
+        count: Of an object, how many are meant; `SOME` for a plural without a number, `ALL` for "all holes".
+        is_new: The article introduces an object not mentioned before ("a hole", "another hole").
+        is_definite: Of a plural, the article refers to objects mentioned before ("the two holes", "both holes").
+        is_member: Of a pronoun, one of several objects mentioned before ("one", "the other").
         axis: Of a side, 0 vertical or 1 horizontal.
         sign: Of a side, -1 above or left, 1 below or right, 0 aligned.
         is_absolute: The side alone names a part of the picture ("at the bottom").
         is_contact: The side comes from touching words ("on the target").
+        is_implied: An aligned side that "directly" implies of the axis that is not named.
         is_possessive: Of an object, "the player's".
     """
 
     kind: TokenKind
     name: str = ""
     index: int | None = None
+    count: int = 1
     is_new: bool = False
+    is_definite: bool = False
+    is_member: bool = False
     axis: int = 0
     sign: int = 0
     is_absolute: bool = False
     is_contact: bool = False
+    is_implied: bool = False
     is_possessive: bool = False
 
 
@@ -62,6 +73,9 @@ _ALIGNED: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(words_of("place position location cell square tile spot coordinate"), (0, 1)),
 }
 _ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
+_COINCIDE = re.compile(r"(coincid|overlap)(e|es|ed|s|ing|ped|ping)?")
+_DIRECTLY = words_of("directly straight due exactly immediately")
+_BEFORE_SIDE = words_of("to on at in the my your its 's player agent")
 _COPULAS = words_of(
     "is are be was were been being lies lie sits stands standing located positioned situated placed end ends "
     "ending remain remains stay stays become becomes has"
@@ -69,19 +83,26 @@ _COPULAS = words_of(
 _ENDS = words_of("end ends ending ended")
 _MOVES = re.compile(r"(mov|push|walk|slid|pull|turn|fac|head)(e|es|ed|ing|s)?|go|goes|going|gone|step(ping|ped)")
 _NEGATIONS = words_of("not no never neither nor without")
-_CONTACT = words_of("on onto at in into inside reach reaches reached reaching")
+_REACH = words_of("reach reaches reached reaching occupy occupies occupied")
+_CONTACT = words_of("on onto at in into inside") | _REACH
+_BE = words_of("is are be was were been being get gets")
+_MODALS = words_of("can could must should may might cannot")
 _NEAR = words_of("near next adjacent beside close front behind between around toward towards")
 _ARTICLES = words_of("the a an this that its his their")
 _NEW = words_of("a an another one other second third fourth")
+_NUMBERS = {word: number for number, word in enumerate("two three four five six seven eight nine ten".split(), 2)}
+_PAIRS = words_of("both couple pair")
+_WITHIN_PLURAL = words_of("the these those of other more remaining icy dangerous deadly nearby additional visible")
+_DEFINITE = words_of("the these those both")
+_MEMBERS = words_of("one another other")
+_BEFORE_MEMBER_SIDE = words_of("to on at directly straight due exactly")
 _UNITS = re.compile(r"(cell|step|square|tile|unit|row|column|block|space|move)s?")
-_ON_TOP_OF = re.compile(r"\bon top of\b")
 _WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,3}|'s?\b|[.,;:!?()]|\n\s*\n|\n\s*[-*]")
 
 
 def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
     """Returns the tokens of a text's spatial claims in order, ending with a `stop`; the vocabulary gives the nouns."""
-    plain = text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    words = _WORD.findall(_ON_TOP_OF.sub("on", plain))
+    words = _WORD.findall(rewrite(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")))
     tokens: list[Token] = []
     position = 0
     while position < len(words):
@@ -105,12 +126,29 @@ def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary:
         tokens.append(Token("side", axis=_ALIGNED_ADVERBS[word]))
     elif word in _SIDES or word in _COMPASS:
         _read_side(words, position, tokens)
-    elif word in _CONTACT:
-        if _touches_object(words, position, vocabulary):
-            tokens.extend(Token("side", axis=axis, is_contact=True) for axis in (0, 1))
-    else:
+    elif _is_contact(words, position, vocabulary) or _COINCIDE.fullmatch(word):
+        tokens.extend(Token("side", axis=axis, is_contact=True) for axis in (0, 1))
+    elif word in _MEMBERS and _is_member(following):
+        tokens.append(Token("pronoun", is_member=True))
+    elif word not in _CONTACT:
         tokens.extend(_small_word(word))
     return 1
+
+
+def _is_contact(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
+    """Returns whether a word puts its subject where its object is: "on the target", "the goal is reached"."""
+    word, before = words[position], _word_at(words, position - 1)
+    if word not in _CONTACT or not _MODALS.isdisjoint(words[max(0, position - 3) : position]) and word in _REACH:
+        return False
+    if word == "reached" and before in _BE:
+        return True
+    # "to reach the goal" is a purpose, "going to reach the goal" a prediction.
+    is_purpose = word in _REACH and before == "to" and _word_at(words, position - 2) not in ("going", "about")
+    return not is_purpose and _touches_object(words, position, vocabulary)
+
+
+def _is_member(following: str) -> bool:
+    return following in _COPULAS or following in _SIDES or following in _COMPASS or following in _BEFORE_MEMBER_SIDE
 
 
 def _small_word(word: str) -> list[Token]:
@@ -118,6 +156,8 @@ def _small_word(word: str) -> list[Token]:
         return [Token("copula"), Token("not")]
     if word in ("it", "its"):
         return [Token("pronoun", is_possessive=word == "its")]
+    if word in ("they", "them", "both"):
+        return [Token("pronoun", count=SOME)]
     if word in ("my", "your"):
         return [Token("object", name="player", is_possessive=True)]
     if word in ("and", ",", "or", "while", "whereas"):
@@ -142,16 +182,38 @@ def _read_object(words: list[str], position: int, tokens: list[Token], vocabular
     # "the box 2 cells to the left" gives a distance, "box 2" a name.
     has_index = number.isdigit() and not _UNITS.fullmatch(_word_at(words, position + 2))
     taken = 2 if has_index else 1
+    kind = vocabulary.kind_of(words[position]) or FRAME
+    is_plural = words[position] not in vocabulary.words and not has_index and kind not in (PLAYER, FRAME)
+    count, is_definite = _number_before(words, position) if is_plural else (1, False)
     tokens.append(
         Token(
             "object",
-            name=vocabulary.kind_of(words[position]) or FRAME,
+            name=kind,
             index=int(number) if has_index else None,
+            count=count,
             is_new=_word_at(words, position - 1) in _NEW,
+            is_definite=is_definite,
             is_possessive=_word_at(words, position + taken).startswith("'"),
         )
     )
     return taken
+
+
+def _number_before(words: list[str], position: int) -> tuple[int, bool]:
+    """Returns how many a plural at `position` means, and whether they were mentioned before: (2, True) for "both"."""
+    first = position
+    while first > max(0, position - 5) and words[first - 1] in _WITHIN_PLURAL:
+        first -= 1
+    between, number = words[first:position], _word_at(words, first - 1)
+    is_further = "other" in between or "more" in between
+    is_definite = not is_further and not _DEFINITE.isdisjoint([*between, number, _word_at(words, first - 2)])
+    if number in _NUMBERS or number.isdigit():
+        return max(1, int(_NUMBERS.get(number, number))), is_definite
+    if number in _PAIRS:
+        return 2, is_definite
+    if number == "all":
+        return ALL, True
+    return SOME, not is_further and not _DEFINITE.isdisjoint(between)
 
 
 def _aligned_axes(word: str) -> tuple[int, ...]:
@@ -176,10 +238,21 @@ def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
     word, before, following = words[position], _word_at(words, position - 1), _word_at(words, position + 1)
     is_adverb = word == "right" and following in _AFTER_ADVERB_RIGHT
     is_end_up = word == "up" and before in _ENDS
-    if not is_adverb and not is_end_up:
-        for part in _COMPASS.get(word, (word,)):
-            axis, sign = _SIDES[part]
-            tokens.append(Token("side", axis=axis, sign=sign, is_absolute=part in _ABSOLUTE))
+    if is_adverb or is_end_up:
+        return
+    for part in _COMPASS.get(word, (word,)):
+        axis, sign = _SIDES[part]
+        tokens.append(Token("side", axis=axis, sign=sign, is_absolute=part in _ABSOLUTE))
+    if word in _SIDES and _is_direct(words, position):
+        tokens.append(Token("side", axis=1 - _SIDES[word][0], is_implied=True))
+
+
+def _is_direct(words: list[str], position: int) -> bool:
+    """Returns whether "directly" belongs to the side at `position`: "directly below", "directly to the left"."""
+    position -= 1
+    while _word_at(words, position) in _BEFORE_SIDE:
+        position -= 1
+    return _word_at(words, position) in _DIRECTLY
 
 
 def _touches_object(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,10 @@ Sides = tuple[set[int], set[int]]
 """Signs claimed for an object against another: vertical (-1 above) and horizontal (-1 left); 0 is aligned."""
 
 THE_PLAYER: Name = (PLAYER, 0)
+SOME, ALL = -1, -2
+"""Counts of a plural without a number ("there are holes"), and of every object of its kind ("all holes")."""
+
+_MAX_COUNT = 20
 _MAX_PAIRINGS = 120
 _CountMatrix = npt.NDArray[np.int64]
 
@@ -35,10 +39,15 @@ class RelationClaims:
 
     Attributes:
         vocabulary: Decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
+        by_object: The sides claimed for each object or group of objects against others.
+        counts: How many objects each group has, or `SOME` or `ALL`.
+        num_excess: Facts of each kind that plurals claim beyond what they stand for.
     """
 
     vocabulary: ObjectVocabulary
     by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
+    counts: dict[Name, int] = field(default_factory=dict)
+    num_excess: dict[str, int] = field(default_factory=dict)
 
     def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
         """Claims that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
@@ -48,6 +57,53 @@ class RelationClaims:
             return
         sides = self.by_object.setdefault(subject, {}).setdefault(anchor, (set(), set()))
         sides[axis].add(sign)
+
+    def take_member(self, group: Name, member: Name) -> None:
+        """Turns one object of a group into one by itself; a group without a number has no others left then."""
+        self.by_object |= {
+            member: {anchor: (set(sides[0]), set(sides[1])) for anchor, sides in self.by_object.get(group, {}).items()}
+        }
+        self.counts[group] = max(0, self.counts.get(group, 0) - 1)
+
+    def expanded(self, cells: Mapping[str, tuple[Cell, ...]]) -> RelationClaims:
+        """Returns the same claims with every group as so many single objects.
+
+        A plural without a number claims as many objects as truly lie on its sides of the player, but at least two.
+        Where one lies there, the second is an excess: it counts as claimed, and cancels no right claim.
+        """
+        if not self.counts:
+            return self
+        names = set(self.by_object).union(*self.by_object.values(), self.counts)
+        expanded = RelationClaims(self.vocabulary)
+        copies: dict[Name, list[Name]] = {}
+        num_named: dict[str, int] = {}
+        for name in sorted(names):
+            count = self._count(name, cells)
+            start = num_named.get(name[0], 0)
+            copies[name] = [(name[0], start + copy) for copy in range(count)] if name != THE_PLAYER else [name]
+            num_named[name[0]] = start + count
+            if count == 1 and self.counts.get(name) == SOME:
+                num_facts = sum(len(signs) for sides in self.by_object[name].values() for signs in sides)
+                expanded.num_excess[name[0]] = expanded.num_excess.get(name[0], 0) + num_facts
+        for subject, anchors in self.by_object.items():
+            for copy in copies[subject]:
+                expanded.by_object[copy] = {
+                    anchor_copy: sides for anchor, sides in anchors.items() for anchor_copy in copies[anchor]
+                }
+        return expanded
+
+    def _count(self, name: Name, cells: Mapping[str, tuple[Cell, ...]]) -> int:
+        """Returns how many objects a name stands for in a state; 1 for a plural without a number where one lies."""
+        count = self.counts.get(name, 1)
+        if count == ALL:
+            return len(cells[name[0]])
+        if count != SOME:
+            return min(count, _MAX_COUNT)
+        sides = self.by_object.get(name, {}).get(THE_PLAYER, (set(), set()))
+        num_sides = sum(map(len, sides))
+        player = {THE_PLAYER: cells[PLAYER][0]}
+        num_lying = sum(_correct_sides({THE_PLAYER: sides}, cell, player).said == num_sides for cell in cells[name[0]])
+        return num_lying if num_sides and num_lying else 2
 
     def of_kind(self, kind: str) -> list[dict[Name, Sides]]:
         """Returns what is claimed of each object of a kind, in the order of their introduction."""
@@ -68,11 +124,12 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     introduction and the Hungarian pairing of the objects referred to are tried.
 
     Two signs claimed for a pair on one axis contradict each other: both count as claimed, neither as correct,
-    so listing every direction earns nothing.
+    so listing every direction earns nothing. An axis that is not mentioned is read as aligned where it is, if the
+    other axis is right: "the goal is below" says all there is to say of a goal straight below.
 
     Args:
-        claims: What the text says of objects by the names that it gives them.
-        state: What is true.
+        claims: The text's claims about objects, by the names that it gives them.
+        state: The true state.
         vocabulary: The world's kinds of objects: where they stand in the state, and which pairs are facts.
 
     Returns:
@@ -83,6 +140,7 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     """
     cells = {c.kind: cells_at(state, c.state_key) for c in vocabulary.categories}
     cells[PLAYER] = cells_at(state, "player_position")
+    claims = claims.expanded(cells)
     num_true, num_claimed, share = {}, {}, {}
     for c in vocabulary.categories:
         num_true[c.name] = 2 * len(cells[c.kind]) * sum(len(cells[anchor]) for anchor in c.relative_to)
@@ -92,11 +150,24 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
         share[c.name] = c.weight / max(1, num_true[c.name] + num_claimed[c.name])
     pairings = _pairings(claims, cells, vocabulary)
     counts = (_num_correct(claims, cells, vocabulary, pairing) for pairing in pairings)
-    best = max(counts, key=lambda count: sum(share[name] * number for name, number in count.items()))
+    best = max(counts, key=lambda count: sum(share[name] * sum(number) for name, number in count.items()))
     return {
-        c.name: Tally(num_correct=best[c.name], num_claimed=num_claimed[c.name], num_true=num_true[c.name])
+        c.name: Tally(
+            num_correct=best[c.name].said,
+            num_claimed=num_claimed[c.name] + claims.num_excess.get(c.kind, 0),
+            num_true=num_true[c.name],
+            num_implied=best[c.name].unsaid,
+            num_excess=claims.num_excess.get(c.kind, 0),
+        )
         for c in vocabulary.categories
     }
+
+
+class _Correct(NamedTuple):
+    """Right facts: those claimed, and aligned axes that are not mentioned."""
+
+    said: int
+    unsaid: int
 
 
 Pairing = dict[Name, Cell]
@@ -136,44 +207,59 @@ def _assignments(claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Ce
 
 def _num_correct(
     claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary, pairing: Pairing
-) -> dict[str, int]:
+) -> dict[str, _Correct]:
     counts = {}
     for category in vocabulary.categories:
         referred_to = any(category.kind in other.relative_to for other in vocabulary.categories)
         if referred_to:
-            counts[category.name] = sum(
+            named = (
                 _correct_sides(claims.by_object.get(name, {}), cell, pairing)
                 for name, cell in pairing.items()
                 if name[0] == category.kind
             )
+            counts[category.name] = _total(named)
         else:
-            counts[category.name] = _best_total(
-                _correct_matrix(claims.of_kind(category.kind), cells[category.kind], pairing)
-            )
+            counts[category.name] = _best_total(claims.of_kind(category.kind), cells[category.kind], pairing)
     return counts
+
+
+def _total(counts: Iterable[_Correct]) -> _Correct:
+    said, unsaid = 0, 0
+    for count in counts:
+        said, unsaid = said + count.said, unsaid + count.unsaid
+    return _Correct(said, unsaid)
 
 
 def _correct_matrix(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
     """Returns the correct facts of each named object if it were each real one: int [num_named, num_real]."""
-    counts = [[_correct_sides(sides, cell, pairing) for cell in real] for sides in claimed]
+    counts = [[sum(_correct_sides(sides, cell, pairing)) for cell in real] for sides in claimed]
     return np.array(counts, dtype=np.int64).reshape(len(claimed), len(real))
 
 
-def _best_total(matrix: _CountMatrix) -> int:
-    if min(matrix.shape, default=0) <= 1:
+def _best_total(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _Correct:
+    """Returns the right facts of the named objects, each paired with a real one of its own as well as can be."""
+    if not claimed or not real:
+        return _Correct(0, 0)
+    matrix = _correct_matrix(claimed, real, pairing)
+    if min(matrix.shape) == 1:
         # One row or column needs no assignment, and this is the usual case on the training path.
-        return int(matrix.max(initial=0))
-    from scipy.optimize import linear_sum_assignment  # Not the usual case, and slow to import.
+        pairs = [np.unravel_index(int(matrix.argmax()), matrix.shape)]
+    else:
+        from scipy.optimize import linear_sum_assignment  # Not the usual case, and slow to import.
 
-    return int(matrix[linear_sum_assignment(matrix, maximize=True)].sum())
+        pairs = list(zip(*linear_sum_assignment(matrix, maximize=True), strict=True))
+    return _total(_correct_sides(claimed[row], real[column], pairing) for row, column in pairs)
 
 
-def _correct_sides(sides: dict[Name, Sides], cell: Cell, pairing: Pairing) -> int:
-    num_correct = 0
+def _correct_sides(sides: dict[Name, Sides], cell: Cell, pairing: Pairing) -> _Correct:
+    said, unsaid = 0, 0
     for anchor, signs in sides.items():
         if anchor in pairing:
-            num_correct += sum(signs[axis] == {_sign(cell[axis] - pairing[anchor][axis])} for axis in (0, 1))
-    return num_correct
+            true = [_sign(cell[axis] - pairing[anchor][axis]) for axis in (0, 1)]
+            right = [signs[axis] == {true[axis]} for axis in (0, 1)]
+            said += sum(right)
+            unsaid += any(right[axis] and not signs[1 - axis] and true[1 - axis] == 0 for axis in (0, 1))
+    return _Correct(said, unsaid)
 
 
 def _sign(number: int) -> int:

@@ -3,8 +3,8 @@
 It reads the world's own sentences exactly, and freely written ones as far as a simple rule carries: a position
 belongs to the subject of its clause, or else to the things named before it in their order ("the red and the green
 cube are at (…) and (…)"), or else to the next thing named ("at (…) is the red cube"). Where an action is to pick or
-place something is no claim ("place it at (…)"), and neither is what is negated. No string makes it raise, and time is
-linear in its length.
+place something is no claim ("place it at (…)"), and neither is what is negated. A cube may lie "on the left target" or
+"near" it in place of a position. No string makes it raise, and time is linear in its length.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import re
 
 from judges.state_text.grid.vocabulary import words_of
-from judges.state_text.metric.words import DRAWER, MODIFIERS, OPEN, PARTS, MetricClaim, Name, noun_of
+from judges.state_text.metric.words import CUBE, DRAWER, MODIFIERS, OPEN, PARTS, TARGET, MetricClaim, Name, noun_of
 from judges.state_text.quantities import LENGTH, TRIPLE, length_m, position
 
 _TOKEN = re.compile(rf"{TRIPLE}|{LENGTH}|[a-z]{{1,24}}n't\b|[a-z]{{1,24}}|[.;!?\n,]")
 _LENGTH = re.compile(LENGTH)
+_TRIPLE = re.compile(TRIPLE)
+_ON = words_of("on onto atop at")
+_NEAR = words_of("near close next beside by")
 _STOPS = words_of(". ; ! ?") | {"\n"}
 _COPULAS = words_of("is are be was were being lies lie stands rests remains stays sits located situated positioned")
 _NEGATIONS = words_of("not no never neither nor without")
@@ -52,6 +55,8 @@ class _Reader:
         self._last: Name | None = None
         self._waiting: list[tuple[float, ...]] = []
         self._modifiers: list[set[str]] = [set()]
+        self._preposition = ""
+        self._spotted: MetricClaim | None = None
         self._is_placed = self._is_acting = self._is_lasting = self._is_negated = self._is_after_noun = False
 
     def read(self, token: str) -> None:
@@ -68,13 +73,15 @@ class _Reader:
             self._is_negated &= token == "or"
         elif token not in ("the", "a", "an"):
             self._modifiers = [set()]
+            is_near_to = token in ("to", "of") and self._preposition in _NEAR
+            self._preposition = self._preposition if is_near_to else token if token in _ON | _NEAR else ""
             self._read_other(token)
         self._is_after_noun = noun is not None
 
     def _read_other(self, token: str) -> None:
         if token in _STOPS:
             self._begin_sentence()
-        elif token[0] in "([":
+        elif _TRIPLE.fullmatch(token):
             self._read_position(position(token))
         elif _LENGTH.fullmatch(token):
             self._read_opening(_MM_PER_M * length_m(token))
@@ -102,11 +109,28 @@ class _Reader:
         self._latest = names
         if self._waiting:
             self._end_wait(names)
+        elif self._preposition and noun == TARGET and self._are_cubes(self._subjects):
+            self._read_spots(names)
         elif self._is_placed and not self._subjects:
             # What is still held was only named along with what has its position: "the red cube on the target at (…)".
             self._named, self._is_placed = list(names), False
         else:
             self._named += names
+
+    @staticmethod
+    def _are_cubes(names: list[Name]) -> bool:
+        return bool(names) and all(CUBE in name for name in names)
+
+    def _read_spots(self, spots: list[Name]) -> None:
+        """Reads that the subjects lie at targets, in their order, or all at one."""
+        is_near = self._preposition in _NEAR
+        if len(spots) != len(self._subjects):
+            spots = spots[:1] * len(self._subjects)
+        if not self._is_acting and not self._is_negated:
+            for name, spot in zip(self._subjects, spots, strict=True):
+                self.claims.append(MetricClaim(name, spot=spot, is_near=is_near))
+                self._spotted = self.claims[-1]
+        self._preposition = ""
 
     def _end_wait(self, names: list[Name]) -> None:
         """Gives the positions that came first to the things they are of."""
@@ -127,6 +151,10 @@ class _Reader:
         elif self._named:
             self._last = self._named.pop(0)
         self._is_placed = True
+        if self._spotted is not None and self._spotted.name == self._last:
+            # "on the left target at (…)": the position says it better.
+            self.claims.remove(self._spotted)
+            self._spotted = None
         if self._is_acting or self._is_negated:
             return
         if self._last is not None:

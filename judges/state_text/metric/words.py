@@ -10,11 +10,11 @@ from judges.state_text.grid.vocabulary import words_of
 Name = frozenset[str]
 """A thing's words in any order, such as {"red", "cube"}; synonyms are replaced and plurals undone."""
 
-CUBE, DRAWER, OPEN = "cube", "drawer", "open"
+CUBE, TARGET, DRAWER, OPEN = "cube", "target", "drawer", "open"
 
 _NOUNS = {
     **dict.fromkeys(words_of("cube block box"), CUBE),
-    **dict.fromkeys(words_of("target goal region disc disk circle zone area"), "target"),
+    **dict.fromkeys(words_of("target goal region disc disk circle zone area"), TARGET),
     **dict.fromkeys(words_of("drawer"), DRAWER),
     **dict.fromkeys(words_of("handle knob"), "handle"),
     **dict.fromkeys(words_of("cabinet gripper arm robot ball sphere peg apple bowl"), "other"),
@@ -30,15 +30,19 @@ _NO_NAMES = words_of("position positions pos coordinate coordinates location mm"
 
 @dataclass(frozen=True, slots=True)
 class MetricClaim:
-    """What a text says of one thing.
+    """A text's claim about one thing.
 
     Attributes:
-        name: What the thing is called.
-        value: x, y and z in mm, or one length in mm, such as how far a drawer stands open.
+        name: The thing's name.
+        value: x, y and z in mm, or one length in mm, such as how far a drawer stands open; empty with a `spot`.
+        spot: The name of the target that the thing lies at, where that is claimed in place of a position.
+        is_near: The thing lies near its `spot`, not on it.
     """
 
     name: Name
-    value: tuple[float, ...]
+    value: tuple[float, ...] = ()
+    spot: Name | None = None
+    is_near: bool = False
 
 
 def noun_of(word: str) -> str | None:
@@ -50,3 +54,8 @@ def name_of_key(key: str) -> Name:
     """Returns the name in a key of a dict: {"red", "cube"} for `red_cube_position`."""
     words = re.findall("[a-z]+", key.lower())
     return frozenset(noun_of(word) or word for word in words if word not in _NO_NAMES)
+
+
+def is_key_word(word: str) -> bool:
+    """Returns whether a lower-case word may stand in a key that has blanks in it, such as `red cube position`."""
+    return noun_of(word) is not None or word in MODIFIERS | PARTS | _NO_NAMES | {OPEN, "held"}

@@ -1,7 +1,13 @@
-"""Hand-computed scores of each representation and world. F1 = 2 · correct / (claimed + true)."""
+"""Hand-computed scores of each representation and world.
+
+F1 = 2 · correct / (claimed + true); of sides in natural language 2 · (correct − wrong) / (claimed + true), at least 0.
+"""
+
+import math
 
 import pytest
 
+from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 
 SOKOBAN = {
@@ -135,12 +141,26 @@ class TestNaturalLanguage:
         assert result.per_category == {"box": pytest.approx(2 / 3), "target": pytest.approx(2 / 5)}
         assert result.value == pytest.approx(0.5 * 2 / 3 + 0.5 * 2 / 5)
 
-    def test_lake_with_half_right_directions(self):
-        state = {"player_position": (0, 0), "target_position": (2, 0), "hole_positions": [(1, 1)]}
-        text = "The goal is below. The hole is below and to the left of the player."
+    def test_a_wrong_side_cancels_a_right_one(self):
+        state = {"player_position": (0, 0), "target_position": (2, 1), "hole_positions": [(1, 1), (2, 2)]}
+        text = "The goal is below. A hole is below and to the left of the player. Another hole is to the right."
         result = score("FrozenLake", "natural_language", text, state)
-        # goal: 2·1/(1+2); holes: below is right, left is wrong: 2·1/(2+2).
-        assert result.value == pytest.approx(0.7 * 2 / 3 + 0.3 * 1 / 2)
+        # goal: 2·1/(1+2); holes: below and right are right, left is wrong: 2·(2−1)/(3+4).
+        assert result.value == pytest.approx(0.7 * 2 / 3 + 0.3 * 2 / 7)
+
+    def test_an_aligned_axis_need_not_be_mentioned(self):
+        state = {"player_position": (0, 0), "target_position": (2, 0), "hole_positions": []}
+        below = score("FrozenLake", "natural_language", "The goal is below the player.", state)
+        aligned = score("FrozenLake", "natural_language", "The goal is directly below the player.", state)
+        assert below.value == aligned.value == 1.0
+
+    def test_directly_is_wrong_where_the_other_axis_differs(self):
+        state = {"player_position": (0, 0), "target_position": (2, 1), "hole_positions": []}
+        below = score("FrozenLake", "natural_language", "The goal is below the player.", state)
+        directly = score("FrozenLake", "natural_language", "The goal is directly below the player.", state)
+        # goal: 2·1/(1+2) against 2·(1−1)/(2+2); silence on holes is right.
+        assert below.value == pytest.approx(0.7 * 2 / 3 + 0.3)
+        assert directly.value == pytest.approx(0.3)
 
     def test_silence_on_holes_is_right_only_where_there_are_none(self):
         text = "The target is below and to the right of the player."
@@ -158,7 +178,8 @@ class TestNaturalLanguage:
         state = {"player_position": (2, 2), "target_position": (3, 2), "hole_positions": [(1, 1), (1, 2)]}
         text = "hole0 is above the player. hole1 is to the left of the player."
         result = score("FrozenLake", "natural_language", text, state)
-        assert result.per_category["holes"] == pytest.approx(2 * 2 / (2 + 4))
+        # Hole B is straight above, which "above" implies: 2·(2+1)/(2+1+4).
+        assert result.per_category["holes"] == pytest.approx(6 / 7)
 
     def test_names_of_boxes_are_free_but_must_be_kept(self):
         # Both boxes are above and left of the player, so only their relations to the target tell them apart.
@@ -166,9 +187,9 @@ class TestNaturalLanguage:
         boxes = "box0 is above and to the left of the player. box1 is above and to the left of the player. "
         target = "target0 is above and to the left of the player. "
         swapped = "target0 is above and to the left of box0. target0 is below and to the right of box1."
-        mixed = "target0 is above and to the right of box0. target0 is below and to the left of box1."
+        mixed = "target0 is above and to the right of box0. target0 is below and to the right of box1."
         assert score("Sokoban", "natural_language", boxes + target + swapped, state).value == 1.0
-        # target: 2 facts on the player and one axis of each box relation: 2·4/(6+6).
+        # target: 2 facts on the player, 3 of the 4 box relations are right and one is wrong: 2·(5−1)/(6+6).
         result = score("Sokoban", "natural_language", boxes + target + mixed, state)
         assert result.per_category == {"box": 1.0, "target": pytest.approx(4 / 6)}
 
@@ -180,6 +201,28 @@ class TestNothingToRead:
         result = score("FrozenLake", representation, text, LAKE_WITHOUT_HOLES)
         assert (result.value, result.num_facts_read, result.available) == (0.0, 0, True)
         assert result.reason == "no fact could be read"
+
+
+class TestPrecision:
+    @pytest.mark.parametrize(
+        ("text", "precision"),
+        [
+            ("The player is below the box, and the box is right of the target.", 1.0),
+            ("The player is below the box, and the box is left of the target.", 0.5),
+            ("The player is above the box.", 0.0),
+            ("box0 is above and to the left of the player.", 0.5),
+        ],
+    )
+    def test_is_the_share_of_claims_that_are_true(self, text, precision):
+        result = score("Sokoban", "natural_language", text, SOKOBAN)
+        assert result.precision == precision
+        assert result.value < 1.0
+
+    def test_of_no_claims_is_undefined(self):
+        assert math.isnan(score("Sokoban", "natural_language", "The floor is clean.", SOKOBAN).precision)
+
+    def test_of_a_missing_score_is_undefined(self):
+        assert math.isnan(JudgeScore.unavailable("no answer").precision)
 
 
 class TestShotgun:
@@ -200,16 +243,15 @@ class TestShotgun:
         assert score("FrozenLake", "natural_language", text, LAKE).value == 0.0
         assert score("FrozenLake", "natural_language", "The goal is above or below the player.", LAKE).value == 0.0
 
-    def test_a_hole_on_every_side_pays_less_than_the_truth_and_less_than_half(self):
+    def test_a_hole_on_every_side_pays_nothing(self):
         text = " ".join(
             f"There is a hole {vertical} and to the {horizontal} of the player."
             for vertical in ("above", "below", "at the same row")
             for horizontal in ("left", "right")
         )
         result = score("FrozenLake", "natural_language", text, LAKE)
-        # Six holes of two facts claimed against two true ones: at best 2·4/(12+4).
-        assert result.per_category["holes"] == pytest.approx(0.5)
-        assert result.value == pytest.approx(0.3 * 0.5)
+        # Six holes of two facts claimed: 4 of 12 facts are right, and the wrong ones cancel them.
+        assert result.per_category["holes"] == result.value == 0.0
 
 
 class TestMisuse:

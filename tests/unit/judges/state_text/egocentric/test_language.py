@@ -11,7 +11,7 @@ def claims(text):
     """{"lamp": "left 2.0"} for everything that something is claimed of."""
     said = {}
     for mention in read_egocentric_text(text, {"toaster", "rubberduck"}):
-        words = [*sorted(mention.directions), *map(str, sorted(mention.distances_m))]
+        words = [*sorted(direction.replace(" ", "+") for direction in mention.directions), *map(str, sorted(mention.distances_m))]
         if words:
             said["target" if mention.is_target else mention.name] = " ".join(words)
     return said
@@ -64,8 +64,23 @@ def claims(text):
         ("The toaster is not ahead.", {}),
         ("There's no lamp or sofa on the left, but a bed on the right.", {"bed": "right"}),
         ("The toaster isn't visible and the lamp is on the left.", {"lamp": "left"}),
-        # Two directions are two claims, unless one is a nuance.
-        ("The toaster is ahead and to the left.", {"toaster": "ahead left"}),
+        # A combined direction is one claim, alternatives are two, and a nuance is none.
+        ("The toaster is ahead and to the left.", {"toaster": "ahead+left"}),
+        ("The toaster is in front of me, to the left.", {"toaster": "ahead+left"}),
+        ("The toaster is behind me on the right.", {"toaster": "back+right"}),
+        ("To my front-left is the toaster.", {"toaster": "ahead+left"}),
+        ("Ahead and to the left, there is a toaster.", {"toaster": "ahead+left"}),
+        ("The toaster is ahead and to the left is a sofa.", {"toaster": "ahead", "sofa": "left"}),
+        ("The sofa is ahead, on the left a lamp.", {"sofa": "ahead", "lamp": "left"}),
+        ("The toaster is ahead or to the left.", {"toaster": "ahead left"}),
+        ("The lamp is ahead and to the left of the sofa.", {}),
+        ("I will move forward-left to reach the toaster.", {}),
+        # What the player faces is ahead.
+        ("I will be facing the toaster.", {"toaster": "ahead"}),
+        ("I am directly facing the toaster, and the lamp is on the left.", {"toaster": "ahead", "lamp": "left"}),
+        ("The chair is facing the toaster.", {}),
+        ("I need to turn to face the toaster.", {}),
+        ("Facing left, I see the toaster.", {}),
         ("The toaster is ahead, slightly to the left.", {"toaster": "ahead"}),
         # Nothing that is known.
         ("The wumpus is on the left.", {}),

@@ -63,10 +63,10 @@ class TestStructured:
 class TestDistance:
     @pytest.mark.parametrize(
         ("claimed", "is_right"),
-        [("2.59", True), ("3.1", True), ("2.08", True), ("3.12", False), ("2.06", False), ("nan", False)],
+        [("2.59", True), ("2.97", True), ("2.21", True), ("2.99", False), ("2.19", False), ("nan", False)],
     )
-    def test_a_fifth_of_a_far_distance(self, claimed, is_right):
-        # 20 % of 2.59 m are 0.518 m.
+    def test_fifteen_percent_of_a_far_distance(self, claimed, is_right):
+        # 15 % of 2.59 m are 0.389 m.
         text = f"{{target_distance_to_player: {claimed}}}"
         assert score(text, representation="structured").per_category["target_distance"] == float(is_right)
 
@@ -75,6 +75,11 @@ class TestDistance:
         near = STATE | {"target_distance_to_player": 0.5}
         text = f"{{target_distance_to_player: {claimed}}}"
         assert score(text, near, "structured").per_category["target_distance"] == float(is_right)
+
+    def test_a_wrong_distance_takes_from_the_direction_what_a_right_one_adds(self):
+        plain = score("The toaster is ahead.").value
+        assert score("The toaster is ahead at 2.6 m.").value == pytest.approx(plain + 0.2)
+        assert score("The toaster is ahead at 4 m.").value == pytest.approx(plain - 0.2)
 
     def test_tolerances_are_arguments(self):
         text = "The toaster is 2.8 m away."
@@ -119,6 +124,28 @@ class TestNaturalLanguage:
             assert score("visible: " + "".join(named), many).per_category["visible_objects"] == 1.0
         # Of the nearest five two are missing, two further ones are there: 5 right of 5 claimed, 5 + 2 true.
         assert score("visible: " + "".join(names[2:]), many).per_category["visible_objects"] == pytest.approx(10 / 12)
+
+
+class TestCombinedDirections:
+    PHRASES = ("ahead and to the left", "to our front-left", "forward-left", "diagonally ahead on the left", "front left")
+
+    @pytest.mark.parametrize("phrase", PHRASES)
+    @pytest.mark.parametrize(
+        ("direction", "expected"), [("ahead", 1.0), ("left", 0.5), ("right", 0.0), ("back", 0.0)]
+    )
+    def test_the_primary_direction_counts_in_full_and_the_side_by_half(self, phrase, direction, expected):
+        state = STATE | {"target_direction_to_player": direction}
+        assert score(f"The toaster is {phrase}.", state).per_category["target_direction"] == expected
+        text = f"{{target_direction_to_player: {phrase}}}"
+        assert score(text, state, "structured").per_category["target_direction"] == expected
+
+    def test_a_thing_in_sight_may_be_to_the_front_left(self):
+        result = score("The cabinet is on the left. The toaster is ahead and to the left.")
+        assert result.per_category["visible_objects"] == pytest.approx(2 * 2 / (2 + 4))
+
+    @pytest.mark.parametrize("text", ["The toaster is ahead or to the left.", "The toaster is ahead. It is to the left."])
+    def test_alternatives_and_contradictions_are_not_combined(self, text):
+        assert score(text).per_category["target_direction"] == 0.0
 
 
 class TestShotgun:

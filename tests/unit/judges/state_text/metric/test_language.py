@@ -64,6 +64,13 @@ def claims(text):
         # Nothing to read.
         (f"Positions: [{P}, {Q}]", {}),
         ("The red cube is at (1, 2).", {}),
+        # Positions without brackets.
+        ("The red cube is at x=83, y=-102, z=20.", {"cube red": [AT_P]}),
+        ("Red cube: x: 83, y: -102 and z: 20", {"cube red": [AT_P]}),
+        ("The red cube is at 83, -102, 20, and the green cube is at -47, 95, 20.", BOTH),
+        ("The red cube is at 83.0, -102.0, 20.0 mm", {"cube red": [AT_P]}),
+        ("The red cube is at 83, -102.", {}),
+        ("The red cube is one of 1, 2, 3, 4.", {}),
         ("", {}),
     ],
 )  # fmt: skip
