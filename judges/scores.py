@@ -22,6 +22,7 @@ class JudgeScore:
         value: The score, in [0, 1]; NaN when the judge gave none, so that no sum can take it for a zero.
         per_category: F1 of each of the world's categories, in [0, 1].
         num_facts_read: Facts found in the text, right or wrong.
+        num_facts_right: Facts found in the text that are true.
         reason: One line for logs: what was right, or why there is no score.
         available: False when the judge could not answer; the trainer masks such a turn.
     """
@@ -29,8 +30,17 @@ class JudgeScore:
     value: float
     per_category: Mapping[str, float] = field(default_factory=dict)
     num_facts_read: int = 0
+    num_facts_right: int = 0
     reason: str = ""
     available: bool = True
+
+    @property
+    def precision(self) -> float:
+        """Share of the facts found that are true, in [0, 1]; omissions do not lower it. NaN where none was found.
+
+        A judge that gives a verdict without counting facts, such as `direct`, finds none.
+        """
+        return self.num_facts_right / self.num_facts_read if self.num_facts_read else math.nan
 
     @classmethod
     def unavailable(cls, reason: str) -> JudgeScore:

@@ -61,5 +61,6 @@ class ExactJudge:
             value=min(1.0, math.fsum(part.weight * part.tally.f1 for part in parts)),
             per_category={part.name: part.tally.f1 for part in parts},
             num_facts_read=num_facts_read,
+            num_facts_right=sum(part.tally.num_correct for part in parts),
             reason="; ".join(f"{part.name}: {part.tally}" for part in parts),
         )

@@ -1,7 +1,10 @@
 """Hand-computed scores of each representation and world. F1 = 2 · correct / (claimed + true)."""
 
+import math
+
 import pytest
 
+from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 
 SOKOBAN = {
@@ -180,6 +183,28 @@ class TestNothingToRead:
         result = score("FrozenLake", representation, text, LAKE_WITHOUT_HOLES)
         assert (result.value, result.num_facts_read, result.available) == (0.0, 0, True)
         assert result.reason == "no fact could be read"
+
+
+class TestPrecision:
+    @pytest.mark.parametrize(
+        ("text", "precision"),
+        [
+            ("The player is below the box, and the box is right of the target.", 1.0),
+            ("The player is below the box, and the box is left of the target.", 0.5),
+            ("The player is above the box.", 0.0),
+            ("box0 is above and to the left of the player.", 0.5),
+        ],
+    )
+    def test_is_the_share_of_claims_that_are_true(self, text, precision):
+        result = score("Sokoban", "natural_language", text, SOKOBAN)
+        assert result.precision == precision
+        assert result.value < 1.0
+
+    def test_of_no_claims_is_undefined(self):
+        assert math.isnan(score("Sokoban", "natural_language", "The floor is clean.", SOKOBAN).precision)
+
+    def test_of_a_missing_score_is_undefined(self):
+        assert math.isnan(JudgeScore.unavailable("no answer").precision)
 
 
 class TestShotgun:
