@@ -9,9 +9,16 @@ from dataclasses import dataclass
 _TIME = r"\b\d{1,2}:\d\d\b"
 _QUOTED = r"\"[^\"\n]{1,80}\"|“[^”\n]{1,80}”|(?<!\w)'[^'\n]{1,80}'(?!\w)|‘[^’\n]{1,80}’"
 _CAPITALS = r"\b[A-Z][A-Z0-9]+\b(?: [A-Z0-9]{2,}\b)*"
+_WORD = r"(?!(?:the|an?|is|are|was|were|and)\b)[^\W\d_]+"
+_WORDS = rf"{_WORD}(?: {_WORD}){{0,3}}?"
+_PREPOSITION = r"(?:to|of|by|at|in|on|near|with|from|over|under|above|below|beside|behind|for)"
+_JOINT = rf" {_PREPOSITION} (?:the|an?) "
+_VERB = r"(?:[Ss]hows?|[Rr]eads?|[Ss]ays?|[Dd]isplays?)"
+_PARTICIPLE = r"(?:showing|reading|saying|displaying)"
 _READING = re.compile(
-    r"\b(?:(?P<it>[Ii]t)|(?P<article>[Tt]he|[Aa]n?) (?P<thing>[^\W\d_]+(?: [^\W\d_]+){0,3}?))"
-    r" (?:[Ss]hows?|[Rr]eads?|[Ss]ays?|[Dd]isplays?) (?:the (?:time|word|words|text|letters) )?"
+    rf"\b(?:(?P<it>[Ii]t)|(?P<article>[Tt]he|[Aa]n?) (?P<thing>{_WORDS}(?:{_JOINT}{_WORDS}){{0,2}}))"
+    rf"(?:(?P<attached> {_PARTICIPLE}| (?:which|that) {_VERB})|(?:, which)? {_VERB}| (?:is|are) {_PARTICIPLE})"
+    r" (?:the (?:time|word|words|text|letters) )?"
     rf"(?P<value>{_TIME}|{_QUOTED}|{_CAPITALS})(?! ?(?:in the (?:first|second|last)|or\b))"
 )
 _TOLD_APART = frozenset(
@@ -25,9 +32,7 @@ _NOT_SAID = frozenset(
 )
 """In a sentence with one of these a thing may well show something else, or at another moment."""
 _ENDS = re.compile(r"[.!?\n]")
-_HANGS_ON = re.compile(
-    r"\b(?:to|of|by|at|in|on|near|with|from|over|under|above|below|beside|behind|for)\s\Z", re.IGNORECASE
-)
+_HANGS_ON = re.compile(rf"\b{_PREPOSITION}\s\Z", re.IGNORECASE)
 _ANOTHER = re.compile(r"\b(?:the|an?)\s", re.IGNORECASE)
 
 TIME = re.compile(_TIME)
@@ -63,10 +68,12 @@ def _readings(text: str) -> Iterator[Reading]:
         between, end = text[end : match.start()], match.end()
         if match["it"]:
             thing = "" if _ANOTHER.search(between) else thing
-        elif _HANGS_ON.search(between):  # "the man next to the sign says": not the sign does
+        elif _HANGS_ON.search(between) and not match["attached"]:  # "the man next to the sign says": not the sign does
             thing = ""
         else:
             thing, is_the_one = match["thing"].casefold(), match["article"].casefold() == "the"
+            if match["attached"]:  # "the man next to the sign that says": the sign does
+                thing = re.split(_JOINT, thing)[-1]
         if thing and _TOLD_APART.isdisjoint(thing.split()) and _is_said(text, match):
             yield Reading(thing, _value(match["value"]), is_the_one)
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from judges.consistency.nouns import singular
+from judges.consistency.sentences import without_questions
 from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
@@ -29,7 +31,6 @@ _TOKEN = re.compile(r"\d{1,2}:\d\d\b|[^\W_]+(?:['’][^\W_]+)?")
 _SAID_SHORTER = (
     (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
     (re.compile(r"\bno longer\b(?! than)"), " not "),
-    (re.compile(r"(?<![^.!?\n])[^.!?\n]{0,600}\?"), " "),
     (re.compile(r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b"), " not "),
     (re.compile(r"\bin front of\b"), " front "),
     (re.compile(r"\b(?:on top of|atop)\b"), " on "),
@@ -63,7 +64,8 @@ _PLACES = frozenset("left right top bottom upper lower middle front back rear".s
 _TELLING = _ORDINALS | _PLACES | {"other", "another", "each"}
 """What tells a thing from another of its name, so that it is not the one that the other text speaks of."""
 _REGIONS = _PLACES | frozenset("west east north south centre center distance".split())  # noqa: SIM905
-_UNSAID = frozenset("if whether might may maybe perhaps possibly could would".split())  # noqa: SIM905
+UNSAID = frozenset("if whether might may maybe perhaps possibly could would".split())  # noqa: SIM905
+"""Words of doubt: a clause with one of them affirms nothing."""
 ASKING = frozenset(("if", "whether"))
 _EXACTLY = frozenset(("exactly", "only", "just", "precisely"))
 _PAST = frozenset("was were previously formerly earlier".split())  # noqa: SIM905
@@ -87,7 +89,7 @@ _FAMILIES: Mapping[str, str] = {
     **dict.fromkeys(("open", "closed", "shut"), "state"),
     **dict.fromkeys(("full", "empty"), "content"),
 }
-_SAME: Mapping[str, str] = {
+SAME: Mapping[str, str] = {
     "gray": "grey",
     "tiny": "small",
     "little": "small",
@@ -178,19 +180,19 @@ def statements_of(text: str) -> Statements:
     subject, text = "", said_shorter(text.casefold())
     is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
     for part in _BREAK.split(text, maxsplit=MAX_CLAUSES)[:MAX_CLAUSES]:
-        tokens = [_SAME.get(token, token) for token in _TOKEN.findall(part[:MAX_CLAUSE_CHARS])]
+        tokens = [SAME.get(token, token) for token in _TOKEN.findall(part[:MAX_CLAUSE_CHARS])]
         cut = next(_denials(tokens), len(tokens))
         own = next((token for token in tokens[:cut] if _is_noun(token)), "")
-        subject = _singular(own) if own else subject
-        if not (_UNSAID | is_over).isdisjoint(tokens):
+        subject = singular(own) if own else subject
+        if not (UNSAID | is_over).isdisjoint(tokens):
             if ASKING.isdisjoint(tokens):
                 _note_open(claims, tokens[:cut], subject)
             continue
         before, after = tokens[:cut], tokens[cut:]
-        affirmed = {_singular(token) for token in before if _is_content(token)}
+        affirmed = {singular(token) for token in before if _is_content(token)}
         if not own and subject and _PRONOUNS & set(before):
             affirmed.add(subject)
-        denied = {_singular(token) for token in after if _is_content(token) and token not in _NEGATIONS}
+        denied = {singular(token) for token in after if _is_content(token) and token not in _NEGATIONS}
         claims.clauses.append(Clause(frozenset(affirmed), frozenset(denied), subject))
         _note_values(claims, before, subject)
         _note_relations(claims, before, subject)
@@ -210,12 +212,13 @@ def _note_total(claims: Statements, tokens: list[str]) -> None:
     """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
     said = [token for token in tokens if token not in _EXACTLY]
     if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
-        claims.totals.setdefault(" ".join(map(_singular, said[3:])), set()).add(int(said[2]))
+        claims.totals.setdefault(" ".join(map(singular, said[3:])), set()).add(int(said[2]))
 
 
 @lru_cache(maxsize=8)
 def said_shorter(text: str) -> str:
     """Returns a text with ways to deny, to say where and to count that take several words put into one."""
+    text = without_questions(text)
     for pattern, shorter in (*_SAID_SHORTER, *_COLOR_OF):
         text = pattern.sub(shorter, text)
     text = _FAR_FROM.sub(lambda match: "not " if family_of(match[1]) else match.group(), text)
@@ -237,7 +240,7 @@ def _note_values(claims: Statements, tokens: list[str], subject: str) -> None:
         if family is None or _is_not_of_the_whole(tokens, place, family):
             continue
         run = next((place + n for n, after in enumerate(tokens[place:]) if family_of(after) is None), None)
-        thing = _singular(tokens[run]) if run is not None and _is_noun(tokens[run]) else subject
+        thing = singular(tokens[run]) if run is not None and _is_noun(tokens[run]) else subject
         if thing:
             meant = set(_SHADES.get(token, (token,)))
             claims.values.setdefault((thing, family), set()).update(meant)
@@ -265,7 +268,7 @@ def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
 
 def _is_the_one(before: list[str], subject: str) -> bool:
     """Returns whether what stands before a value is "the" thing, with nothing to tell it from others of its name."""
-    return len(before) > 2 and before[0] == "the" and _singular(before[1]) == subject and before[-1] in ("is", "are")
+    return len(before) > 2 and before[0] == "the" and singular(before[1]) == subject and before[-1] in ("is", "are")
 
 
 def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None:
@@ -305,7 +308,7 @@ def _phrase(tokens: list[str]) -> str:
     if place is None:
         return ""
     color = tokens[place - 1] if place and family_of(tokens[place - 1]) == "colour" else ""
-    return f"{color} {_singular(tokens[place])}".strip()
+    return f"{color} {singular(tokens[place])}".strip()
 
 
 def family_of(token: str) -> str | None:
@@ -322,9 +325,3 @@ def _is_content(token: str) -> bool:
 def _is_noun(token: str) -> bool:
     names = _is_content(token) and ":" not in token
     return names and family_of(token) is None and token not in OPPOSITES and token not in _NEGATIONS
-
-
-def _singular(token: str) -> str:
-    if len(token) > 5 and token.endswith("ies"):
-        return f"{token[:-3]}y"
-    return token[:-1] if len(token) > 3 and token.endswith("s") and not token.endswith("ss") else token

@@ -8,13 +8,17 @@ looked for by rule first. What a language model would see as a paraphrase it tak
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
+from judges.consistency.affirmed import affirmed, unsettled
 from judges.consistency.contradictions import contradiction, hedge, own_contradiction
+from judges.consistency.nouns import shared_names, singular
 from judges.consistency.readings import QUOTED
+from judges.consistency.sentences import without_boxes
+from judges.consistency.statements import SAME
 from judges.scores import JudgeScore
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
-from vlm_envs.tools.written_boxes import find_boxes
 
 CONSISTENCY_GRADES = (0.0, 0.3, 0.7, 1.0)
 """α: contradicts; omits and adds; omits or adds; the same content. Source: iVGR, section 3.3."""
@@ -33,10 +37,10 @@ _WORD = re.compile(r"\d{1,2}:\d\d\b|[^\W_]*\d[^\W_]*|[^\W\d_]{3,}")
 
 _SHORT_TEXT = re.compile(r"\b[A-Z]{2}\b")
 _DIGITS = {word: str(number) for number, word in enumerate(SMALL_NUMBERS) if word != "one"}
-_BRACKETS = re.compile(r"[\[(][^\[\]()]{0,200}[\])]")
 _COMMON = frozenset(
     "the and are was were there this that these those which what with within for from has have had its his her one "  # noqa: SIM905
-    "box boxes picture image shown see seen look looks looking settles question answer therefore because here".split()
+    "box boxes picture image shown see seen look looks looking settles question answer therefore because here "
+    "can count counted total see sees notice find you".split()
 )
 
 
@@ -54,9 +58,14 @@ def content_words(text: str) -> frozenset[str]:
 
 def _plain(text: str) -> str:
     """Returns a text without its boxes and tags."""
-    text = text[:MAX_TEXT_CHARS]
-    without_boxes = _BRACKETS.sub(lambda match: " " if find_boxes(match.group()) else match.group(), text)
-    return re.sub(r"<[^<>]{0,200}>", " ", without_boxes)
+    return without_boxes(text[:MAX_TEXT_CHARS])
+
+
+def _in_one_form(*texts: Set[str]) -> list[frozenset[str]]:
+    """Returns the words of some texts with nouns in the singular and one word for what has several."""
+    texts = tuple(frozenset(singular(word) for word in words) for words in texts)
+    same = shared_names(*texts)
+    return [frozenset(same.get(word, SAME.get(word, word)) for word in words) for words in texts]
 
 
 def word_consistency(question: str, reference: str, text: str, temperature: float = 0.0) -> JudgeScore:
@@ -75,21 +84,29 @@ def word_consistency(question: str, reference: str, text: str, temperature: floa
     Source: iVGR, section 3.3, for the grades. Choices: `MAX_DEVIATION`, `MAX_ADDED`, `MIN_SHARED`; what contradicts is
     `judges.consistency.contradictions`' to say; a reference without content words is matched by any text that does not.
     """
-    said_plainly = _plain(text)
-    if contrary := contradiction(_plain(reference), said_plainly) or own_contradiction(said_plainly):
+    true_plainly, said_plainly = _plain(reference), _plain(text)
+    if contrary := contradiction(true_plainly, said_plainly) or own_contradiction(said_plainly):
         return JudgeScore(value=0.0, reason=f"contradicts: {contrary}")
-    asked = content_words(question)
-    expected, said = content_words(reference) - asked, content_words(text) - asked
+    asked, expected, said = _in_one_form(
+        content_words(question),
+        content_words(affirmed(true_plainly)) or content_words(true_plainly),
+        content_words(affirmed(said_plainly)),
+    )
+    expected, said = expected - asked, said - asked
     if not expected:
         return JudgeScore(value=1.0, reason="the reference says no more than the question")
-    shared = len(expected & said)
+    shared = len(expected & said - unsettled(said, said_plainly, expected))
+    added = len(said - expected)
     if shared < MIN_SHARED * len(expected):
         return JudgeScore(value=0.0, reason=f"shares {shared} of {len(expected)} words")
-    omits = len(expected - said) > MAX_DEVIATION * len(expected)
-    adds = len(said - expected) > MAX_DEVIATION * max(1, len(said))
-    if (left_open := hedge(_plain(reference), said_plainly)) and shared:
+    omits = len(expected) - shared > MAX_DEVIATION * len(expected)
+    adds = added > MAX_DEVIATION * max(1, len(said))
+    says_everything = added > MAX_ADDED * len(expected)
+    if says_everything and omits:
+        return JudgeScore(value=0.0, reason=f"shares {shared} of {len(expected)} words and adds {added}")
+    if (left_open := hedge(true_plainly, said_plainly)) and shared:
         return JudgeScore(value=0.3, reason=left_open)
-    if len(said - expected) > MAX_ADDED * len(expected):
-        return JudgeScore(value=0.3, reason=f"adds {len(said - expected)} words to {len(expected)}")
+    if says_everything:
+        return JudgeScore(value=0.3, reason=f"adds {added} words to {len(expected)}")
     grade = {0: 1.0, 1: 0.7, 2: 0.3}[omits + adds]
     return JudgeScore(value=grade, reason=f"{'omits ' * omits}{'adds' * adds}".strip() or "the same content")

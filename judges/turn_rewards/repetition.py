@@ -1,9 +1,14 @@
-"""The repetition penalty: a text that the policy keeps writing, and that is wrong, costs a little.
+"""The repetition penalty: a frequent text that is incorrect costs a little.
 
-Source: VAGEN, appendix D.1.2: a text among the most frequent of the history (a) whose F1 is below 0.7 (b) is
-penalised by 0.1 where both hold. Choices, as the paper leaves them open: the history is a window of recent
-texts; ties at the k-th place all count as frequent; a text needs two earlier uses to be a repetition at all,
-or every text would be among the most frequent while the history is short.
+Source: VAGEN, appendix D.1.2: a penalty of 0.1 for a text that is among the most frequent of the history (a) and scores
+below 0.7 (b), by which "the agent is blindly repeating an incorrect answer". Choices:
+
+- Condition (b) is measured by precision, the share of the stated facts that are true, where the paper prints F1. F1
+  is also low for a text that is correct and incomplete, such as "The player is below the box, and the box is below
+  the target." (F1 0.533 by the exact judge, precision 1), which the paper itself lists as good.
+- The history is a window of recent texts, and ties at the k-th rank all count as frequent.
+- A text needs two earlier uses to count as repeated, or every text would be among the most frequent while the history
+  is short.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from typing import Any
 from vlm_envs.errors import ConfigError
 
 _TOLERANCE = 1e-9
-"""Keeps an F1 that is 0.7 up to rounding from counting as below 0.7."""
+"""Keeps a precision that is 0.7 up to rounding from counting as below 0.7."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,14 +32,14 @@ class RepetitionConfig:
 
     Attributes:
         top_k: How many of the most frequent texts count as frequent, at least 1.
-        f1_threshold: Texts scoring below this are wrong, in [0, 1].
-        penalty: Reward of a wrong repeated text, at most 0.
+        precision_threshold: Texts with a lower precision are incorrect, in [0, 1].
+        penalty: Reward of an incorrect repeated text, at most 0.
         min_count: Earlier uses that make a text repeated, at least 1.
         window: Recent texts that are remembered, at least 1.
     """
 
     top_k: int = 10
-    f1_threshold: float = 0.7
+    precision_threshold: float = 0.7
     penalty: float = -0.1
     min_count: int = 2
     window: int = 10_000
@@ -43,14 +48,14 @@ class RepetitionConfig:
         """Refuses values that make the penalty inert or turn it into a bonus."""
         if min(self.top_k, self.min_count, self.window) < 1:
             raise ConfigError(f"top_k, min_count and window must be at least 1, got {self}.")
-        if not 0.0 <= self.f1_threshold <= 1.0:
-            raise ConfigError(f"f1_threshold must lie in [0, 1], got {self.f1_threshold}.")
+        if not 0.0 <= self.precision_threshold <= 1.0:
+            raise ConfigError(f"precision_threshold must lie in [0, 1], got {self.precision_threshold}.")
         if self.penalty > 0.0:
             raise ConfigError(f"penalty must be at most 0, got {self.penalty}. Write it as a negative reward.")
 
 
 class RepetitionPenalty:
-    """Remembers recent texts and penalises those that are frequent and wrong.
+    """Remembers recent texts and penalizes those that are frequent and incorrect.
 
     A batch is judged against the history before it, then joins it; the order within a batch changes neither
     the rewards nor the history. Texts are kept as digests, so that checkpoints stay small.
@@ -64,24 +69,24 @@ class RepetitionPenalty:
         self._history: deque[str] = deque()
         self._counts: Counter[str] = Counter()
 
-    def penalize(self, texts: Sequence[str], scores: Sequence[float]) -> list[float]:
+    def penalize(self, texts: Sequence[str], precisions: Sequence[float]) -> list[float]:
         """Returns the penalties of a batch against the history, which then remembers it.
 
         Args:
             texts: The batch's texts; case and spacing are ignored when they are compared.
-            scores: Their scores, in [0, 1]; NaN (no score) is never penalised.
+            precisions: The precision of each, in [0, 1]; NaN (not judged) is never penalized.
 
         Raises:
             ConfigError: The lengths differ.
         """
-        if len(texts) != len(scores):
-            raise ConfigError(f"Expected one score for each text, got {len(texts)} texts and {len(scores)} scores.")
+        if len(texts) != len(precisions):
+            raise ConfigError(f"Expected one precision per text, got {len(texts)} texts and {len(precisions)}.")
         digests = [_digest(text) for text in texts]
         frequent_from = self._frequent_from()
-        wrong_below = self.config.f1_threshold - _TOLERANCE
+        wrong_below = self.config.precision_threshold - _TOLERANCE
         penalties = [
-            self.config.penalty if self._counts[digest] >= frequent_from and score < wrong_below else 0.0
-            for digest, score in zip(digests, scores, strict=True)
+            self.config.penalty if self._counts[digest] >= frequent_from and precision < wrong_below else 0.0
+            for digest, precision in zip(digests, precisions, strict=True)
         ]
         self._remember(digests)
         return penalties

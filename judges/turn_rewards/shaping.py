@@ -115,7 +115,10 @@ worldmodeling_reward = functools.partial(SectionReward, name="worldmodeling", se
 
 
 class RepetitionTerm:
-    """Penalises wrong text that the policy keeps writing, with one history for each world and section.
+    """Penalizes incorrect text that the policy keeps writing, with one history per world and section.
+
+    Incorrect is a text of which less than 0.7 of the stated facts are true; facts left out do not count. A text
+    without facts, and one whose judge counts no facts (`direct`), is as correct as its score says.
 
     A world's observations are compared with its observations only: otherwise a world that is seldom sampled
     could never have a frequent text.
@@ -137,7 +140,7 @@ class RepetitionTerm:
         for key, members in self._members_by_history(turns).items():
             penalty = self._penalties.setdefault(key, RepetitionPenalty(self._config))
             texts = [text for _, text, _ in members]
-            penalties = penalty.penalize(texts, [score for _, _, score in members])
+            penalties = penalty.penalize(texts, [precision for _, _, precision in members])
             for (index, _, _), reward in zip(members, penalties, strict=True):
                 rewards[index] += reward
         return rewards
@@ -147,7 +150,7 @@ class RepetitionTerm:
         for index, scored in enumerate(turns):
             for section, score in scored.scores.items():
                 key = f"{scored.env_id}/{scored.turn.info['representation']}/{section}"
-                members.setdefault(key, []).append((index, scored.text(section) or "", score.value))
+                members.setdefault(key, []).append((index, scored.text(section) or "", _precision(score)))
         return members
 
     def state_dict(self) -> dict[str, Any]:
@@ -160,6 +163,10 @@ class RepetitionTerm:
         for key, history in state.items():
             self._penalties[key] = RepetitionPenalty(self._config)
             self._penalties[key].load_state_dict(history)
+
+
+def _precision(score: JudgeScore) -> float:
+    return score.value if math.isnan(score.precision) else score.precision
 
 
 @functools.lru_cache(maxsize=64)

@@ -153,7 +153,7 @@ class JudgeConfig:
     Attributes:
         grounding_weight: Weight of the observation's score against the state seen.
         worldmodeling_weight: Weight of the prediction's score against the next state.
-        repetition_penalty: Subtracted from turns whose text is among the most frequent and wrong; 0 turns it off.
+        repetition_penalty: Subtracted from turns whose text is among the most frequent and incorrect; 0 turns it off.
         method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
             `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
         endpoint: Where that model is, as chat completions; none unless its options `model` and `base_url` are given. A

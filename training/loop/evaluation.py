@@ -53,12 +53,14 @@ class EvaluationResult:
     def record(self, **more: Any) -> dict[str, Any]:
         """Returns the numbers that are logged, with a 95 % Wilson interval of the success rate.
 
+        `turns_to_success` is the mean number of turns of the solved episodes, and absent where none was solved.
         Episodes with an infinite or NaN reward are in no mean of rewards, as in training, and `nonfinite_rewards`
         counts them; the mean is NaN where there are no others.
         """
         num_successes = sum(trajectory.success for trajectory in self.trajectories)
         interval = wilson_interval(num_successes, len(self.trajectories))
         turns = [turn for trajectory in self.trajectories for turn in trajectory.turns]
+        solved = [len(trajectory.turns) for trajectory in self.trajectories if trajectory.success]
         rewards = [trajectory.total_reward for trajectory in self.trajectories if _has_finite_rewards(trajectory)]
         return {
             **more,
@@ -75,6 +77,7 @@ class EvaluationResult:
             "nonfinite_rewards": len(self.trajectories) - len(rewards),
             "format_rate": float(np.mean([bool(turn.info.get("format_correct")) for turn in turns])),
             "num_turns": len(turns) / len(self.trajectories),
+            **({"turns_to_success": float(np.mean(solved))} if solved else {}),
             **mean_metrics(self.trajectories),
         }
 

@@ -19,6 +19,11 @@ def actions_over_optimal(episode: Record) -> float | None:
     return sum(len(turn["actions"]) for turn in _until_solved(episode)) / needed if needed else None
 
 
+def turns_to_success(episode: Record) -> int:
+    """Returns the turns that a solved episode took."""
+    return len(_until_solved(episode))
+
+
 def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float | None:
     """Returns the turns a solved episode took, over those in which an optimal plan can be carried out.
 
@@ -32,7 +37,7 @@ def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float |
     needed = _needed(episode)
     if not needed or not actions_per_turn:
         return None
-    return len(_until_solved(episode)) / math.ceil(needed / actions_per_turn)
+    return turns_to_success(episode) / math.ceil(needed / actions_per_turn)
 
 
 def regrets(episode: Record) -> list[float | None]:

@@ -16,6 +16,7 @@ from benchmarks.models.measures.effort import (
     regrets,
     ruined_at,
     turns_over_optimal,
+    turns_to_success,
 )
 from benchmarks.models.measures.perception import SEEN, view_of
 from vlm_envs.records.json_lines import Record
@@ -47,6 +48,7 @@ class Row:
         reward: Mean return; None without episodes.
         invalid_rate: Share of turns whose response was not in the format; None without turns.
         ineffective_rate: Of turns with actions, the share in which none changed anything; None without such.
+        turns_to_success: Mean number of turns of solved episodes; None where none was solved.
         turns_over_optimal: Mean ratio of turns taken to those that an optimal plan takes, of solved episodes; None
             where nobody knows a plan, or the board does not say how many actions a turn has.
         over_optimal: The same of actions carried out.
@@ -75,6 +77,7 @@ class Row:
     reward: float | None
     invalid_rate: float | None
     ineffective_rate: float | None
+    turns_to_success: float | None
     turns_over_optimal: float | None
     over_optimal: float | None
     regret: float | None
@@ -155,6 +158,7 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
         reward=_mean(each["total_reward"] for each in played),
         invalid_rate=_mean(turn["parse_error"] is not None for turn in turns),
         ineffective_rate=_mean(turn["action_effective"] is False for turn in acting),
+        turns_to_success=_mean(map(turns_to_success, solved)),
         turns_over_optimal=_mean(turns_over_optimal(each, actions_per_turn) for each in solved),
         over_optimal=_mean(map(actions_over_optimal, solved)),
         regret=_mean(regret for each in played for regret in regrets(each)),

@@ -51,6 +51,7 @@ _KNOWN = {
         "rate",
     ),
     "ineffective_rate": _Measure("no effect", "Of turns with actions, those in which none changed anything.", "rate"),
+    "turns_to_success": _Measure("turns to success", "Turns of solved episodes."),
     "turns_over_optimal": _Measure("turns × best", "Turns of solved episodes, over those an optimal plan takes."),
     "over_optimal": _Measure("actions × best", "Actions of solved episodes, over those of an optimal plan."),
     "regret": _Measure("regret", "Actions that a turn wasted, where the level could still be solved."),

@@ -17,7 +17,7 @@ from training.config.run import RunConfig
 from training.loop.tracking.wandb_logger import WandbLogger
 from vlm_envs.records.run_data import RunReader, validation_label
 
-_EVALUATED = ("success", "success_low", "success_high")
+_EVALUATED = ("success", "success_low", "success_high", "turns_to_success")
 
 
 class MetricLogger(Protocol):
@@ -96,8 +96,13 @@ class RunLoggers:
 
 
 def evaluation_values(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Returns `<split>/success/<world>` with the ends of its interval, and `<split>/success`, the mean over worlds."""
-    values = {f"{each['split']}/{name}/{each['world']}": each[name] for each in records for name in _EVALUATED}
+    """Returns `<split>/success/<world>` with the ends of its interval, and `<split>/success`, the mean over worlds.
+
+    `<split>/turns_to_success/<world>` is there for worlds with a solved episode.
+    """
+    values = {
+        f"{each['split']}/{name}/{each['world']}": each[name] for each in records for name in _EVALUATED if name in each
+    }
     for split in dict.fromkeys(each["split"] for each in records):
         values[f"{split}/success"] = float(np.mean([each["success"] for each in records if each["split"] == split]))
     return values

@@ -33,7 +33,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
 
     Returns:
         Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), how right thoughts were of
-        what is seen (likewise), in how many episodes a tool did its work, where there are any, format rate, lengths,
+        what is seen (likewise), turns of solved episodes, where there are any, in how many episodes a tool did its work, where there are any, format rate, lengths,
         number of episodes that the context ended, speeds, fraction of groups without variance, fractions of what no
         judge could score and of rows that cannot be trained on, number of episodes with an infinite or NaN reward,
         which are in no mean of rewards. What judges add is averaged over the episodes that were wholly judged; a mean
@@ -70,6 +70,7 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
         metrics[f"success/{world}"] = _mean(of_world)
     return (
         metrics
+        | _turns_to_success([each.trajectory for each in scored])
         | mean_metrics([each.trajectory for each in scored])
         | mean_scores(scored)
         | _thought_score([each.trajectory for each in scored])
@@ -80,6 +81,15 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
 
 def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if values else math.nan
+
+
+def _turns_to_success(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Returns `turns_to_success`, and in a mix `turns_to_success/<world>` for each world with a solved episode."""
+    turns: defaultdict[str, list[float]] = defaultdict(list)
+    for each in trajectories:
+        if each.success:
+            turns[each.world].append(len(each.turns))
+    return _means("turns_to_success", turns, is_mix=_is_mix(trajectories))
 
 
 def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:

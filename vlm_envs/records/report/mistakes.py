@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -15,6 +17,7 @@ Kind = Literal[
     "cut off",
     "out of format",
     "saw wrongly",
+    "not stated",
     "lost",
     "became unsolvable",
     "no effect",
@@ -23,6 +26,11 @@ Kind = Literal[
     "ran out of turns",
     "not solved",
 ]
+
+
+_OF_ACTING: frozenset[Kind] = frozenset(("lost", "became unsolvable", "no effect", "detour"))
+_NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not stated"))
+"""What an observation without content consists of, punctuation removed; agents that describe nothing write "unknown"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +52,9 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     """Returns what went wrong first in an unsolved episode, as `episode_record` writes it; None for a solved one.
 
     Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
-    sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one.
+    sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one. Where
+    the format asks for an observation and a turn states none, its wrong actions are "not stated": nobody can tell whether
+    the agent saw wrongly or planned badly.
 
     Args:
         episode: The episode.
@@ -62,12 +72,25 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     ]
     fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
     if fatal or mistakes:
-        return (fatal or mistakes)[0]
+        return _unless_unstated((fatal or mistakes)[0], turns)
     if turns and turns[-1].get("context_full"):
         return Mistake(kind="ran out of context", turn=len(turns) - 1, detail="There was no room for another turn.")
     if turns and turns[-1].get("truncated"):
         return Mistake(kind="ran out of turns", turn=len(turns) - 1)
     return Mistake(kind="not solved", turn=None)
+
+
+def _unless_unstated(mistake: Mistake, turns: Sequence[Record]) -> Mistake:
+    """Returns a mistake; one of acting becomes "not stated" where its turn states no observation."""
+    if mistake.turn is None or mistake.kind not in _OF_ACTING or not _is_unstated(turns[mistake.turn]):
+        return mistake
+    return replace(mistake, kind="not stated", detail=f"The observation states nothing. {mistake.detail}")
+
+
+def _is_unstated(turn: Record) -> bool:
+    """Returns whether the format asked for an observation and the response states none."""
+    said = (turn.get("sections") or {}).get("observation")
+    return said is not None and "".join(re.findall(r"[\w ]", said)).strip().casefold() in _NOTHING
 
 
 def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | None:
@@ -95,7 +118,7 @@ def _of_seeing(turn: Record, index: int) -> Mistake | None:
     Only words of the structured representation are compared, which say one thing in one way.
     """
     said = (turn.get("sections") or {}).get("observation")
-    if said is None:
+    if said is None or _is_unstated(turn):
         return None
     score = (turn.get("scores") or {}).get("observation")
     if score is not None:

@@ -106,6 +106,7 @@ _KNOWN: dict[str, _Known] = {
     "cut_rate": _Known("Responses", "Cut at the token limit", "share of turns", scale="rate"),
     "context_full": _Known("Responses", "Episodes that the context ended", "number"),
     "num_turns": _Known("Responses", "Turns", "per episode"),
+    "turns_to_success": _Known("Responses", "Turns to success", "per solved episode"),
     "entropy": _Known("Policy", "Entropy", "nats per token"),
     "kl": _Known("Policy", "KL from the start", "nats per token"),
     "approx_kl": _Known("Policy", "KL of the update", "nats per token"),

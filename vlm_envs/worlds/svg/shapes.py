@@ -33,6 +33,9 @@ KINDS = ("circle", "ellipse", "rect", "line", "polyline", "triangle", "polygon",
 MAX_SHAPES = 200
 """Most shapes listed; a drawing may have more."""
 
+MAX_USE_DEPTH = 8
+"""Most references followed one inside another for the list of shapes; deeper ones are drawn and not listed."""
+
 _INHERITED = ("color", "fill", "fill-opacity", "font-size", "stroke", "stroke-opacity", "visibility")
 _START = {
     "color": "black",
@@ -49,7 +52,6 @@ _NEVER_DRAWN = frozenset(
     {"defs", "clipPath", "mask", "pattern", "marker", "symbol", "linearGradient", "radialGradient"}
 )
 _HREFS = ("href", "{http://www.w3.org/1999/xlink}href")
-_MAX_USE_DEPTH = 8
 _FARTHEST = 1e9
 
 
@@ -149,7 +151,7 @@ def _walk(element: ET.Element, place: _Place, inherited: dict[str, str]) -> Iter
 
 def _walk_used(element: ET.Element, place: _Place, paint: dict[str, str]) -> Iterator[Shape]:
     """Yields the shapes that a `<use>` repeats."""
-    if place.num_uses >= _MAX_USE_DEPTH:
+    if place.num_uses >= MAX_USE_DEPTH:
         return
     x, y = place.viewport.length(element, "x"), place.viewport.length(element, "y")
     matrix = combined(place.matrix, matrix_of(1, 0, 0, 1, x, y))

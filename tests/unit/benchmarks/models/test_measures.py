@@ -111,8 +111,15 @@ class TestEffort:
         failed = episode(seed=1, success=False, turns=[turn(optimal_actions_left=3)])
         row = only_row([self.SOLVED, failed], [{"label": "W", "max_actions_per_turn": 3}])
         assert (row.turns_over_optimal, row.over_optimal) == (1.5, 1.5)
+        assert row.turns_to_success == 3.0
         assert row.regret == (2 + 0 + 0 + 1) / 4
         assert row.ruined_rate == 0.0
+
+    def test_turns_to_success_need_no_solver_but_a_solved_episode(self):
+        unknown = [turn(optimal_actions_before=None, optimal_actions_left=None)] * 2
+        failed = episode(seed=1, success=False, turns=unknown * 2)
+        assert only_row([episode(turns=unknown), failed]).turns_to_success == 2.0
+        assert only_row([failed]).turns_to_success is None
 
     def test_no_turns_at_all(self):
         empty = episode(success=False, turns=[])
@@ -290,3 +297,13 @@ def test_judges_tell_first_mistakes_only_where_one_judge_has_judged_all_of_a_wor
     ]
     board.append(episode("B", seed=1, error="HTTP 500", turns=[]))  # Which nobody judges
     assert [row.mistakes for row in rows(board)] == [{mistake: 1}] * 2
+
+
+@pytest.mark.parametrize("observation", ["unknown", "", "  ", "Unknown."])
+def test_agents_that_state_no_observation_are_blamed_for_neither_perception_nor_planning(observation):
+    lost = turn(
+        terminated=True, state_text="{a: 1}", sections={"observation": observation}, scores={"observation": 0.0}
+    )
+    seen = turn(terminated=True, state_text="{a: 1}", sections={"observation": "{a: 1}"}, scores={"observation": 1.0})
+    board = [episode(name, success=False, turns=[made], judge="exact") for name, made in (("A", lost), ("B", seen))]
+    assert [row.mistakes for row in rows(board)] == [{"not stated": 1}, {"lost": 1}]

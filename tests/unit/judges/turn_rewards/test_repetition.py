@@ -16,16 +16,16 @@ def penalty_after(history, **config):
 
 def test_the_papers_values_are_the_defaults():
     config = RepetitionConfig()
-    assert (config.f1_threshold, config.penalty) == (0.7, -0.1)
+    assert (config.precision_threshold, config.penalty) == (0.7, -0.1)
 
 
 @pytest.mark.parametrize(
-    ("f1", "expected"),
+    ("precision", "expected"),
     [(0.0, -0.1), (0.6999, -0.1), (0.7, 0.0), (0.1 + 0.6, 0.0), (1.0, 0.0), (float("nan"), 0.0)],
 )
-def test_seven_tenths_is_not_below_seven_tenths(f1, expected):
+def test_seven_tenths_is_not_below_seven_tenths(precision, expected):
     # 0.1 + 0.6 is 0.7 less one rounding error.
-    assert penalty_after(["same", "same"]).penalize(["same"], [f1]) == [expected]
+    assert penalty_after(["same", "same"]).penalize(["same"], [precision]) == [expected]
 
 
 def test_a_wrong_text_that_is_new_costs_nothing():
@@ -74,14 +74,14 @@ def test_a_checkpoint_continues_exactly():
         assert pickled.penalize(batch, [0.0] * len(batch)) == rewards
 
 
-@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"window": 0}, {"f1_threshold": 1.5}, {"penalty": 0.1}])
+@pytest.mark.parametrize("wrong", [{"top_k": 0}, {"window": 0}, {"precision_threshold": 1.5}, {"penalty": 0.1}])
 def test_inert_or_rewarding_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="must"):
         RepetitionConfig(**wrong)
 
 
-def test_one_score_for_each_text():
-    with pytest.raises(ValueError, match="2 texts and 1 scores"):
+def test_one_precision_per_text():
+    with pytest.raises(ValueError, match="2 texts and 1"):
         RepetitionPenalty().penalize(["a", "b"], [0.0])
 
 

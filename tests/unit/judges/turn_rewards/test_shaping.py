@@ -1,6 +1,7 @@
 """Named reward terms: which text meets which state, when nothing is paid, and what one that is unavailable does."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from judges.turn_rewards.shaping import (
     shape,
     worldmodeling_reward,
 )
-from tests.unit.judges.episodes import lake
+from tests.unit.judges.episodes import lake, with_state
 
 OBSERVED = "the target is at the same row and to the right of the player."
 FORESEEN = "the target is below and to the right of the player."
@@ -102,6 +103,68 @@ def test_repeating_what_is_right_costs_nothing():
     term = RepetitionTerm()
     for _ in range(3):
         assert shape([LAKE] * 4, [term])[0][0].rewards == {"repetition": 0.0}
+
+
+def sokoban(player, box, target):
+    return {"player_position": player, "box_positions": [box], "target_positions": [target]}
+
+
+def penalties(text, state, *, judge_for=exact_judge, env_id="VLM/Sokoban-v0", uses=4):
+    """The repetition rewards of one observation written again and again."""
+    term = RepetitionTerm()
+    episode = with_state(lake(text, None, env_id=env_id), **state)
+    episode = replace(episode, turns=tuple(replace(turn, state=state) for turn in episode.turns))
+    return [shape([episode], [term], judge_for)[0][0].rewards["repetition"] for _ in range(uses)]
+
+
+# Sentences of VAGEN's appendix, each true of its state. They leave out what F1 asks for as well, such as the aligned
+# axis: F1 is 0.533 for all of them, precision is 1.
+TRUE_BUT_INCOMPLETE = [
+    ("The player is below the box, and the box is below the target.", sokoban((4, 2), (3, 2), (1, 2))),
+    (
+        "The player is to the right of the box, and the box is to the right of the target.",
+        sokoban((2, 4), (2, 3), (2, 1)),
+    ),
+    ("The box is above the player and the target is to the left of the box", sokoban((5, 2), (4, 3), (3, 2))),
+    (
+        "The player will be to the left of the box, and the box will be to the right of the target.",
+        sokoban((5, 2), (4, 3), (3, 1)),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "state"), TRUE_BUT_INCOMPLETE)
+def test_repeating_true_text_costs_nothing_however_much_it_leaves_out(text, state):
+    assert exact_judge("VLM/Sokoban-v0", "natural_language").score(text, state).value < 0.7
+    assert penalties(text, state) == [0.0] * 4
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The player is above the box, and the box is above the target.",
+        "The player is below the box, and the box is above the target.",
+        "The player is below the box. The player is above the box.",
+        "It is a nice day.",
+    ],
+)
+def test_repeating_text_that_is_false_in_half_of_its_facts_or_states_none_costs_a_tenth(text):
+    assert penalties(text, sokoban((4, 2), (3, 2), (1, 2))) == [0.0, 0.0, -0.1, -0.1]
+
+
+@pytest.mark.parametrize(("verdict", "expected"), [(1.0, [0.0] * 4), (0.0, [0.0, 0.0, -0.1, -0.1])])
+def test_a_judge_that_counts_no_facts_is_taken_at_its_verdict(verdict, expected):
+    class Direct:
+        def score(self, text, state):
+            return JudgeScore(value=verdict)
+
+    state = sokoban((4, 2), (3, 2), (1, 2))
+    assert penalties("The box is there.", state, judge_for=lambda env_id, representation: Direct()) == expected
+
+
+def test_a_judge_that_could_not_answer_penalizes_nothing():
+    state = sokoban((4, 2), (3, 2), (1, 2))
+    assert penalties("The box.", state, judge_for=lambda env_id, representation: _Unreachable()) == [0.0] * 4
 
 
 def test_terms_need_distinct_names():

@@ -95,7 +95,10 @@ def claims(world, text):
         ("The box and target will coincide.", {"target0 box0": SAME_PLACE}),
         ("The target and the box will overlap", {"target0 box0": SAME_PLACE}),
         ("The box will be at the target's position.", {"target0 box0": SAME_PLACE}),
-        ("The box will be where the target is, and the player is above it.", {"target0 box0": SAME_PLACE, "target0 player": {DOWN}}),
+        (
+            "The box will be where the target is, and the player is above it.",
+            {"target0 box0": SAME_PLACE, "target0 player": {DOWN}},
+        ),
     ],  # fmt: skip
 )
 def test_sokoban_sentences(text, expected):

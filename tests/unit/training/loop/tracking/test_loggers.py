@@ -116,3 +116,11 @@ def test_the_mean_is_over_worlds() -> None:
     values = evaluation_values(records)
     assert (values["val/success"], values["val/success/a"], values["val/success_high/b"]) == (0.5, 0.25, 1.0)
     assert evaluation_values([]) == {}
+
+
+def test_turns_to_success_are_logged_of_the_worlds_with_a_solved_episode() -> None:
+    ends = {"success_low": 0.0, "success_high": 1.0, "split": "val"}
+    records = [{"world": "a", "success": 0.5, "turns_to_success": 1.5, **ends}, {"world": "b", "success": 0.0, **ends}]
+    values = evaluation_values(records)
+    assert values["val/turns_to_success/a"] == 1.5
+    assert "val/turns_to_success/b" not in values

@@ -1,10 +1,10 @@
-"""What is logged of tools and of thoughts."""
+"""What is logged of tools, of thoughts, and of turns to success."""
 
 from __future__ import annotations
 
 from types import SimpleNamespace
 
-from training.loop.tracking.metrics import _thought_score, _tool_used
+from training.loop.tracking.metrics import _thought_score, _tool_used, _turns_to_success
 
 
 def test_tools_are_logged_where_there_are_any():
@@ -32,3 +32,13 @@ def test_thoughts_are_averaged_over_the_turns_that_have_a_place_for_them():
     assert _thought_score([episode("a", silent)]) == {}
     mixed = [episode("a", *half), episode("b", half[0]), episode("c", silent)]
     assert _thought_score(mixed) == {"thought_score": 2 / 3, "thought_score/a": 0.5, "thought_score/b": 1.0}
+
+
+def test_turns_to_success_are_those_of_solved_episodes_and_absent_without_any():
+    played = [
+        SimpleNamespace(world=world, turns=[None] * num_turns, success=success)
+        for world, num_turns, success in [("a", 1, True), ("a", 3, False), ("b", 2, True), ("c", 3, False)]
+    ]
+    assert _turns_to_success(played[:2]) == {"turns_to_success": 1.0}
+    assert _turns_to_success(played) == {"turns_to_success": 1.5, "turns_to_success/a": 1.0, "turns_to_success/b": 2.0}
+    assert _turns_to_success(played[3:]) == {}

@@ -51,6 +51,49 @@ def test_a_failure_is_blamed_on_what_went_wrong_first(changes, kind):
     assert first_mistake(episode_of(turn_record(**changes))).kind == kind
 
 
+UNSTATED = [{"observation": text} for text in ("", " \n", "unknown", "Unknown.", "n/a", "none", "-", "…", "{}")]
+
+
+@pytest.mark.parametrize("sections", UNSTATED)
+@pytest.mark.parametrize("scores", [{}, {"observation": 0.0}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"terminated": True},
+        {"optimal_actions_left": None},
+        {"action_effective": False, "optimal_actions_left": 4},
+        {"optimal_actions_left": 4},
+    ],
+)
+def test_without_a_stated_observation_a_failure_is_neither_one_of_seeing_nor_of_planning(sections, scores, changes):
+    mistake = first_mistake(episode_of(turn_record(sections=sections, scores=scores, **changes)))
+    assert (mistake.kind, mistake.turn) == ("not stated", 0)
+    assert mistake.detail
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"parse_error": "no answer"}, "out of format"),
+        ({"stop_reason": "length"}, "cut off"),
+        ({"truncated": True}, "ran out of turns"),
+    ],
+)
+def test_what_needs_no_observation_is_blamed_as_ever(changes, kind):
+    assert first_mistake(episode_of(turn_record(sections={"observation": "unknown"}, **changes))).kind == kind
+
+
+def test_a_later_turn_with_a_stated_observation_is_blamed_for_itself():
+    silent = turn_record(sections={"observation": "unknown"}, optimal_actions_left=4)
+    lost = turn_record(terminated=True, optimal_actions_left=None)
+    assert (first_mistake(episode_of(silent, lost)).kind, first_mistake(episode_of(silent, lost)).turn) == ("lost", 1)
+
+
+@pytest.mark.parametrize("sections", [{}, {"think": "I am lost."}])
+def test_formats_that_ask_for_no_observation_are_judged_by_their_actions(sections):
+    assert first_mistake(episode_of(turn_record(sections=sections, terminated=True))).kind == "lost"
+
+
 def test_errors_become_sentences_behind_what_went_wrong():
     unread = turn_record(parse_error="expected </observation> but found </reasoning>")
     assert first_mistake(episode_of(unread)).detail == "Expected </observation> but found </reasoning>."
