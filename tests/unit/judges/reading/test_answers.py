@@ -180,23 +180,7 @@ class TestNumber:
 
 class TestChoice:
     @pytest.mark.parametrize(
-        "answer",
-        [
-            "B",
-            "b",
-            "(B)",
-            "B.",
-            "B. Yes.",
-            "B) yes",
-            "B: yes",
-            "Option B",
-            "Yes",
-            "yes!",
-            "[B]",
-            "B。",
-            "（Ｂ）",
-            "Ｂ．",
-        ],
+        "answer", "B|b|(B)|B.|B. Yes.|B) yes|B: yes|Option B|Yes|yes!|[B]|B。|（Ｂ）|Ｂ．".split("|")
     )
     def test_a_letter_or_an_options_text(self, answer):
         assert match_answer(answer, YES_NO).value == 1.0
