@@ -181,22 +181,7 @@ class TestNumber:
 class TestChoice:
     @pytest.mark.parametrize(
         "answer",
-        [
-            "B",
-            "b",
-            "(B)",
-            "B.",
-            "B. Yes.",
-            "B) yes",
-            "B: yes",
-            "Option B",
-            "Yes",
-            "yes!",
-            "[B]",
-            "B。",
-            "（Ｂ）",
-            "Ｂ．",
-        ],
+        ["B", "b", "(B)", "B.", "B. Yes.", "B) yes", "B: yes", "Option B", "Yes", "yes!", "[B]", "（Ｂ）", "Ｂ．"],
     )
     def test_a_letter_or_an_options_text(self, answer):
         assert match_answer(answer, YES_NO).value == 1.0
@@ -235,7 +220,13 @@ class TestChoice:
                 '"B" (blue)',
             ),
             *("[B] (blue)", "B. (blue)", "B. **blue**", "B) `blue`", "Option B (blue)", "The answer is B (blue)"),
-            *("Final answer: B", "The correct answer is option B.", "Answer: B (blue)", r"\boxed{\text{B (blue)}}"),
+            *(
+                "Final answer: B",
+                "B。",
+                "The correct answer is option B.",
+                "Answer: B (blue)",
+                r"\boxed{\text{B (blue)}}",
+            ),
         ],
     )
     def test_a_letter_may_come_with_its_options_own_text_however_they_are_joined(self, answer):
