@@ -106,7 +106,7 @@ class TestPixmoCount:
             PEOPLE | {"label": " "},
             PEOPLE | {"points": {"x": [1.0], "y": []}},
             PEOPLE | {"image_sha256": "cd" * 32},
-            PEOPLE | {"image": "../../etc/passwd"},
+            PEOPLE | {"image": "../../outside/secret.txt"},
             [1],
         )
         put(tmp_path / "test.jsonl", lines(*rows))
