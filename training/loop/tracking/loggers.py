@@ -101,10 +101,7 @@ def evaluation_values(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     `<split>/turns_to_success/<world>` is there for worlds with a solved episode.
     """
     values = {
-        f"{each['split']}/{name}/{each['world']}": each[name]
-        for each in records
-        for name in _EVALUATED
-        if name in each
+        f"{each['split']}/{name}/{each['world']}": each[name] for each in records for name in _EVALUATED if name in each
     }
     for split in dict.fromkeys(each["split"] for each in records):
         values[f"{split}/success"] = float(np.mean([each["success"] for each in records if each["split"] == split]))

@@ -301,7 +301,9 @@ def test_judges_tell_first_mistakes_only_where_one_judge_has_judged_all_of_a_wor
 
 @pytest.mark.parametrize("observation", ["unknown", "", "  ", "Unknown."])
 def test_agents_that_state_no_observation_are_blamed_for_neither_perception_nor_planning(observation):
-    lost = turn(terminated=True, state_text="{a: 1}", sections={"observation": observation}, scores={"observation": 0.0})
+    lost = turn(
+        terminated=True, state_text="{a: 1}", sections={"observation": observation}, scores={"observation": 0.0}
+    )
     seen = turn(terminated=True, state_text="{a: 1}", sections={"observation": "{a: 1}"}, scores={"observation": 1.0})
     board = [episode(name, success=False, turns=[made], judge="exact") for name, made in (("A", lost), ("B", seen))]
     assert [row.mistakes for row in rows(board)] == [{"not stated": 1}, {"lost": 1}]

@@ -25,11 +25,21 @@ WORLDS = {
 }
 MAX_ANSWER_CHARS = 2_000
 
-numbers = st.one_of(st.integers(-2_000, 2_000), st.floats(-2_000, 2_000), st.sampled_from([float("nan"), float("inf"), -float("inf")]))
+numbers = st.one_of(
+    st.integers(-2_000, 2_000), st.floats(-2_000, 2_000), st.sampled_from([float("nan"), float("inf"), -float("inf")])
+)
 words = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
-        ["original_image", "resp_1", "report.pdf", "../../outside/secret.txt", "/outside/secret.txt", "＜answer＞", "a\x00b"]
+        [
+            "original_image",
+            "resp_1",
+            "report.pdf",
+            "../../outside/secret.txt",
+            "/outside/secret.txt",
+            "＜answer＞",
+            "a\x00b",
+        ]
     ),
 )
 scalars = st.one_of(st.none(), st.booleans(), numbers, words)

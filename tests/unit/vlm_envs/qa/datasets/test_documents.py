@@ -16,6 +16,7 @@ from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.responses.answers import score_answer
 from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.tools.errors import ToolError
 
 for package in ("pypdfium2", "bm25s", "pydantic"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")
