@@ -76,7 +76,7 @@ def _read(source: Path) -> Iterator[str]:
     for file in chosen:
         try:
             yield from _READERS.get(file.suffix.lower(), _read_unknown)(file)
-        except (OSError, ValueError, csv.Error) as error:
+        except (OSError, ValueError, RecursionError, csv.Error) as error:
             if isinstance(error, ConfigError):
                 raise
             raise ConfigError(f"data={str(file)!r} cannot be read: {error}. {_EXPECTED}.") from error
