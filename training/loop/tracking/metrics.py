@@ -33,7 +33,8 @@ def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout
 
     Returns:
         Success, reward and its parts (sums per episode), judges' scores (per turn, 0 to 1), how right thoughts were of
-        what is seen (likewise), turns of solved episodes, where there are any, in how many episodes a tool did its work, where there are any, format rate, lengths,
+        what is seen (likewise), turns of solved episodes, where there are any, in how many episodes
+        a tool did its work, where there are any, format rate, lengths,
         number of episodes that the context ended, speeds, fraction of groups without variance, fractions of what no
         judge could score and of rows that cannot be trained on, number of episodes with an infinite or NaN reward,
         which are in no mean of rewards. What judges add is averaged over the episodes that were wholly judged; a mean

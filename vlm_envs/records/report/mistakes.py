@@ -30,7 +30,7 @@ Kind = Literal[
 
 _OF_ACTING: frozenset[Kind] = frozenset(("lost", "became unsolvable", "no effect", "detour"))
 _NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not stated"))
-"""What an observation without content consists of, punctuation removed; agents that describe nothing write "unknown"."""
+"""Observations without content, punctuation removed; agents that describe nothing write "unknown"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +53,8 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
 
     Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
     sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one. Where
-    the format asks for an observation and a turn states none, its wrong actions are "not stated": nobody can tell whether
-    the agent saw wrongly or planned badly.
+    the format asks for an observation and a turn states none, its wrong actions are "not stated", since they do not
+    show whether the agent saw wrongly or planned badly.
 
     Args:
         episode: The episode.

@@ -112,7 +112,7 @@ def test_reasons_are_short_printable_lines(text):
     [
         {"model": ""},
         {"base_url": "127.0.0.1:8000"},
-        {"base_url": "file:///etc/passwd"},
+        {"base_url": "file:///outside/secret.txt"},
         {"max_attempts": 0},
         {"max_parallel": 0},
         {"max_tokens": 0},

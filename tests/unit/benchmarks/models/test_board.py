@@ -215,7 +215,7 @@ def test_what_cannot_be_written_to_is_told_with_the_remedy(tmp_path):
     [
         (b'{"seed":3', "line 2: .*Remove or repair it"),
         (b"{}", "line 2 is no episode of a board: world is missing; without this and all later lines"),
-        (b"[" * 100_000, "Expected a JSON object in .*line 2"),
+        (b"[" * 1500, "Expected a JSON object in .*line 2"),
         (b"[1]", "Expected a JSON object in .*line 2"),
         (b"\xff", "line 2"),
     ],

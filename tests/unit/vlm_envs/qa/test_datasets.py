@@ -333,7 +333,7 @@ def test_base64_that_is_none_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["vsr", "tallyqa", "treevgr", "gqa"])
-@pytest.mark.parametrize("name", ["../secret.png", "/etc/passwd", "x/../../secret.png"])
+@pytest.mark.parametrize("name", ["../secret.png", "/outside/secret.txt", "x/../../secret.png"])
 def test_names_of_images_do_not_lead_out(kind, name, tmp_path):
     write(tmp_path / "secret.png", image_bytes())
     write(tmp_path / "secret.jpg", image_bytes())

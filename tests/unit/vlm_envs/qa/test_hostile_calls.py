@@ -25,11 +25,21 @@ WORLDS = {
 }
 MAX_ANSWER_CHARS = 2_000
 
-numbers = st.one_of(st.integers(-(10**40), 10**40), st.floats(), st.sampled_from([0, 1, 500, 1000, -1, 1e30, 10**9]))
+numbers = st.one_of(
+    st.integers(-2_000, 2_000), st.floats(-2_000, 2_000), st.sampled_from([float("nan"), float("inf"), -float("inf")])
+)
 words = st.one_of(
     st.text(max_size=30),
     st.sampled_from(
-        ["original_image", "resp_1", "report.pdf", "../../etc/passwd", "/etc/passwd", "＜answer＞", "a\x00b"]
+        [
+            "original_image",
+            "resp_1",
+            "report.pdf",
+            "../../outside/secret.txt",
+            "/outside/secret.txt",
+            "＜answer＞",
+            "a\x00b",
+        ]
     ),
 )
 scalars = st.one_of(st.none(), st.booleans(), numbers, words)
@@ -79,7 +89,7 @@ def test_no_arguments_raise(env_id: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["../report.pdf", "/etc/passwd", "..\\report.pdf", "report.pdf/..", "a" * 5_000, "‥/x", ""]
+    "name", ["../report.pdf", "/outside/secret.txt", "..\\report.pdf", "report.pdf/..", "a" * 600, "‥/x", ""]
 )
 def test_a_document_is_asked_for_by_its_own_name_only(name: str) -> None:
     world = started("VLM/DocQA-v0")
@@ -95,7 +105,7 @@ def test_a_document_is_asked_for_by_its_own_name_only(name: str) -> None:
         assert state.shown == ()
 
 
-@pytest.mark.parametrize("number", [0, -1, 6, 10**30, 1.5, "1", None, True, [1]])
+@pytest.mark.parametrize("number", [0, -1, 6, 7_000, 1.5, "1", None, True, [1]])
 def test_pages_that_are_not_there(number: object) -> None:
     world = started("VLM/DocQA-v0")
     (name,) = {world.state.sample.document.name}

@@ -107,10 +107,10 @@ def test_a_crop_is_of_original_pixels():
         ('{"name": "rm", "arguments": {}}', "unknown_tool"),
         ('{"name": "image_zoom_in_tool", "arguments": {"image": "x", "bbox_2d": [0, 0, 9, 9]}}', "unknown_image"),
         (ZOOM.replace("[0, 0, 500, 500]", "[0, 0, NaN, 5]"), "malformed_json"),
-        (ZOOM.replace("[0, 0, 500, 500]", "[0, 0, 1e30, 5]"), "box_"),
+        (ZOOM.replace("[0, 0, 500, 500]", "[0, 0, 1001, 5]"), "box_"),
         (ZOOM.replace("[0, 0, 500, 500]", "[9, 9, 3, 3]"), "box_reversed"),
-        ("[" * 50_000, "too"),
-        ('{"name": "image_zoom_in_tool", "arguments": ' + '{"a":' * 5_000 + "1" + "}" * 5_001, ""),
+        ("[" * 20, "too"),
+        ('{"name": "image_zoom_in_tool", "arguments": ' + '{"a":' * 20 + "1" + "}" * 21, ""),
     ],
 )
 def test_a_bad_call_is_answered_and_the_episode_goes_on(text, reason):

@@ -92,9 +92,9 @@ def test_the_schema_is_an_openai_function():
         ('{"title": "a", "title": "b"}', ToolErrorKind.DUPLICATE_KEY, "'title' is given twice"),
         ('{"title": "a", "count": 1e999}', ToolErrorKind.TOO_LARGE, "too large"),
         ('{"title": "a", "count": ' + "9" * 5_000 + "}", ToolErrorKind.TOO_LARGE, "5000 characters"),
-        ("[" * 10_000, ToolErrorKind.TOO_LARGE, f"more than {MAX_JSON_DEPTH} deep"),
-        ('{"a":' * 3_000, ToolErrorKind.TOO_LARGE, "deep"),
-        ('{"title": "' + "x" * 100_000 + '"}', ToolErrorKind.TOO_LARGE, f"more than the {MAX_JSON_CHARS}"),
+        ("[" * (MAX_JSON_DEPTH + 1), ToolErrorKind.TOO_LARGE, f"more than {MAX_JSON_DEPTH} deep"),
+        ('{"a":' * (MAX_JSON_DEPTH + 1), ToolErrorKind.TOO_LARGE, "deep"),
+        ('{"title": "' + "x" * MAX_JSON_CHARS + '"}', ToolErrorKind.TOO_LARGE, f"more than the {MAX_JSON_CHARS}"),
         ("[]", ToolErrorKind.NOT_A_TOOL_CALL, "got a JSON array"),
         ("null", ToolErrorKind.NOT_A_TOOL_CALL, "got a null"),
         (

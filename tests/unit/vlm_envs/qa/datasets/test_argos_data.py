@@ -113,7 +113,7 @@ class TestPixmoCount:
             PEOPLE | {"label": " "},
             PEOPLE | {"points": {"x": [1.0], "y": []}},
             PEOPLE | {"image_sha256": "cd" * 32},
-            PEOPLE | {"image": "../../etc/passwd"},
+            PEOPLE | {"image": "../../outside/secret.txt"},
             [1],
         )
         put(tmp_path / "test.jsonl", lines(*rows))
@@ -121,7 +121,15 @@ class TestPixmoCount:
         assert source.num_samples("test") == 1 and len(source.broken_rows) == 7
         assert told.startswith("7 of 8 rows of pixmo_count are left out. test.jsonl, line 2: expected a JSON object")
         assert told.endswith("And 4 more.")
-        expected = ("JSON", "'count'", "'label'", "as many x as y", f"images/{'cd' * 32}.jpg", "passwd", "JSON object")
+        expected = (
+            "JSON",
+            "'count'",
+            "'label'",
+            "as many x as y",
+            f"images/{'cd' * 32}.jpg",
+            "secret.txt",
+            "JSON object",
+        )
         for number, (message, part) in enumerate(zip(source.broken_rows, expected, strict=True), start=2):
             assert message.startswith(f"test.jsonl, line {number}: ") and part in message
 

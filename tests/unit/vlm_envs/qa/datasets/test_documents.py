@@ -16,6 +16,7 @@ from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.documents import DocumentContext
 from vlm_envs.responses.answers import score_answer
 from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.tools.errors import ToolError
 
 for package in ("pypdfium2", "bm25s", "pydantic"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")
@@ -89,6 +90,16 @@ def test_mp_docvqa_is_searched_by_its_ocr(mp_folder):
     assert document.page_text(1) == ""
 
 
+@pytest.mark.parametrize("content", ["", "[]", '{"LINE": [1]}', '{"LINE": [{}]}', "[" * 1500])
+def test_ocr_that_is_none_is_explained(mp_folder, content):
+    folder = mp_folder(mp_row())
+    (folder / "ocr").mkdir()
+    (folder / "ocr" / "pybv0228_p81.json").write_text(content)
+    document = document_source("mp_docvqa", folder).find("mp_docvqa:49153").document
+    with pytest.raises(ToolError, match="is no OCR of a page"):
+        document.page_text(2)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -100,7 +111,7 @@ def test_mp_docvqa_is_searched_by_its_ocr(mp_folder):
         ({"answer_page_idx": True}, "val.json, row 2: expected a whole number from 0 as 'answer_page_idx'"),
         ({"answer_page_idx": "1"}, "val.json, row 2: expected a whole number from 0 as 'answer_page_idx'"),
         (
-            {"page_ids": ["../../etc/passwd"], "answer_page_idx": 0},
+            {"page_ids": ["../../outside/secret.txt"], "answer_page_idx": 0},
             "val.json, row 2: expected as 'page_ids' files inside the folder",
         ),
         ({"doc_id": "<answer>"}, "val.json, row 2: expected as 'doc_id' a file inside the folder"),
@@ -126,7 +137,7 @@ def test_missing_and_escaping_pictures_are_named(mp_folder, tmp_path_factory):
         document_source("mp_docvqa", folder).find("mp_docvqa:1")
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"data": 3}', '{"data": [3]}', "[" * 100_000])
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"data": 3}', '{"data": [3]}', "[" * 1500])
 def test_files_that_are_no_mp_docvqa_are_refused(tmp_path, content):
     (tmp_path / "val.json").write_text(content)
     with pytest.raises(ConfigError, match=r"val.json|holds no question"):
@@ -238,7 +249,7 @@ def test_categories_are_where_the_evidence_is(long_folder):
             {"evidence_pages": "__import__('os').mkdir('owned')"},
             "row 1: expected a Python literal .* as 'evidence_pages'",
         ),
-        ({"evidence_pages": "[" * 5_000}, "row 1: expected a Python literal .* as 'evidence_pages'"),
+        ({"evidence_pages": "[" * 250}, "row 1: expected a Python literal .* as 'evidence_pages'"),
         ({"evidence_pages": "[-1]"}, "row 1: expected a list of page numbers from 1 as 'evidence_pages'"),
         ({"evidence_pages": "[True]"}, "row 1: expected a list of page numbers from 1 as 'evidence_pages'"),
         ({"evidence_pages": "'2'"}, "row 1: expected a list of page numbers from 1 as 'evidence_pages'"),
@@ -246,7 +257,7 @@ def test_categories_are_where_the_evidence_is(long_folder):
         ({"answer": "{}", "answer_format": "List"}, "row 1: expected a list as 'answer'"),
         ({"answer_format": "Date"}, "row 1: expected one of Int, Float, Str, List, None as 'answer_format'"),
         ({"doc_id": "../samples.json"}, "row 1: expected as 'doc_id' a file inside"),
-        ({"doc_id": "/etc/passwd"}, "row 1: expected as 'doc_id' a file inside"),
+        ({"doc_id": "/outside/secret.txt"}, "row 1: expected as 'doc_id' a file inside"),
         ({"evidence_sources": "3"}, "row 1: expected a list of texts as 'evidence_sources'"),
     ],
 )

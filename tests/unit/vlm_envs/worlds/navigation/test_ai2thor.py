@@ -330,6 +330,9 @@ def test_a_bad_task_is_explained(task: Any, tmp_path: Path) -> None:
 def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read as JSON"):
         load_tasks(tmp_path / "missing.json")
+    (tmp_path / "nested.json").write_text("[" * 1500, encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot be read as JSON"):
+        load_tasks(tmp_path / "nested.json")
     (tmp_path / "list.json").write_text("[]", encoding="utf-8")
     with pytest.raises(ConfigError, match="at least one task"):
         load_tasks(tmp_path / "list.json")
@@ -340,7 +343,7 @@ def test_a_file_that_is_none_is_explained(tmp_path: Path) -> None:
     [
         ("", "this is none"),
         ("[]", "exactly the keys"),
-        ("[" * 3000, "JSON"),
+        ("[" * 1500, "JSON"),
         (scene_text(START).replace('"heading":0', '"heading":7'), "heading is 0 to 3"),
         (scene_text(START).replace('"x_mm":-1000', '"x_mm":1e3'), "x_mm must be a whole number"),
         (scene_text(START).replace("Make toast.", ""), "instruction must be one line of text"),

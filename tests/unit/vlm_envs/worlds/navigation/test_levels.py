@@ -42,7 +42,7 @@ def test_a_level_is_short_and_loads_again() -> None:
     ("level", "message"),
     [
         ("", "this is none"),
-        ("[" * 50_000, "this is none"),
+        ("[" * 1500, "this is none"),
         ("1" * 30_000, "JSON"),
         ("x" * (MAX_LEVEL_CHARS + 1), "at most 60000 characters"),
         ("null", "exactly the keys"),

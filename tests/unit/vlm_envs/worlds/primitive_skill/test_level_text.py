@@ -68,7 +68,7 @@ def test_what_is_wrong_is_said(field: str, value: object, expected: str) -> None
         parse_level(json.dumps(level))
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{", "{}", '{"task": NaN}', "\ud800", "[" * 5000])
+@pytest.mark.parametrize("text", ["", "[]", "null", "{", "{}", '{"task": NaN}', "\ud800", "[" * 1500])
 def test_no_text_raises_anything_else(text: str) -> None:
     with pytest.raises(LevelError):
         parse_level(text)

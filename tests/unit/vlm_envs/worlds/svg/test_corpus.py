@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.worlds.svg import corpus
 from vlm_envs.worlds.svg.corpus import load_icons
 from vlm_envs.worlds.svg.markup import read_markup
 
@@ -61,8 +62,11 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         load_icons(str(tmp_path))
 
 
-def test_a_drawing_too_large_spoils_no_table(tmp_path: Path) -> None:
-    write_table(tmp_path / "icons.CSV", ["<svg>" + "x" * 200_000, *ICONS], "utf-8-sig")
+def test_a_drawing_too_large_spoils_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    longest = max(len(icon.encode()) for icon in ICONS)
+    monkeypatch.setattr(corpus, "MAX_BYTES", longest)
+    large = "<svg>" + "x" * max(longest, csv.field_size_limit()) + "</svg>"  # more than a field of csv has by default
+    write_table(tmp_path / "icons.CSV", [large, *ICONS], "utf-8-sig")
     limit = csv.field_size_limit()
     assert loaded(tmp_path / "icons.CSV") == sorted(ICONS)
     assert csv.field_size_limit() == limit

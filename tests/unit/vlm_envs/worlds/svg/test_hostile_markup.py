@@ -195,7 +195,7 @@ def test_a_late_drawing_is_ended_and_the_next_one_drawn(monkeypatch, changed_pai
 
 
 def test_a_drawing_that_needs_more_memory_than_the_limit_fails_and_the_next_one_is_drawn(changed_painter):
-    """The limit is what the process has when it is ready and 32 MiB: a picture of 16 MiB with its copies is too much."""
+    """The limit is what the process has when it is ready and 32 MiB: an image of 16 MiB and its copies exceed it."""
     pytest.importorskip("resource")
     changed_painter(
         "        import resource\n",

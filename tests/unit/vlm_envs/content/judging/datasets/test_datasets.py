@@ -331,7 +331,7 @@ def test_rows_without_predictions_say_what_to_do(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "image", ["../secret.png", "/etc/passwd", "images/missing.png", "images", "data:image/png;base64,%%"]
+    "image", ["../secret.png", "/outside/secret.txt", "images/missing.png", "images", "data:image/png;base64,%%"]
 )
 def test_pictures_stay_in_the_folder(tmp_path, image):
     (tmp_path / "secret.png").write_bytes(png(1))
