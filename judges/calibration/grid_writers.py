@@ -222,9 +222,7 @@ def _solved_with_commas(state: State, section: Section) -> str | None:
     player, box, target = _sokoban(state)
     if box != target:
         return None
-    return (
-        f"The player will be {side(player, box, 'omitted')} the box, the target and box will be at the same place."
-    )
+    return f"The player will be {side(player, box, 'omitted')} the box, the target and box will be at the same place."
 
 
 def _box_on_target(sentence: str) -> Callable[[State, Section], str | None]:
@@ -268,9 +266,7 @@ _HALF_BLIND_SOKOBAN = {
     ),
     "the target at the box": _box_and("the target is {} the player.", "the target is at the same place as the box."),
     "the box where the target is": _target_and("the box is {} the player."),
-    "the box where the target is, and before it": _target_and(
-        "the box is {} the player.", "the target is {} the box."
-    ),
+    "the box where the target is, and before it": _target_and("the box is {} the player.", "the target is {} the box."),
     "the box at the target": _target_and("the box is {} the player.", "the target is at the same place as the box."),
 }
 _FULL_SOKOBAN: dict[str, Callable[[State, Section], str | None]] = {

@@ -20,7 +20,10 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\bon top of\b"), "on"),
     # The object's place stands for the object.
     (re.compile(rf"\b({_CONTACT}) (?:{_ARTICLE} )?(?:exact |very |same |current )?{_PLACE} of\b"), r"\1"),
-    (re.compile(rf"\b({_CONTACT}) ((?:{_ARTICLE} )?[a-z]{{1,20}}\d{{0,3}})'s? (?:exact |current )?{_PLACE}\b"), r"\1 \2"),
+    (
+        re.compile(rf"\b({_CONTACT}) ((?:{_ARTICLE} )?[a-z]{{1,20}}\d{{0,3}})'s? (?:exact |current )?{_PLACE}\b"),
+        r"\1 \2",
+    ),
     (re.compile(rf"\b({_CONTACT}) (?:my|your|our) (?:exact |current )?{_PLACE}\b"), r"\1 me"),
     (
         re.compile(

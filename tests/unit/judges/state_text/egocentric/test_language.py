@@ -11,7 +11,10 @@ def claims(text):
     """{"lamp": "left 2.0"} for everything that something is claimed of."""
     said = {}
     for mention in read_egocentric_text(text, {"toaster", "rubberduck"}):
-        words = [*sorted(direction.replace(" ", "+") for direction in mention.directions), *map(str, sorted(mention.distances_m))]
+        words = [
+            *sorted(direction.replace(" ", "+") for direction in mention.directions),
+            *map(str, sorted(mention.distances_m)),
+        ]
         if words:
             said["target" if mention.is_target else mention.name] = " ".join(words)
     return said

@@ -127,12 +127,16 @@ class TestNaturalLanguage:
 
 
 class TestCombinedDirections:
-    PHRASES = ("ahead and to the left", "to our front-left", "forward-left", "diagonally ahead on the left", "front left")
+    PHRASES = (
+        "ahead and to the left",
+        "to our front-left",
+        "forward-left",
+        "diagonally ahead on the left",
+        "front left",
+    )
 
     @pytest.mark.parametrize("phrase", PHRASES)
-    @pytest.mark.parametrize(
-        ("direction", "expected"), [("ahead", 1.0), ("left", 0.5), ("right", 0.0), ("back", 0.0)]
-    )
+    @pytest.mark.parametrize(("direction", "expected"), [("ahead", 1.0), ("left", 0.5), ("right", 0.0), ("back", 0.0)])
     def test_the_primary_direction_counts_in_full_and_the_side_by_half(self, phrase, direction, expected):
         state = STATE | {"target_direction_to_player": direction}
         assert score(f"The toaster is {phrase}.", state).per_category["target_direction"] == expected
@@ -143,7 +147,9 @@ class TestCombinedDirections:
         result = score("The cabinet is on the left. The toaster is ahead and to the left.")
         assert result.per_category["visible_objects"] == pytest.approx(2 * 2 / (2 + 4))
 
-    @pytest.mark.parametrize("text", ["The toaster is ahead or to the left.", "The toaster is ahead. It is to the left."])
+    @pytest.mark.parametrize(
+        "text", ["The toaster is ahead or to the left.", "The toaster is ahead. It is to the left."]
+    )
     def test_alternatives_and_contradictions_are_not_combined(self, text):
         assert score(text).per_category["target_direction"] == 0.0
 
