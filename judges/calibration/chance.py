@@ -225,7 +225,7 @@ def next_states(
     solved levels are as frequent as any other progress.
     """
     env = make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
-    world: World[Any, Any] = env.unwrapped
+    world: Any = env.unwrapped
     try:
         states = []
         for offset in range(num_levels):

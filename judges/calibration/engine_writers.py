@@ -103,7 +103,7 @@ NAVIGATION: tuple[Writer, ...] = (
 
 # PrimitiveSkill
 
-Point = tuple[float, float, float]
+Point = tuple[float, ...]
 
 
 def _things(state: State) -> dict[str, Point]:

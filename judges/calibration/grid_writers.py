@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Literal
 
 from judges.calibration.writers import Section, Sight, State, Writer, constant, joined, verb
@@ -290,7 +290,7 @@ _PARTIAL_SOKOBAN: dict[str, Callable[[State, Section], str | None]] = {
 # Both
 
 
-def _writers(sight: Sight, named: dict[str, Callable[[State, Section], str | None]]) -> list[Writer]:
+def _writers(sight: Sight, named: Mapping[str, Callable[[State, Section], str | None]]) -> list[Writer]:
     return [Writer(name=name, sight=sight, write=write) for name, write in named.items()]
 
 

@@ -90,10 +90,7 @@ _MODALS = words_of("can could must should may might cannot")
 _NEAR = words_of("near next adjacent beside close front behind between around toward towards")
 _ARTICLES = words_of("the a an this that its his their")
 _NEW = words_of("a an another one other second third fourth")
-_NUMBERS = {
-    word: number
-    for number, word in enumerate(["two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"], 2)
-}
+_NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
 _PAIRS = words_of("both couple pair")
 _WITHIN_PLURAL = words_of("the these those of other more remaining icy dangerous deadly nearby additional visible")
 _DEFINITE = words_of("the these those both")
@@ -141,7 +138,8 @@ def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary:
 def _is_contact(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
     """Returns whether a word puts its subject where its object is: "on the target", "the goal is reached"."""
     word, before = words[position], _word_at(words, position - 1)
-    if word not in _CONTACT or (not _MODALS.isdisjoint(words[max(0, position - 3) : position]) and word in _REACH):
+    is_possible = word in _REACH and not _MODALS.isdisjoint(words[max(0, position - 3) : position])
+    if word not in _CONTACT or is_possible:
         return False
     if word == "reached" and before in _BE:
         return True

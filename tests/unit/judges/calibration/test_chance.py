@@ -118,11 +118,23 @@ def test_score_command_and_its_errors(capsys):
     assert "There are no rules to judge 'Pond' by" in capsys.readouterr().err
 
 
-def measured_on(env_id, representation, section, num_states):
+def listed_writers(world, section, num_states, writers=None):
+    """The chance baseline of the listed writers alone, in natural language."""
+    states = start_states if section == "observation" else next_states
     try:
-        return measure_chance(env_id, representation, num_states, section=section)
+        described = states(f"VLM/{world}-v0", "natural_language", num_states)
     except EngineUnavailableError as error:
         pytest.skip(str(error))
+    return chance_baseline(
+        described,
+        ExactJudge(world, "natural_language"),
+        world=world,
+        representation="natural_language",
+        section=section,
+        num_partners=1,
+        num_candidates=4,
+        writers=WRITERS[world] if writers is None else writers,
+    )
 
 
 def assert_sound(baseline):
@@ -132,15 +144,11 @@ def assert_sound(baseline):
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-@pytest.mark.parametrize(("env_id", "num_states"), [(WORLDS[0], 60), (WORLDS[1], 60), ("VLM/Navigation-v0", 80)])
-def test_no_blind_text_scores_above_any_listed_truth(env_id, num_states, section):
-    for representation in rules_of(env_id).representations:
-        assert_sound(measured_on(env_id, representation, section, num_states))
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_no_blind_text_about_a_table_scores_above_any_listed_truth(section):
-    assert_sound(measured_on("VLM/PrimitiveSkill-v0", "natural_language", section, 8))
+@pytest.mark.parametrize(
+    ("world", "num_states"), [("FrozenLake", 30), ("Sokoban", 30), ("Navigation", 60), ("PrimitiveSkill", 4)]
+)
+def test_no_blind_text_scores_above_any_listed_truth(world, num_states, section):
+    assert_sound(listed_writers(world, section, num_states))
 
 
 @pytest.mark.soak
@@ -150,16 +158,20 @@ def test_no_blind_text_about_a_table_scores_above_any_listed_truth(section):
 def test_no_blind_text_scores_above_any_listed_truth_on_300_levels(world, section):
     env_id = f"VLM/{world}-v0"
     for representation in rules_of(env_id).representations:
-        assert_sound(measured_on(env_id, representation, section, 300))
+        try:
+            assert_sound(measure_chance(env_id, representation, 300, section=section))
+        except EngineUnavailableError as error:
+            pytest.skip(str(error))
 
 
 def test_holes_guessed_where_the_goal_is_score_below_an_honest_plural():
-    baseline = measured_on(WORLDS[1], "natural_language", "observation", 100)
-    guessed = {scored.name: scored.score for scored in baseline.by_sight["half_blind"]}
-    honest = {scored.name: scored.score for scored in baseline.by_sight["full"]}
-    plural = honest["holes as a plural for each side with any"]
-    assert guessed["the holes are where the goal is"] < plural < 1.0
-    assert max(guessed[f"{number} holes where the goal is"] for number in ("two", "three")) < plural
+    plural = "holes as a plural for each side with any"
+    guesses = ("the holes are where the goal is", "two holes where the goal is", "three holes where the goal is")
+    writers = [writer for writer in WRITERS["FrozenLake"] if writer.name in (plural, *guesses)]
+    baseline = listed_writers("FrozenLake", "observation", 100, writers)
+    assert {scored.name for scored in baseline.by_sight["half_blind"]} == set(guesses)
+    assert baseline.worst_full.name == plural
+    assert max(baseline.by_sight["half_blind"]).score < baseline.worst_full.score < 1.0
 
 
 def test_every_judged_world_has_blind_and_truthful_writers():

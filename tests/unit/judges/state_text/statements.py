@@ -24,16 +24,41 @@ TWO_BOXES = {"player_position": (4, 4), "box_positions": [(1, 1), (2, 2)], "targ
 TRUE_GRID = [
     # FrozenLake: number and plural
     ("FrozenLake", LAKE, "The goal is below and to the right of me. Two holes are below and to the right of me.", 1.0),
-    ("FrozenLake", LAKE, "The goal is below and to the right. Both holes are below and to the right of the player.", 1.0),
+    (
+        "FrozenLake",
+        LAKE,
+        "The goal is below and to the right. Both holes are below and to the right of the player.",
+        1.0,
+    ),
     ("FrozenLake", LAKE, "The goal and the two holes are below and to the right of the player.", 1.0),
     ("FrozenLake", LAKE, "Two holes are below and to the right of the player.", 0.3),
     ("FrozenLake", LAKE, "There are holes below and to the right of the player, and so is the goal.", 0.3),
-    ("FrozenLake", LAKE, "The gift is below and to the right of me, and there are 2 holes below and to the right.", 1.0),
-    ("FrozenLake", LAKE, "The player is above and to the left of the goal, and above and to the left of two holes.", 1.0),
+    (
+        "FrozenLake",
+        LAKE,
+        "The gift is below and to the right of me, and there are 2 holes below and to the right.",
+        1.0,
+    ),
+    (
+        "FrozenLake",
+        LAKE,
+        "The player is above and to the left of the goal, and above and to the left of two holes.",
+        1.0,
+    ),
     ("FrozenLake", LAKE, "The goal is southeast of the player. All holes are southeast of the player.", 1.0),
-    ("FrozenLake", LAKE, "There are two holes. Both are below and to the right of me. The goal is below and to the right.", 1.0),
+    (
+        "FrozenLake",
+        LAKE,
+        "There are two holes. Both are below and to the right of me. The goal is below and to the right.",
+        1.0,
+    ),
     ("FrozenLake", LAKE, "There are several holes below and to the right of the player. The goal is there, too.", 0.3),
-    ("FrozenLake", LAKE, "The goal is below and to the right of the player. There is a hole below and to the right.", 0.85),
+    (
+        "FrozenLake",
+        LAKE,
+        "The goal is below and to the right of the player. There is a hole below and to the right.",
+        0.85,
+    ),
     ("FrozenLake", LAKE, "The goal is below the player.", 0.45),
     ("FrozenLake", COLUMN, "The goal is directly below the player. Two holes are above the player.", 0.85),
     ("FrozenLake", COLUMN, "The goal is directly below the player.", 0.7),
@@ -45,7 +70,12 @@ TRUE_GRID = [
     ("FrozenLake", COLUMN, "The goal is below me, neither left nor right of me.", 0.7),
     ("FrozenLake", COLUMN, "The goal is in the same column as the player, below it.", 0.7),
     ("FrozenLake", COLUMN, "The goal is below. There are holes above: one to the left and one to the right.", 1.0),
-    ("FrozenLake", COLUMN, "The goal is below. A hole is above and to the left, another is above and to the right.", 0.85),
+    (
+        "FrozenLake",
+        COLUMN,
+        "The goal is below. A hole is above and to the left, another is above and to the right.",
+        0.85,
+    ),
     ("FrozenLake", BARE, "The goal is below and to the right of the player, and there are no holes.", 1.0),
     ("FrozenLake", BARE, "I am above and left of the gift.", 1.0),
     ("FrozenLake", BARE, "The goal is below, to the right.", 1.0),
@@ -65,7 +95,12 @@ TRUE_GRID = [
     ("Sokoban", LINE, "The box is above me, the target is above me, the target is above the box.", 1.0),
     ("Sokoban", ROOM, "The box is above the player and the target is above the box.", 0.6),
     ("Sokoban", ROOM, "The box is northwest of me. The target is northwest of me and directly north of the box.", 1.0),
-    ("Sokoban", ROOM, "The player is below and to the right of the box, and the box is directly below the target.", 0.8),
+    (
+        "Sokoban",
+        ROOM,
+        "The player is below and to the right of the box, and the box is directly below the target.",
+        0.8,
+    ),
     ("Sokoban", ROOM, "The player is below and right of the box, the box is below the target.", 0.8),
     ("Sokoban", ROOM, "The box and the target are above and to the left of the player.", 0.7),
     ("Sokoban", SOLVED, "The player will be below the box, the target and box will be at the same place.", 0.8),
@@ -74,9 +109,14 @@ TRUE_GRID = [
     ("Sokoban", SOLVED, "The box will be at the position of the target.", 0.33),
     ("Sokoban", SOLVED, "The box will be where the target is, and the player will be directly below the box.", 0.8),
     ("Sokoban", TWO_BOXES, "Two boxes are above and to the left of the player.", 0.5),
-    ("Sokoban", TWO_BOXES, "Both boxes are above and to the left of me. The target is above and to the left of me.", 0.7),
+    (
+        "Sokoban",
+        TWO_BOXES,
+        "Both boxes are above and to the left of me. The target is above and to the left of me.",
+        0.7,
+    ),
     ("Sokoban", TWO_BOXES, "The boxes are above and to the left of the player.", 0.5),
-]  # fmt: skip
+]
 
 FALSE_GRID = [
     # Wrong directions

@@ -99,7 +99,7 @@ def claims(world, text):
             "The box will be where the target is, and the player is above it.",
             {"target0 box0": SAME_PLACE, "target0 player": {DOWN}},
         ),
-    ],  # fmt: skip
+    ],
 )
 def test_sokoban_sentences(text, expected):
     assert claims("Sokoban", text) == expected
@@ -189,11 +189,11 @@ def groups(text):
         ("There are two holes. Both are below the player.", [(2, {DOWN})]),
         ("There are two holes. They are below the player.", [(2, {DOWN})]),
         ("There are two holes. The holes are below the player.", [(2, {DOWN})]),
-        ("There is a hole above. Another hole is below. Both holes are left of me.", [(1, {UP, LEFT}), (1, {DOWN, LEFT})]),
+        ("There is a hole above. Another hole is below. Both holes are left of me.", [(1, {UP, LEFT}), (1, {DOWN, LEFT})]),  # noqa: E501
         ("There are two holes below and two other holes above.", [(2, {DOWN}), (2, {UP})]),
         # Members, and a plural on opposite sides.
         ("There are two holes: one above the player and one to the left of it.", [(1, {UP}), (1, {LEFT})]),
-        ("Two holes are below: one is directly below, the other is to the right.", [(0, {DOWN}), (1, {DOWN, SAME_COLUMN}), (1, {DOWN, RIGHT})]),
+        ("Two holes are below: one is directly below, the other is to the right.", [(0, {DOWN}), (1, {DOWN, SAME_COLUMN}), (1, {DOWN, RIGHT})]),  # noqa: E501
         ("There are holes above and below the player.", [(1, {UP}), (1, {DOWN})]),
         ("The hole is above or below the player.", [(1, {UP, DOWN})]),
     ],
