@@ -258,7 +258,8 @@ def _correct_sides(sides: dict[Name, Sides], cell: Cell, pairing: Pairing) -> _C
             true = [_sign(cell[axis] - pairing[anchor][axis]) for axis in (0, 1)]
             right = [signs[axis] == {true[axis]} for axis in (0, 1)]
             said += sum(right)
-            unsaid += any(right[axis] and not signs[1 - axis] and true[1 - axis] == 0 for axis in (0, 1))
+            # A side implies that the other axis is aligned; being in one row implies nothing about the column.
+            unsaid += any(right[axis] and true[axis] and not signs[1 - axis] and not true[1 - axis] for axis in (0, 1))
     return _Correct(said, unsaid)
 
 

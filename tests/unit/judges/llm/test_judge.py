@@ -145,13 +145,13 @@ class TestExtraction:
         assert score.value == 1.0, score
 
     def test_a_part_earns_its_f1(self, endpoint, client):
-        # Of the lake: the target's row is wrong and its column right, F1 1/2; no hole is named, F1 0.
-        claim = {"subject": "target", "vertical": "below", "horizontal": "right", "object": "player"}
+        # Of the hole, above and to the left of the player, one of two axes is claimed: F1 2/3. The goal is not named.
+        claim = {"subject": "hole1", "vertical": "above", "horizontal": None, "object": "player"}
         endpoint.answer = lambda messages: answer({"relations": [claim]})
-        score = ExtractionJudge(client, "FrozenLake").score("The goal is below me, to the right.", LAKE)
-        # 0.7 · (2 · 1 / (2 + 2)) + 0.3 · 0 = 0.35
-        assert score.value == pytest.approx(0.35)
-        assert score.per_category == {"goal": 0.5, "holes": 0.0}
+        lake = LAKE | {"hole_positions": [(0, 0)]}
+        score = ExtractionJudge(client, "FrozenLake").score("A hole is above me.", lake)
+        assert score.value == pytest.approx(0.3 * 2 / 3)
+        assert score.per_category == {"goal": 0.0, "holes": pytest.approx(2 / 3)}
 
     def test_nothing_claimed_earns_nothing(self, endpoint, client):
         endpoint.answer = lambda messages: answer({"relations": []})
@@ -213,8 +213,10 @@ def test_every_relation_is_read_by_the_exact_judge_as_it_was_meant(vertical, hor
     num_claims = (vertical is not None) + (horizontal is not None)
     score = ExactJudge("FrozenLake", "natural_language").score(text, state)
     assert score.num_facts_read == num_claims
-    # Of two true facts of the goal, all that are claimed are right.
-    assert score.value == pytest.approx(0.7 * 2 * num_claims / (num_claims + 2) + 0.3 if num_claims else 0.0)
+    # Of two true facts of the goal, all that are claimed are right; a side implies that the other axis is aligned.
+    is_one_side = num_claims == 1 and "same" not in (vertical, horizontal)
+    num_right = 2 if is_one_side else num_claims
+    assert score.value == pytest.approx(0.7 * 2 * num_right / (num_right + 2) + 0.3 if num_claims else 0.0)
 
 
 @pytest.mark.parametrize(

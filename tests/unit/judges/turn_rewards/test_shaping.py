@@ -25,9 +25,9 @@ def test_observation_meets_the_state_and_prediction_the_next_state():
     ((shaped,),) = shape([LAKE], TERMS)
     assert shaped.rewards == {"grounding": 0.5, "worldmodeling": 0.5}
     assert shaped.total == 1.0
-    # Exchanged texts are half right: each gets one axis of two on the goal, 0.7·0.5 + 0.3.
+    # Exchanged texts have one axis of two wrong, which cancels the right one; silence on holes is right, 0.3.
     ((shaped,),) = shape([lake(FORESEEN, OBSERVED)], TERMS)
-    assert shaped.rewards == pytest.approx({"grounding": 0.5 * 0.65, "worldmodeling": 0.5 * 0.65})
+    assert shaped.rewards == pytest.approx({"grounding": 0.5 * 0.3, "worldmodeling": 0.5 * 0.3})
 
 
 def test_weights_scale_the_score():
