@@ -85,6 +85,7 @@ test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and tr
 soak: $(DEV_READY) ## Run the slow proofs: tests/soak, and the tests that are marked `soak`; not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400
 	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest -m soak --session-timeout 14400
+	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest -m "not soak" tests/unit/judges tests/unit/vlm_envs --hypothesis-profile soak
 
 lint: $(DEV_READY) ## Lint and type check.
 	"$(PYTHON)" -m ruff check .

@@ -10,7 +10,8 @@ from hypothesis import settings
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 # The same examples on every run and every machine, and no failure because a machine was busy.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
+settings.register_profile("soak", derandomize=True, deadline=None, max_examples=500)
 settings.load_profile("repeatable")
 
 
@@ -22,3 +23,4 @@ def pytest_collection_finish() -> None:
     """What imports have left is never garbage; a collection looks through the rest alone."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)  # models are called so often that a search after 700 objects takes a twentieth

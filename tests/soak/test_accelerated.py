@@ -18,6 +18,7 @@ def alone(tiny_directory, tmp_path_factory):
     ("num_processes", "names"),
     [
         (2, ["ddp-grpo", "fsdp2-grpo"]),
+        (2, ["ddp-bilevel_gae"]),
         (3, ["ddp-bilevel_gae", "fsdp2-bilevel_gae", "ddp-grpo"]),
         (2, ["ddp-frozen", "fsdp2-frozen"]),
         (2, ["ddp-lora", "fsdp2-lora"]),

@@ -52,6 +52,7 @@ def test_episodes_are_those_of_worlds_reset_together(settings):
     assert [told(each) for each in episodes] == [told(each) for each in expected]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("num_deaths", "is_played"), [(1, True), (9, False)])
 def test_a_worker_killed_in_a_reset_costs_its_own_episode_at_most(num_deaths, is_played, tmp_path):
     """Worlds 0, 2 and 4 share a worker: 0 is reset already when 2 kills it, and 4 is yet to be."""

@@ -93,6 +93,7 @@ def called(small, tmp_path, monkeypatch):
     return lambda *more: main(["ablations", *words, *more])
 
 
+@pytest.mark.soak
 def test_every_arm_is_run_once_a_seed_from_one_start_and_not_again(called, small, tmp_path, monkeypatch, capsys):
     assert called("--seeds", "1") == 0
     results = tmp_path / "results"
@@ -125,6 +126,7 @@ def test_a_start_is_made_once_and_arms_go_on_from_it(small, tmp_path, monkeypatc
     assert placed.resolved()[0].model == str(weights)
 
 
+@pytest.mark.soak
 def test_a_run_that_is_killed_goes_on(small, tmp_path, monkeypatch):
     made = Runner(ablation=small, runs=tmp_path / "runs", results=tmp_path / "results")
 

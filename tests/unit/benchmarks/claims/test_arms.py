@@ -156,6 +156,7 @@ def test_the_best_on_validation_levels_plays_the_test_levels_and_the_first_of_eq
     assert stage.arm.solved == [True] * 4 and stage.arm.greedy == [True] + [False] * 3
 
 
+@pytest.mark.soak
 def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(prepared, monkeypatch):
     given = []
 

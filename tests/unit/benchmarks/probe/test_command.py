@@ -22,6 +22,7 @@ def probe(tmp_path, *words):
     return main(["probe", "--results", str(tmp_path), *words])
 
 
+@pytest.mark.soak
 def test_random_weights_the_start_and_another_checkpoint_are_told_side_by_side(tmp_path, tiny_directory, capsys):
     few = ("--num-levels", "96", "--num-measured", "48", "--models", str(tiny_directory))
     assert probe(tmp_path, "--add", "frozenlake_tiny", *few) == 0

@@ -123,6 +123,7 @@ def test_wrong_options_are_told(capsys):
     assert "--num-groups must be at least 1" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 def test_two_iterations_are_recorded_and_drawn(tmp_path, capsys):
     assert main(["timeline", "--num-groups", "1", "--world-ms", "5", "--judge-ms", "5", "--out", str(tmp_path)]) == 0
     assert "--rollout async" in capsys.readouterr().out

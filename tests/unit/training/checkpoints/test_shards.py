@@ -10,15 +10,32 @@ import pytest
 import torch
 
 from tests.unit.training.full_disk import limit_files, run_apart
+from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
 from training.checkpoints.shards import read_tensors, split, write_tensors
-from training.checkpoints.state import save_together
+from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
 from training.engines.engine import LocalEngine
 from training.errors import DiskFullError, PeerError
 from training.loop.disk import full_disk_told
 
 
 class _Second(LocalEngine):
-    rank = 1
+    num_processes, rank = 2, 1
+
+    def on_main(self, make, *, is_long=False):
+        """Returns nothing: the main process makes it."""
+
+
+class _First(LocalEngine):
+    """The main process of two; the second one does its part while this one waits for it."""
+
+    num_processes = 2
+
+    def __init__(self, second):
+        self.second = second
+
+    def gather(self, items):
+        self.second()
+        return [*items, *items]
 
 
 def fill_the_disk(directory):
@@ -58,3 +75,25 @@ def test_one_process_reads_alone_without_a_word(tmp_path):
         warnings.simplefilter("error")
         state = read_tensors(tmp_path / "shards", skeleton, None, None)
     assert torch.equal(state["weight"], torch.arange(5))
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")
+def test_of_a_checkpoint_by_two_processes_each_reads_what_was_its_own(tiny, tmp_path):
+    latest = tmp_path / "latest"
+    state = {"iteration": 3, "learner": {"weight": torch.arange(5)}}
+    own = [{"agent": rank, "torch_rng": torch.tensor([rank])} for rank in range(2)]
+    second = _Second()
+    save_together(latest, _First(lambda: save_together(latest, second, state, own[1], *tiny)), state, own[0], *tiny)
+    engines = [_First(lambda: None), second, OneOfSeveral(2, 3)]
+    read = [load_checkpoint_state(latest, engine=engine) for engine in engines]
+    assert [each["agent"] for each in read] == [0, 1, None], "a third process was not there"
+    assert all(each["iteration"] == 3 and torch.equal(each["learner"]["weight"], torch.arange(5)) for each in read)
+
+
+def test_of_a_checkpoint_by_one_process_the_others_have_nothing_of_their_own(tiny, tmp_path):
+    own = {"agent": 0, "torch_rng": torch.tensor([0])}
+    save_checkpoint(tmp_path / "latest", {"learner": {"weight": torch.arange(5)}, **own}, *tiny)
+    first, other = (load_checkpoint_state(tmp_path / "latest", engine=OneOfSeveral(rank, 2)) for rank in range(2))
+    assert first["agent"] == 0 and torch.equal(first["torch_rng"], own["torch_rng"])
+    assert other["agent"] is None and other["torch_rng"] is None
+    assert all(torch.equal(each["learner"]["weight"], torch.arange(5)) for each in (first, other))

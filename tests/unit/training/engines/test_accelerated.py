@@ -1,6 +1,6 @@
-"""Two processes come to what one comes to, by DDP and by FSDP2, however uneven the rows are.
+"""Two processes come to what one comes to, by FSDP2, however uneven the rows are.
 
-More processes, algorithms, a frozen tower and adapters are in `make soak`.
+DDP, more processes, algorithms, a frozen tower and adapters are in `make soak`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MODELS = ("policy", "reference", "critic")
 def alone(tiny_directory, tmp_path_factory):
     """What one process comes to, beside what two have come to."""
     alone = Alone(tiny_directory, tmp_path_factory.mktemp("case"))
-    run_processes(alone, 2, "ddp-bilevel_gae", "fsdp2-bilevel_gae")
+    run_processes(alone, 2, "fsdp2-bilevel_gae")
     return alone
 
 
 def test_two_processes_come_to_what_one_comes_to(alone):
-    check_reached(alone, "ddp-bilevel_gae", "fsdp2-bilevel_gae")
+    check_reached(alone, "fsdp2-bilevel_gae")
 
 
 @pytest.mark.soak

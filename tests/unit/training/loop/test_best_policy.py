@@ -132,6 +132,7 @@ def test_the_test_levels_are_played_by_the_policy_that_was_best_on_validation(
     assert shown[-1] == f"Best:   {directory / BEST}, {told}"
 
 
+@pytest.mark.soak
 def test_the_last_policy_is_among_those_that_are_chosen_from(
     config: RunConfig, playing: dict[str, dict[int, Weights]]
 ) -> None:
@@ -237,6 +238,7 @@ def test_a_run_that_is_extended_keeps_its_best(config: RunConfig) -> None:
     assert learnt["sampling"]["max_new_tokens"] == 3
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     "num_iterations",
     [pytest.param(2, id="after its validation"), pytest.param(3, id="later", marks=pytest.mark.soak)],

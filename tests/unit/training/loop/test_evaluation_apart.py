@@ -64,6 +64,7 @@ def final_state(tiny_directory, tmp_path, monkeypatch):
     return of
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("worlds", "judge", "said"),
     [

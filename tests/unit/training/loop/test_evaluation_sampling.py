@@ -72,6 +72,7 @@ def test_a_cold_start_is_validated_as_a_run_is(config, tmp_path, monkeypatch):
     assert [each.temperature for each in found] == [0.0]
 
 
+@pytest.mark.soak
 def test_a_run_goes_on_with_its_own_and_one_of_before_the_option_as_in_training(config):
     directory = train(replace(config, num_iterations=1, eval_every=0, eval_sampling=GREEDY))
     assert saved_config(directory).eval_sampling == GREEDY

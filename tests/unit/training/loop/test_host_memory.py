@@ -57,6 +57,7 @@ def tensors_of(state):
             torch.bfloat16,
             {"memory": MemoryConfig(freeze_vision_tower=True, offload_reference=True, offload_optimizer=True)},
             id="frozen",
+            marks=pytest.mark.soak,
         ),
         pytest.param(torch.float32, {"memory": MemoryConfig(offload_optimizer=True)}, id="float32"),
         pytest.param(torch.float32, {"lora": LoRAConfig(rank=2)}, id="adapters"),

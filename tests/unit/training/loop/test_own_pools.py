@@ -84,6 +84,7 @@ def test_what_goes_on_keeps_the_pool_it_began_with(tiny_directory, tmp_path, mon
     assert told(train(config, resume=True)) == whole
 
 
+@pytest.mark.soak
 def test_partners_share_what_is_drawn_and_the_first_of_them_plays(tiny_directory, tmp_path):
     size = {"side_px": 112, "target_px": 16, "max_objects": 1, "max_pixels": 56 * 56}
     pool = PoolConfig(file="own.jsonl", draw=3, attempts=1)

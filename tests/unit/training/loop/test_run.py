@@ -210,6 +210,7 @@ def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
     assert labels == ["before", "after"]
 
 
+@pytest.mark.soak
 def test_a_run_that_another_process_is_training_is_left_alone(arguments, tmp_path, capsys):
     command = arguments("frozenlake_tiny", "busy", "--num-iterations", "1", "--num-eval-episodes", "0")
     assert main(command) == 0

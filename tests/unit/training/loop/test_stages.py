@@ -271,6 +271,7 @@ def test_what_has_begun_stays_as_it_is(straight):
         train_stages(replace(config, model="elsewhere"), resume=True)
 
 
+@pytest.mark.soak
 def test_the_last_stage_may_change_until_it_begins_and_be_longer_when_it_is_done(recipe, tmp_path, capsys, monkeypatch):
     words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged", "--stages.explore.num-iterations", "1"]
 
@@ -337,6 +338,7 @@ def interrupted_at_the_end_of(monkeypatch, number: int) -> None:
         monkeypatch.setattr(Trainer, "_evaluate", interrupt_after)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("number", quick([0, 1], 0))
 def test_ctrl_c_in_the_last_evaluation_of_a_stage_begins_no_other(number, recipe, tmp_path, capsys, monkeypatch):
     words = ["--recipe", recipe, "--output", str(tmp_path), "--name", "staged", *OF_ONE_ITERATION]

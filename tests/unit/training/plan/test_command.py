@@ -92,6 +92,7 @@ def test_the_length_of_rows_can_be_said(planned):
     assert code == 0 and row["num_tokens"] == 2000 and row["num_images"] == 1
 
 
+@pytest.mark.soak
 def test_the_hosts_memory_is_compared_where_it_is_said(planned, monkeypatch):
     monkeypatch.setattr("training.plan.planner.remedies", lambda *_: [])  # a dozen plans more
     words = ("--context-tokens", 500, "--image-tokens", 100, "--num-gpus", 2, "--engine", "ddp", "--json")

@@ -42,6 +42,7 @@ def test_what_a_small_network_keeps():
     assert evaluation_pass(network, lambda: network(x)).kept == 4 * 7 * 30
 
 
+@pytest.mark.soak
 def test_what_a_pass_holds_grows_evenly_with_turns(tmp_path):
     passes = passes_of(tmp_path)
     kept = [passes.policy_training(turns).kept for turns in (1, 2, 3, 10)]
@@ -59,6 +60,7 @@ def test_each_turn_brings_a_picture_of_its_own(tmp_path):
     assert grown[1] > 1.5 * grown[0]
 
 
+@pytest.mark.soak
 def test_logits_stop_growing_where_they_fill_a_chunk(tmp_path):
     chunk_tokens = 2**26 // 500_000
     passes = passes_of(tmp_path, vocab_size=500_000)
@@ -68,6 +70,7 @@ def test_logits_stop_growing_where_they_fill_a_chunk(tmp_path):
     assert chunk_tokens * 500_000 * 4 < logits[2]
 
 
+@pytest.mark.soak
 def test_checkpoints_keep_what_goes_into_layers_only(tmp_path):
     case = replace(CASE, num_layers=6)
     plain = passes_of(tmp_path, case).policy_training(8)

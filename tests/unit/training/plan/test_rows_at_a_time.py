@@ -93,6 +93,7 @@ def test_what_samples_beside_the_update_is_there_all_along(tmp_path):
     assert by_vllm == alone
 
 
+@pytest.mark.soak
 def test_passes_before_the_update_are_over_the_whole_batch(tmp_path):
     passes = case_passes(tmp_path)
 

@@ -67,6 +67,7 @@ def test_searches_find_the_page_and_its_place_is_right_about_the_number_in_one_o
     assert {number - place + 2 for place, number in numbers} == set(range(6))
 
 
+@pytest.mark.soak
 def test_a_page_is_twelve_visual_tokens_and_responses_fit(tmp_path) -> None:
     config = docqa_tiny()
     save_tiny(tmp_path, env_ids=(WORLD.env_id,), settings={WORLD.env_id: [WORLD.kwargs]})

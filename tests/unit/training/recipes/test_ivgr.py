@@ -269,6 +269,7 @@ def papers_data(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.soak
 def test_the_preset_runs_on_data_in_the_papers_layouts(papers_data, tiny_directory, capsys):
     """With the tiny VLM; nobody passes there, so that the filter would leave nothing."""
     settings = {

@@ -61,6 +61,7 @@ def test_what_it_says_of_itself_is_saved(policy):
     assert record["settings"] == json.loads(json.dumps(dataclasses.asdict(expected)))
 
 
+@pytest.mark.soak
 def test_a_seed_gives_the_same_policy_again(policy, tmp_path):
     assert weights(trained(tmp_path / "again")) == weights(policy)
     assert weights(trained(tmp_path / "other", "--seed", "1")) != weights(policy)
@@ -141,6 +142,7 @@ def test_ctrl_c_leaves_the_best_so_far(tmp_path, monkeypatch, capsys):
     assert make_agent(f"sb3:{tmp_path / 'out'}")
 
 
+@pytest.mark.soak
 def test_a_board_notices_that_a_policy_was_trained_anew(policy, tmp_path, capsys):
     directory = tmp_path / "policy"
     play = ["run", "--agent", f"sb3:{directory}", "--world", LAKE, "--episodes", "1", "--no-references"]

@@ -161,6 +161,7 @@ def test_the_samples_that_are_kept_are_a_pool(tmp_path):
     assert ids == samples and len(ids) == 5
 
 
+@pytest.mark.soak
 def test_a_stage_names_its_own_options_and_goes_on_with_more(tmp_path, tiny_directory):
     few = replace(UNTIL, num_samples=6, num_kept=6, batch_size=6, mistake_rate=0.7)
     learns = Stage(name="sft", run=replace(TUNED, model=str(tiny_directory), data=("stage:a_few",)))

@@ -78,6 +78,7 @@ def test_a_pool_of_which_nothing_can_be_shown_says_what_to_do(folder, spec):
         epoch(spec)
 
 
+@pytest.mark.soak
 def test_a_run_on_local_data_survives_broken_pictures_everywhere(folder, spec, tmp_path, capsys):
     data, taken = folder
     (data / f"{taken[0]}.png").write_bytes(cut_off())

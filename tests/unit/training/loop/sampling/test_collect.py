@@ -177,6 +177,7 @@ def test_a_cold_start_may_show_worlds_in_other_shares_than_they_are_played_in(ti
     assert groups[0] == groups[1] == [2, 1], "reinforcement learning goes by the weights"
 
 
+@pytest.mark.soak
 def test_the_cold_start_learns(tiny):
     model, encoder = tiny
     losses: list[float] = []

@@ -240,6 +240,7 @@ def test_a_killed_run_goes_on_with_the_level_that_is_next(changes, spec, tiny_di
     assert line[f"mix/{LAKE}/groups"] + line["mix/VLM/Sokoban-v0/groups"] == 4
 
 
+@pytest.mark.soak
 def test_an_episode_on_a_given_level_is_replayed_from_that(spec, tiny_directory, tmp_path):
     config = config_of(spec, tiny_directory, tmp_path, "run")
     reader = RunReader(train(replace(config, num_iterations=1)))

@@ -160,6 +160,7 @@ def _interrupted(iteration):
     return {}
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_what_fails_beside_an_update_is_raised_behind_it(rollout, tiny_directory, tmp_path, monkeypatch, capfd):
     collect = Collector.collect
@@ -219,6 +220,7 @@ def test_an_interrupted_update_does_not_wait_for_the_rest_of_a_rollout(rollout, 
     assert not [each for each in threading.enumerate() if each.name.startswith("batch ")]
 
 
+@pytest.mark.soak
 def test_rounds_are_played_within_the_thread(tiny_directory, tmp_path, played_by):
     algorithm = DAPO(max_sampling_rounds=2)
     directory = train(stale(tiny_directory, tmp_path, algorithm=algorithm, num_iterations=2))

@@ -39,6 +39,7 @@ def config(tiny_directory, tmp_path):
     return replace(config, sampler="vllm", num_eval_episodes=2)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_each_iteration_is_sampled_with_the_weights_of_the_update_before(rollout, engine, config):
     directory = train(replace(config, rollout=rollout))

@@ -176,6 +176,7 @@ def test_a_cold_start_goes_on_from_a_checkpoint(tmp_path):
     assert made_from["started_from"] == json.loads((start / "provenance.json").read_text())
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("made_before")
 def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path, monkeypatch):
     command = [*short_cold_start(tmp_path), "--model", "None", "--num-eval-episodes", "2", "--num-iterations", "2"]
@@ -196,6 +197,7 @@ def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path,
     assert labels == ["before", "after"]
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("made_before")
 def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_disk(tmp_path, monkeypatch, capsys):
     losses = iter([1.0, torch.nan, 1.0, torch.nan, torch.nan])

@@ -84,6 +84,7 @@ def test_killed_and_resumed_it_comes_to_the_same(tmp_path, monkeypatch):
         train_upscaler(config(tmp_path, name="killed", num_steps=3), resume=True)
 
 
+@pytest.mark.soak
 def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch):
     def interrupts(pairs, of, step):
         if step == 1:

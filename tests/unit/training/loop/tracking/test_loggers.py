@@ -79,6 +79,7 @@ def test_evaluations_are_shown_beside_metrics(config: RunConfig) -> None:
     check_all_is_shown(train(config))
 
 
+@pytest.mark.soak
 def test_a_validation_that_stands_is_shown_after_the_run_was_resumed(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_validation_that_stands_is_shown_after_the_run_was_resumed(
     check_all_is_shown(train(config, resume=True))
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("wandb_offline")
 def test_wandb_has_the_same_numbers_and_the_runs_configuration(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch

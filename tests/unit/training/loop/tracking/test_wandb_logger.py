@@ -111,6 +111,7 @@ def test_a_network_that_goes_away_ends_nothing_and_is_not_waited_for(directory: 
     assert b"val/success" in kept.read_bytes(), "for `wandb sync`"
 
 
+@pytest.mark.soak
 def test_a_server_that_takes_no_run_leaves_it_offline(directory: Path, tmp_path: Path) -> None:
     with FakeWandb() as server:
         server.refuses = True

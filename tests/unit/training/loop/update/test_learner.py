@@ -123,6 +123,7 @@ def test_the_reference_never_moves_and_the_kl_starts_at_zero(played):
     updated(learner, batch)
     after = learner.model_outputs(batch)
     assert after.token_rewards_BT.abs().max() > 0
+    assert all(after.token_rewards_BT[batch.turn_index_BT == turn].any() for turn in (0, 1))
     assert not after.token_rewards_BT[batch.turn_index_BT < 0].any()
     assert same(learner.reference, reference)
 
@@ -260,6 +261,7 @@ def test_a_bfloat16_run_goes_on_bit_by_bit(played):
     assert same(straight.policy, resumed.policy.state_dict())
 
 
+@pytest.mark.soak
 def test_good_actions_become_likelier_and_bad_ones_less_likely(played):
     model, encoder, batch = played
     learner = learner_of(model, encoder, num_epochs=3, entropy_coef=0.0)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.gradients import assert_same_steps, sgd_steps
 from training.config.update.memory import MemoryConfig
@@ -110,7 +111,7 @@ def test_a_reference_that_was_loaded_shares_them_too(played):
     assert learner.model_outputs(batch).ref_kl == 0.0
 
 
-@pytest.mark.parametrize("kl_placement", ["reward", "loss"])
+@pytest.mark.parametrize("kl_placement", quick(["reward", "loss"], "loss"))
 def test_shared_pictures_give_what_unshared_ones_do(played, kl_placement):
     model, encoder, batch = played
     settings = {"kl_placement": kl_placement, "micro_batch_size": 3, "entropy_coef": 0.01}

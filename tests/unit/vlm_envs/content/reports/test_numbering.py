@@ -57,6 +57,7 @@ def test_each_first_number_is_as_likely_whatever_the_report():
     assert len(counts) == 6 and counts.min() > 150 and counts.max() < 250  # 200, standard deviation 13
 
 
+@pytest.mark.soak
 def test_the_place_does_not_tell_the_number():
     """Who says the most frequent number of each place is right as often as who throws a die."""
     source = ReportSource(6, categories=("page_label",), first_label=(1, 6), label_size=LARGE)
