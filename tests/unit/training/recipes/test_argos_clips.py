@@ -36,6 +36,7 @@ def own(sample) -> bool:
     return sample.key.answers[0] == own_quarter(color_of(sample))
 
 
+@pytest.mark.soak
 def test_questions_are_open_and_found_again():
     for sample in drawn(clips(), "val"):
         assert sample.key.kind == "exact" and not sample.key.options and sample.key.answers[0] in QUARTERS
