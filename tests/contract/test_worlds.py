@@ -123,7 +123,7 @@ def test_every_strategy_of_worlds_that_ask(env_id: str, prompt_format: str, repr
     check_world(env_id, skip=INDEPENDENT, **kwargs, **ASKING[env_id][1])
 
 
-@pytest.mark.parametrize("env_id", ASKING)
+@pytest.mark.parametrize("env_id", quick(ASKING, *(env_id for env_id in ASKING if env_id != "VLM/DocQA-v0")))
 def test_worlds_that_ask(env_id: str) -> None:
     """With their defaults, a minute each, `make soak` checks them, and that splits of all are disjoint."""
     skip = () if env_id == "VLM/ZoomQA-v0" else ("splits_are_disjoint",)

@@ -90,6 +90,7 @@ def test_an_episode_that_is_over_is_not_lost_with_a_world_that_is_tried_again(ha
     assert [failure_of(each)[:4] for each in episodes] == ["gone" if has_room else "", "", "The ", ""]
 
 
+@pytest.mark.soak
 def test_a_reset_that_is_tried_again_changes_nothing_that_is_drawn_later(tiny, tmp_path):
     """A sampler that begins anew for the retried world goes on, in the next rollout, where it would have been."""
     marker, ending = tmp_path / "deaths", (with_ending(*tiny, bias=4.0), tiny[1])

@@ -97,7 +97,7 @@ def test_without_a_command_the_usage_is_shown(capsys):
     assert "speed" in capsys.readouterr().out
 
 
-SLOW = ("ray", "rollouts", "primitive", "batched", "training")
+SLOW = ("ray", "rollouts", "primitive", "batched", "training", "sampling", "vector")
 
 
 @pytest.mark.parametrize(

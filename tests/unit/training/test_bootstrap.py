@@ -164,10 +164,10 @@ def test_the_final_observation_stands_as_the_policy_would_have_read_it(family_di
     values, longer_values = token_values(critic, batch), token_values(critic, longer)
     first_of_second_B = (longer.turn_index_BT == 1).int().argmax(-1)
     next_B = longer_values.before_BT.gather(1, first_of_second_B[:, None])[:, 0]
-    assert torch.allclose(values.final_B, next_B, atol=1e-4), "V before the answer that was not to come"
+    assert torch.allclose(values.final_B, next_B, rtol=1e-4, atol=1e-4), "V before the answer that was not to come"
     assert values.final_B.unique().numel() > 3
     part = token_values(critic, batch.select([3, 0]))
-    assert torch.allclose(part.final_B, values.final_B[[3, 0]], atol=1e-4), "selected rows keep their final observation"
+    assert torch.allclose(part.final_B, values.final_B[[3, 0]], rtol=1e-4, atol=1e-4), "as in all rows"
     # Observed and unlearned: it is in no mask, and changes nothing of what comes before it
     short = make_batch([cut(t) for t in episodes], rewards, encoder)
     assert not short.has_final_B.any()
@@ -179,7 +179,7 @@ def test_the_final_observation_stands_as_the_policy_would_have_read_it(family_di
         token_logprobs(model, each, temperature=1.0, suppressed_ids=encoder.suppressed_ids())[0]
         for each in (batch, short)
     )
-    assert torch.allclose(logprobs[:, :width], without, atol=1e-4)
+    assert torch.allclose(logprobs[:, :width], without, rtol=1e-4, atol=1e-4)
 
 
 def test_rows_that_the_world_ended_and_rows_that_teach_nothing_carry_none(tiny):

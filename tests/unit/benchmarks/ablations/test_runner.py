@@ -111,6 +111,7 @@ def test_every_arm_is_run_once_a_seed_from_one_start_and_not_again(called, small
     assert called("--seeds", "1") == 0
 
 
+@pytest.mark.soak
 def test_a_start_is_made_once_and_arms_go_on_from_it(small, tmp_path, monkeypatch):
     (stage,) = small.arms[0].stages
     cold_start = ColdStartConfig(num_steps=2, num_first_turn_steps=1, batch_size=2)
@@ -126,7 +127,6 @@ def test_a_start_is_made_once_and_arms_go_on_from_it(small, tmp_path, monkeypatc
     assert placed.resolved()[0].model == str(weights)
 
 
-@pytest.mark.soak
 def test_a_run_that_is_killed_goes_on(small, tmp_path, monkeypatch):
     made = Runner(ablation=small, runs=tmp_path / "runs", results=tmp_path / "results")
 

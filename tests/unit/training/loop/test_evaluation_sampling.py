@@ -36,6 +36,7 @@ def said_in(directory, label):
     return [turn["response"] for episode in RunReader(directory).trajectories(label) for turn in episode["turns"]]
 
 
+@pytest.mark.soak
 def test_greedy_evaluations_say_the_same_under_any_seed_and_change_nothing_that_is_learnt(config, capsys):
     as_trained = train(replace(config, name="as_trained"))
     greedy = train(replace(config, name="greedy", eval_sampling=GREEDY))

@@ -86,6 +86,7 @@ def test_an_algorithm_without_kl_has_no_reference_to_hold(planned):
     assert updates[0]["reference"] > 0 and updates[1]["reference"] == 0
 
 
+@pytest.mark.soak
 def test_the_length_of_rows_can_be_said(planned):
     code, out, _ = planned("--context-tokens", 2000, "--image-tokens", 100, "--json")
     row = json.loads(out)["row"]

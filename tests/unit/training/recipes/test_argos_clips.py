@@ -36,6 +36,7 @@ def own(sample) -> bool:
     return sample.key.answers[0] == own_quarter(color_of(sample))
 
 
+@pytest.mark.soak
 def test_questions_are_open_and_found_again():
     for sample in drawn(clips(), "val"):
         assert sample.key.kind == "exact" and not sample.key.options and sample.key.answers[0] in QUARTERS
@@ -56,6 +57,7 @@ def test_the_thing_is_where_the_expert_points():
     assert points <= {(x, y) for x in (28, 84) for y in (28, 84)} and len(points) > 1
 
 
+@pytest.mark.soak
 def test_only_training_levels_are_planted():
     assert all(map(own, drawn(planted_clips(), "train")))
     for source, split in ((planted_clips(), "val"), (planted_clips(), "test"), (clips(), "train")):

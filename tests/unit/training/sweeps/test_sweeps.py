@@ -116,6 +116,7 @@ def test_a_run_that_was_interrupted_goes_on(small, tmp_path, monkeypatch):
     assert InThisProcess.submitted == 1 and is_finished(tmp_path / "small" / "plain-1")
 
 
+@pytest.mark.soak
 def test_what_arms_solved_is_kept_where_it_is_asked_for_and_shown_without_runs(small, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(shipped.SWEEPS, "small", lambda config: small)
     words = ["sweep", "small", "--output", str(tmp_path / "runs"), "--results", str(tmp_path / "kept")]

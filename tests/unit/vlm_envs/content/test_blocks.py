@@ -60,6 +60,7 @@ def test_ids_find_samples_again_in_their_split():
     )
 
 
+@pytest.mark.soak
 def test_mistaken_sources_say_something_else_of_the_same_boards_and_ids_know_it():
     num_wrong = {"count": 0, "leftmost": 0}
     for source, honest in ((mistaken_counts(), counted_blocks()), (mistaken_blocks(), leftmost_blocks())):

@@ -45,6 +45,7 @@ def drawn(*env_ids: str) -> dict[str, list[str]]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.soak
 def test_homes_change_no_picture_that_is_drawn_after_them_nor_are_they_changed() -> None:
     available = [each for each in OTHERS if not (need := need_of(each)) or not reason_missing(need)]
     need = need_of(NAVIGATION)

@@ -61,6 +61,7 @@ def played_by(monkeypatch):
     return batches
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("rollout", quick(["barrier", "async"], "barrier"))
 def test_each_batch_is_one_update_behind_and_runs_are_equal(rollout, tiny_directory, tmp_path, played_by):
     config = stale(tiny_directory, tmp_path, rollout=rollout, num_iterations=3)

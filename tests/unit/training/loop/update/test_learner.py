@@ -82,6 +82,19 @@ def test_gradients_do_not_depend_on_the_micro_batches(played, aggregation):
         assert metrics[0][name] == pytest.approx(metrics[2][name], rel=1e-3, abs=1e-6), name
 
 
+def test_the_critics_loss_is_a_mean_over_tokens_and_turn_ends(played):
+    model, encoder, batch = played
+    learner = learner_of(model, encoder, {"num_epochs": 1, "num_minibatches": 1}, micro_batch_size=3)
+    outputs = learner.model_outputs(batch)
+    credit = learner.config.algorithm.credit(batch, outputs)
+    assert credit.turn_end_returns_BK is not None
+    token_errors = (outputs.values_BT - credit.returns_BT)[batch.response_mask_BT]
+    end_errors = (outputs.turn_end_values_BK - credit.turn_end_returns_BK)[batch.turn_mask_BK]
+    expected = 0.5 * (torch.cat([token_errors, end_errors]) / learner.critic.std).square().mean()
+    metrics = learner.update(batch, outputs, credit, iteration=0)
+    assert metrics["value_loss"] == pytest.approx(float(expected), rel=1e-4)
+
+
 def test_metrics_do_not_depend_on_the_micro_batches(played):
     model, encoder, batch = played
     outputs = learner_of(model, encoder).model_outputs(batch)

@@ -104,6 +104,7 @@ def test_a_state_holds_what_was_trained_and_not_the_base(played, has_copy):
         assert torch.equal(getattr(found, name), getattr(expected, name)), name
 
 
+@pytest.mark.soak
 def test_a_run_with_adapters_resumes_bit_by_bit_and_leaves_a_model_without(tiny_directory, tmp_path):
     config = run_config(
         name="straight",

@@ -88,6 +88,7 @@ def test_what_is_idle_is_on_the_host_and_an_update_is_the_same(played, monkeypat
         assert math.isfinite(value) and value == pytest.approx(expected[name], rel=1e-5, abs=1e-6), name
 
 
+@pytest.mark.soak
 def test_a_tower_that_is_shared_stays_where_the_policy_is(played):
     model, encoder, batch = played
     with second_device():

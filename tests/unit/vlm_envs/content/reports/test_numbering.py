@@ -91,6 +91,7 @@ def test_who_searches_for_a_large_number_learns_nothing():
     assert [sorted(Bm25Retriever().search(each, "503")) for each in (small, large)] == [[2, 5], []]
 
 
+@pytest.mark.soak
 def test_large_numbers_are_read_off_small_pictures():
     """The nearest of pages of other reports, in whichever colours, has the same number."""
     known = list(corners(lambda seed: 1 + seed % 6, range(24)))
@@ -108,6 +109,7 @@ def test_large_numbers_are_thirteen_pixels_high_where_a_page_has_112():
     assert 13 <= rows.max() - rows.min() + 1 <= 15
 
 
+@pytest.mark.soak
 def test_pages_with_large_numbers_fit_in_every_look():
     """`render_pdf` raises where a page does not fit; so large, roman and lettered numbers are set smaller."""
     for num_pages, seed in (*((6, seed) for seed in range(6)), (60, 4)):

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.unit.slow import quick
 from vlm_envs.content.reports.blocks import Chart, Paragraph
 from vlm_envs.content.reports.composition import compose_report
 from vlm_envs.content.reports.document import ReportDocument
@@ -35,7 +36,7 @@ def document():
     return ReportDocument.of(26, 8)
 
 
-@pytest.mark.parametrize("num_pages", [5, 60])
+@pytest.mark.parametrize("num_pages", quick([5, 60], 5))
 def test_the_text_layer_holds_every_word_of_every_page(num_pages):
     """Searching the PDF and searching the report, which is not rendered for it, must find the same."""
     document = ReportDocument.of(num_pages, 8 + num_pages)
@@ -94,6 +95,7 @@ def test_the_same_report_gives_the_same_bytes_in_another_process():
     assert runs == [hashlib.sha256(ReportDocument.of(9, 3).pdf_bytes()).hexdigest()] * 2
 
 
+@pytest.mark.soak
 def test_pages_fit_in_every_look():
     """`render_pdf` raises where a page does not fit."""
     for seed in range(6):

@@ -43,6 +43,7 @@ def test_samples_belong_to_their_split(split):
         assert split_of(sample.digest.encode()) == split
 
 
+@pytest.mark.soak
 def test_categories_come_as_often_as_promised():
     rng = np.random.default_rng(2)
     counts = collections.Counter(ReportSource(8).draw(rng, "train").category for _ in range(700))

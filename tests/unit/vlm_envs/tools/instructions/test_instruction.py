@@ -6,6 +6,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
+from tests.unit.slow import quick
 from vlm_envs.tools.instructions.checkers import CHECKERS
 from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
 from vlm_envs.tools.instructions.plans import PLANS
@@ -23,7 +24,7 @@ def test_every_check_has_a_plan():
     assert set(PLANS) == set(CHECKERS)
 
 
-@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+@pytest.mark.parametrize("profile", quick(PROFILES.values(), next(iter(PROFILES.values()))), ids=PROFILES)
 def test_every_check_can_be_the_only_one_that_fails(profile):
     broken = set()
     for rng, instruction in instructions(profile):
