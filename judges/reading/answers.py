@@ -40,9 +40,11 @@ def extract_answer(text: str) -> str | None:
     """
     if len(text) > MAX_TEXT_CHARS:
         return None
-    answer = last_section(without_thoughts(text), "answer")
-    boxed = None if answer is None else last_boxed(answer)
-    return answer and (answer if boxed is None else boxed).strip()
+    found = last_section(without_thoughts(text), "answer")
+    if found is None:
+        return None
+    boxed = last_boxed(found[1])
+    return (found[1] if boxed is None else boxed).strip()
 
 
 def match_answer(

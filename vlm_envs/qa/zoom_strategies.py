@@ -195,7 +195,7 @@ def read_last_zoom(text: str) -> Zoom | None:
     """Reads the last complete `<zoom>` of a text, however its boxes are written; None when there is no box in it."""
     if zoom := read_zoom(text):
         return zoom
-    inside = last_section(text, "zoom") or ""
+    _, inside = last_section(text, "zoom") or ("", "")
     boxes = read_box_list(unwrap(inside)) or find_boxes(inside)
     return Zoom(boxes) if boxes else None
 

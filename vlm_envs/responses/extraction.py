@@ -3,7 +3,8 @@ r"""Finds an answer in free model output and removes the markup around it. Nothi
 Worlds with `reading="lenient"`, answer keys (`vlm_envs.responses.answers`), and episode rewards all read through this
 module, so a world and a reward cannot disagree about what a response says.
 
-Tags are matched byte for byte: look-alikes (`＜answer＞`), upper case, and tags with attributes are plain text.
+Look-alikes of tags (`＜answer＞`) and tags with attributes are plain text. Only `sections`, which rewards read formats
+with, is particular about case.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _BRACES = re.compile(r"[{}]")
 _END_OF_TURN = ("<|im_end|>", "<|endoftext|>", "<|end|>", "<|eot_id|>", "<end_of_turn>", "<eos>", "</s>")
 _INFO_STRING = re.compile(r"[\w.+-]{0,20}[ \t]{0,4}\r?\n")
 _LATEX_TEXT = re.compile(r"\\(?:text|textbf|textit|texttt|emph|mathrm|mathbf|mathit|mathsf|boldsymbol|mbox)\{")
+_THOUGHT_TAG = re.compile(r"<(/?)(?:re)?think>", re.IGNORECASE)
 _PUNCTUATION = ".,;:!?。．，；：！？"
 _EDGES = " \t\r\n\f\v\u3000\xa0\u200b\u200c\u200d\u2060\ufeff"
 
@@ -50,12 +52,25 @@ _LEAD = re.compile(
 
 
 def without_thoughts(text: str) -> str:
-    """Returns what a response says outside of `<think>…</think>`; a thought that is never closed runs to the end.
+    """Returns what a response says outside of `<think>…</think>` and `<rethink>…</rethink>`, in any case.
 
-    A `</think>` without its opening tag closes a thought that the chat template opened.
+    A thought that is never closed runs to the end. A closing tag without its opening tag closes a thought that the chat
+    template opened, so everything before it is thought.
     """
-    after = text.rpartition("</think>")[2]
-    return after.partition("<think>")[0]
+    outside: list[str] = []
+    start: int | None = 0  # of the text outside of thoughts; None inside one
+    for match in _THOUGHT_TAG.finditer(text):
+        if not match[1]:
+            if start is not None:
+                outside.append(text[start : match.start()])
+            start = None
+        else:
+            if start is not None:
+                outside.clear()
+            start = match.end()
+    if start is not None:
+        outside.append(text[start:])
+    return "\n".join(filter(None, outside))
 
 
 def sections(text: str, tag: str) -> tuple[str, ...]:
@@ -73,10 +88,26 @@ def sections(text: str, tag: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def last_section(text: str, tag: str) -> str | None:
-    """Returns the inside of the last complete `<tag>…</tag>` that holds no further `<tag>`; None without one."""
-    found = sections(text, tag)
-    return found[-1] if found else None
+def last_section(text: str, *tags: str) -> tuple[str, str] | None:
+    """Returns the tag and the inside of the last complete section of some tags, in any case; None without one.
+
+    A section that holds the opening tag of a further one is not complete.
+
+    Args:
+        text: Any string.
+        tags: Names such as `"answer"`, in lower case.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        return None
+    found: tuple[str, str] | None = None
+    opened: tuple[str, int] | None = None
+    for match in re.finditer(rf"<(/?)({'|'.join(map(re.escape, tags))})>", text, re.IGNORECASE):
+        tag = match[2].lower()
+        if not match[1]:
+            opened = tag, match.end()
+        elif opened is not None and opened[0] == tag:
+            found, opened = (tag, text[opened[1] : match.start()]), None
+    return found
 
 
 def last_boxed(text: str) -> str | None:

@@ -22,11 +22,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Literal, get_args
 
-from vlm_envs.responses.extraction import unwrap
+from vlm_envs.responses.extraction import last_section, unwrap, without_thoughts
 from vlm_envs.responses.formats import ResponseFormat
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, ActionGrammar, ActionT, ParsedResponse, parse_response
 
@@ -39,7 +39,6 @@ _OPENING, _CLOSING = "([{（［【｛", ")]}）］】｝"
 _BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING)}]")
 _SEPARATORS_AND_BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING + _SEPARATORS)}]")
 _PERIODS = ".。．"
-_THOUGHT_TAG = re.compile(r"<(/?)(?:re)?think>", re.IGNORECASE)
 _MAX_LAYERS = 8
 _MAX_ACTION_CHARS = 1_000
 _MAX_UNWRAPPED_CHARS = 20_000
@@ -91,8 +90,8 @@ def _read_actions(
     """Returns the actions, how many were cut, and why there are none if there are none."""
     if not response_format.endings:
         return _read_thoughts(text, response_format, grammar)
-    outside = response_format.cut(_outside_of_thoughts(text))
-    found = _last_section(outside, response_format.endings)
+    outside = response_format.cut(without_thoughts(text))
+    found = last_section(outside, *response_format.endings)
     if found is None:
         wanted = " or ".join(f"<{name}>…</{name}>" for name in response_format.endings)
         return (), 0, f"there is no complete {wanted} outside of thoughts"
@@ -111,47 +110,9 @@ def _read_thoughts(
     """Reads the one action that is written among the thoughts."""
     section = response_format.thought_tag
     parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
-    _, thought = _last_section(text, (section,)) or ("", "")
-    action = _first(parse, (thought, _outside_of_thoughts(text), text))
+    _, thought = last_section(text, section) or ("", "")
+    action = _first(parse, (thought, without_thoughts(text), text))
     return ((), 0, _not_an_action(text, section, grammar)) if action is None else ((action,), 0, "")
-
-
-def _outside_of_thoughts(text: str) -> str:
-    """Returns what a response says outside of `<think>…</think>` and `<rethink>…</rethink>`.
-
-    A thought that is never closed runs to the end. A closing tag without its opening tag closes a thought that the chat
-    template opened: everything before it is thought.
-    """
-    outside: list[str] = []
-    start: int | None = 0  # of the text outside of thoughts; None inside one
-    for match in _THOUGHT_TAG.finditer(text):
-        if not match[1]:
-            if start is not None:
-                outside.append(text[start : match.start()])
-            start = None
-        else:
-            if start is not None:
-                outside.clear()
-            start = match.end()
-    if start is not None:
-        outside.append(text[start:])
-    return "\n".join(outside)
-
-
-def _last_section(text: str, tags: Sequence[str]) -> tuple[str, str] | None:
-    """Returns the tag and the inside of the last complete `<tag>…</tag>` of some tags; None without one.
-
-    A section that holds the opening tag of a further one is not complete.
-    """
-    found: tuple[str, str] | None = None
-    opened: tuple[str, int] | None = None
-    for match in re.finditer(rf"<(/?)({'|'.join(map(re.escape, tags))})>", text, re.IGNORECASE):
-        tag = next(each for each in tags if each.lower() == match[2].lower())
-        if not match[1]:
-            opened = tag, match.end()
-        elif opened is not None and opened[0] == tag:
-            found, opened = (tag, text[opened[1] : match.start()]), None
-    return found
 
 
 def _first(parse: _Parse[ActionT], texts: Iterable[str]) -> ActionT | None:

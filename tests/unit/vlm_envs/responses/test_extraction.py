@@ -122,6 +122,7 @@ def test_a_text_with_a_box_says_nothing_but_the_box():
         ("a</think> b", " b"),
         ("a <think> b", "a "),
         ("<think>a</think><think>b", ""),
+        ("a <THINK>b</Think> c <rethink>d</rethink>", "a \n c "),
         ("a", "a"),
     ],
 )
@@ -132,7 +133,8 @@ def test_thoughts_are_left_out(text, outside):
 def test_the_last_complete_section_counts():
     text = "<answer>1</answer> <answer><answer>2</answer> <answer>3"
     assert sections(text, "answer") == ("1", "2")
-    assert last_section(text, "answer") == "2"
+    assert last_section(text, "answer") == ("answer", "2")
+    assert last_section(f"{text}<Zoom>4</ZOOM>", "answer", "zoom") == ("zoom", "4")
     assert last_section("<answer>1", "answer") is None
 
 
