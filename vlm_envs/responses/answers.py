@@ -16,7 +16,8 @@ are silent:
   another option contradicts itself and is no choice.
 - A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for; see
   `vlm_envs.responses.verdicts`.
-- A list is a JSON or Python list, or items separated by commas, semicolons, or lines. Its order does not matter.
+- A list is a JSON or Python list of texts and numbers, or items separated by commas, semicolons, lines, "and", or "&".
+  Its order does not matter. An "and" may also belong to an item. Numbers may be written in words and with a unit.
 - Where the truth is that a question is not answerable, any sentence to that effect is right; see
   `vlm_envs.responses.unanswerable`.
 - Inclusion is by whole words, so that 4 is not found in 14 or in 4.5. Scripts without spaces have no word ends.
@@ -24,14 +25,14 @@ are silent:
 
 from __future__ import annotations
 
-import ast
+import json
 import re
 import string
 import unicodedata
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -66,7 +67,14 @@ _QUOTES = "\"'`“”‘’«»"
 _ENDS = " .,;:!?。、"
 _WHOLE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[1-9][0-9]*|0")
 _BETWEEN_ITEMS = re.compile(r"[;\n；、]|[,，](?!\d{3}(?!\d))")
-_BETWEEN_OR_AND = re.compile(rf"{_BETWEEN_ITEMS.pattern}|\band\s")
+_AND = re.compile(r"\band\s|\s&\s")
+_LISTED = re.compile(
+    r"""\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s,"'\[\]{}][^,"\[\]{}]*))\s*(?:,|$)""",
+    flags=re.DOTALL,
+)
+_MAX_ANDS = 4
+_MAX_CHARS_WITH_ANDS = 500
+"""Of a list in which every choice between cutting at an "and" and keeping it is tried, which bounds their number."""
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,3}[.)]|and)\s+)?")
 _EXACT_TEXT = re.compile(
     r"page.*|.*https?://.*|.*\.(?:py|ipynb)|.*[ap]\.m\..*|\d+(?:[-\s]\d+){0,2}|\+?[\d ()-]{7,20}"
@@ -113,7 +121,7 @@ class AnswerKey:
                 raise ConfigError(f"answers of a choice must be letters of its options; got {wrong!r}.")
         if self.tolerance is not None and not 0 <= self.tolerance < 1:
             raise ConfigError(f"tolerance must be None or in [0, 1); got {self.tolerance!r}.")
-        if self.kind == "list" and not all(map(read_items, self.answers)):
+        if self.kind == "list" and not all(map(_true_items, self.answers)):
             raise ConfigError(f"answers of kind 'list' must be lists of 1 to {MAX_ITEMS} items; got {self.answers!r}.")
         if self.kind == "verdict" and not all(map(stated_verdict, self.answers)):
             raise ConfigError(f"answers of a verdict must be a response's number, True or False; got {self.answers!r}.")
@@ -313,9 +321,15 @@ def _lists_alike(text: str, truth: str, threshold: float) -> float:
 
     Source: MMLongBench-Doc, `eval/eval_score.py`. Choice: a list without brackets is cut at commas.
     """
-    true = sorted(map(normalise, read_items(truth)[0]))
+    true = sorted(map(normalise, _true_items(truth)))
     cuts = (sorted(map(normalise, items)) for items in read_items(text))
     return max((_items_alike(items, true, threshold) for items in cuts), default=0.0)
+
+
+def _true_items(truth: str) -> list[str]:
+    """Returns the items of a key's list; none if it is in square brackets and no list of texts and numbers."""
+    items = _bracketed_items(truth) if truth.startswith("[") else next(iter(read_items(truth)), [])
+    return items if len(items) <= MAX_ITEMS else []
 
 
 def _items_alike(said: Sequence[str], true: Sequence[str], threshold: float) -> float:
@@ -323,9 +337,10 @@ def _items_alike(said: Sequence[str], true: Sequence[str], threshold: float) -> 
         return 1.0
     if len(said) != len(true):
         return 0.0
-    numbers = [[read_number(item) for item in items] for items in (said, true)]
-    if None not in numbers[1]:
-        return float(None not in numbers[0] and sorted(map(float, numbers[0])) == sorted(map(float, numbers[1])))  # type: ignore[arg-type]
+    true_numbers = [number for item in true if (number := read_number(item)) is not None]
+    if len(true_numbers) == len(true):
+        numbers = [number for item in said if (number := read_quantity(item)) is not None]
+        return float(sorted(numbers) == sorted(true_numbers))
     if read_number(true[0]) is not None or is_exact_text(true[0]):
         return 0.0
     return min(_similarity(one, other, threshold) for one, other in zip(said, true, strict=True))
@@ -333,16 +348,59 @@ def _items_alike(said: Sequence[str], true: Sequence[str], threshold: float) -> 
 
 def read_items(text: str) -> list[list[str]]:
     """Returns the ways to cut a text into the items of a list; none for an empty or very long one."""
-    if text.startswith("["):
-        try:
-            value: Any = ast.literal_eval(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            value = None
-        if isinstance(value, list):
-            return [[unwrap(str(item)) for item in value]] if 0 < len(value) <= MAX_ITEMS else []
-    cuts = [[unwrap(_BULLET.sub("", part)) for part in cut.split(text)] for cut in (_BETWEEN_ITEMS, _BETWEEN_OR_AND)]
-    parts = [[item for item in cut if item] for cut in cuts]
-    return [items for items in parts if 0 < len(items) <= MAX_ITEMS]
+    if listed := _bracketed_items(text):
+        return [listed] if len(listed) <= MAX_ITEMS else []
+    pieces = [_AND.split(part) for part in _BETWEEN_ITEMS.split(text)]
+    num_ands = sum(len(parts) - 1 for parts in pieces)
+    is_short = num_ands <= _MAX_ANDS and len(text) <= _MAX_CHARS_WITH_ANDS
+    kept = range(2**num_ands) if is_short else (0, 2**num_ands - 1)
+    cuts = [_without_bullets(_cut(text, which)) for which in kept]
+    return [items for items in cuts if 0 < len(items) <= MAX_ITEMS]
+
+
+def _cut(text: str, kept: int) -> list[str]:
+    """Returns the parts of a text, cut at each "and" whose bit in `kept` is not set."""
+    parts: list[str] = []
+    number = 0
+    for part in _BETWEEN_ITEMS.split(text):
+        start = 0
+        for match in _AND.finditer(part):
+            if not kept >> number & 1:
+                parts.append(part[start : match.start()])
+                start = match.end()
+            number += 1
+        parts.append(part[start:])
+    return parts
+
+
+def _without_bullets(parts: Sequence[str]) -> list[str]:
+    return [item for part in parts if (item := unwrap(_BULLET.sub("", part)))]
+
+
+def _bracketed_items(text: str) -> list[str]:
+    """Returns the items of a JSON or Python list of texts and numbers; none if the text is no such list."""
+    if not (text.startswith("[") and text.endswith("]")):
+        return []
+    items: list[str] = []
+    inside, start = text[1:-1].strip(), 0
+    while start < len(inside):
+        match = _LISTED.match(inside, start)
+        if match is None:
+            return []
+        items.append(unwrap(_unescaped(match)))
+        start = match.end()
+    return items
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    """Returns an item without its quotation marks and backslashes; as it stands if its backslashes are no escapes."""
+    if match["bare"] is not None:
+        return match["bare"].strip()
+    quoted = match["double"] if match["single"] is None else match["single"].replace("\\'", "'").replace('"', '\\"')
+    try:
+        return str(json.loads(f'"{quoted}"', strict=False))
+    except ValueError:
+        return quoted
 
 
 def is_exact_text(text: str) -> bool:

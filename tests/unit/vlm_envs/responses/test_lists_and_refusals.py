@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from vlm_envs.responses.answers import AnswerKey, score_answer
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.answers import AnswerKey, read_items, score_answer
 
 
 def key(kind, *answers):
@@ -33,12 +36,51 @@ class TestLists:
             ("1,200; 5", ["1200", "5"], 1.0),
             ("page 3, page 4", ["page 3", "page 5"], 0.0),
             ("92", ["92"], 1.0),
-            ("[" * 3_000, ["92"], 0.0),
+            ("Alice & Bob", ["Alice", "Bob"], 1.0),
+            ("AT&T, Bell", ["AT&T", "Bell"], 1.0),
+            ("Jazz and Rock and Roll", ["Rock and Roll", "Jazz"], 1.0),
+            ("Jazz and Rock & Roll", ["Rock & Roll", "Jazz"], 1.0),
+            ("Jazz and Rock and Roll", ["Rock", "Jazz"], 0.0),
+            ("twelve, fifteen, eighteen", ["12", "15", "18"], 1.0),
+            ("twelve, fifteen and eighteen", ["12", "15", "18"], 1.0),
+            ("twelve, fifteen, nineteen", ["12", "15", "18"], 0.0),
+            ("a and " * 300 + "b", ["a", "b"], 0.0),
+            ("['it\\'s', \"b\\\"c\"]", ['b"c', "it's"], 1.0),
+            (r'["caf\u00e9", "C:\dir"]', ["café", r"C:\dir"], 1.0),
+            ("[1.50, 2]", ["2", "1.5"], 1.0),
+            ("[Alice, O'Neil]", ["O'Neil", "Alice"], 1.0),
             ("a," * 1_900, ["a", "b"], 0.0),
         ],
     )
     def test_order_does_not_matter_and_every_item_counts(self, answer, items, score):
         assert score_answer(answer, key("list", json.dumps(items))) == pytest.approx(score)
+
+    @pytest.mark.parametrize(
+        "answer",
+        ["[{[1]}]", "[{[1]: 2}]", "[{{}: 1}]", "[[9], [2]]", "[92, [", "[,]", "[]", "[" * 50, "[1]" * 50,
+         "[0x" + "f" * 3_700 + "]", "[" + "9" * 3_900 + "]", "['\\", '["\\ud800"]', "[9" + "**9" * 20 + "]"],
+    )  # fmt: skip
+    def test_a_tangle_in_brackets_is_wrong_as_an_answer_and_never_raises(self, answer):
+        for true in (["92"], ["Alice", "Bob"]):
+            assert score_answer(answer, key("list", json.dumps(true))) == 0.0
+
+    @pytest.mark.parametrize("truth", ["[{[1]}]", "[{{}: 1}]", "[[1]]", "[1", "[", '["a", {}]'])
+    def test_a_tangle_in_brackets_is_refused_as_a_key(self, truth):
+        with pytest.raises(ConfigError):
+            key("list", truth)
+
+    @settings(max_examples=300, deadline=None)
+    @given(st.lists(st.sampled_from(list("[]{}()'\",:\\ 1axfe\n") + ["and ", "0x", "**"]), max_size=40).map("".join))
+    def test_no_text_in_brackets_raises(self, inside):
+        assert 0.0 <= score_answer(f"[{inside}]", key("list", '["1", "a"]')) <= 1.0
+
+    def test_a_list_has_at_most_two_hundred_items(self):
+        items = [str(number) for number in range(200)]
+        assert score_answer(", ".join(items), key("list", json.dumps(items))) == 1.0
+        assert score_answer(json.dumps(items), key("list", json.dumps(items))) == 1.0
+        assert read_items(", ".join([*items, "200"])) == read_items(json.dumps([*items, "200"])) == []
+        with pytest.raises(ConfigError):
+            key("list", json.dumps([*items, "200"]))
 
 
 class TestUnanswerable:
