@@ -2,8 +2,11 @@ r"""Numbers as models write them: in digits, in words, as fractions, and with a 
 
 - Thousands commas, a currency sign in front, and a percent sign behind are ignored: 45 % and 45 are the same number,
   45 % and 0.45 are not.
+- "There are" in front of a number, and the same number in brackets behind it (`3 (three)`), are ignored.
+- Fractions in words (`two thirds`) and scales (`1.2 thousand`, `12M`, `$3bn`, `5 crore`) are read.
 - A quantity may have a unit of up to `MAX_UNIT_WORDS` words (`3 chairs`, `1,234.5 kg`, `48°`, `45 percent`). Nothing
-  checks that the unit fits the question. Two numbers (`3 chairs and 2 tables`), ranges, and ordinals are no quantity.
+  checks that the unit fits the question. Words that change, deny, or compare a number are no unit (`3 dozens`,
+  `3 is wrong`, `3 less`, `1998 BC`). Two numbers (`3 chairs and 2 tables`), ranges, and ordinals are no quantity.
 """
 
 from __future__ import annotations
@@ -20,19 +23,23 @@ SMALL_NUMBERS = tuple(_SMALL.split())
 """Zero to nineteen."""
 
 MAX_NUMBER_CHARS = 80
-MAX_UNIT_WORDS = 4
-"""Most words of a unit, such as `square metres of floor`."""
+MAX_UNIT_WORDS = 3
+"""Most words of a unit, such as `people per hour`."""
 
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _VALUES = {word: n for n, word in enumerate(SMALL_NUMBERS)} | {word: 20 + 10 * n for n, word in enumerate(_TENS)}
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 1000}
-_LARGE_SCALES = _SCALES | {"million": 10**6, "billion": 10**9, "trillion": 10**12}
+_LARGE_SCALES = _SCALES | {"lakh": 10**5, "million": 10**6, "crore": 10**7, "billion": 10**9, "trillion": 10**12}
+_PART_NAMES = "half quarter third fourth fifth sixth seventh eighth ninth tenth"
+_PARTS = dict(zip(_PART_NAMES.split(), (2, 4, 3, 4, 5, 6, 7, 8, 9, 10), strict=True))
+_PARTS |= {"halves" if name == "half" else f"{name}s": n for name, n in _PARTS.items()}
 
 _SCALE = f"(?:{'|'.join(_SCALES)})"
 _TEN = rf"(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(SMALL_NUMBERS[1:10])})\b)?"
 _UNIT = rf"(?:{_TEN}|{'|'.join(sorted(SMALL_NUMBERS, key=len, reverse=True))}|\d{{1,6}})"
 _IN_WORDS = re.compile(
-    rf"\b(?:(?:a[- ]|{_UNIT}[- ]){_SCALE}\b(?:(?: and)?[- ]{_UNIT}[- ]{_SCALE}\b)*(?:(?: and)?[- ]{_UNIT}\b)?|{_TEN}\b)"
+    rf"(?<!\d[.,])\b(?:(?:a[- ]|{_UNIT}[- ]){_SCALE}\b"
+    rf"(?:(?: and)?[- ]{_UNIT}[- ]{_SCALE}\b)*(?:(?: and)?[- ]{_UNIT}\b)?|{_TEN}\b)"
 )
 _COMMA = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
@@ -40,14 +47,40 @@ NUMBER = re.compile(r"[-+]?(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\
 _SIGN_AND_CURRENCY = re.compile(r"(?P<sign>(?:minus |negative |[-+])?) ?(?:us ?)?[$€£¥]? ?")
 _SMALL_WORD = re.compile(rf"(?:{'|'.join(sorted(SMALL_NUMBERS, key=len, reverse=True))})(?![\w-])")
 _FRACTION = re.compile(r"(?:([0-9]{1,9}) )?([0-9]{1,9}) ?/ ?([0-9]{1,9})(?![0-9/.,])")
+_FRACTION_IN_WORDS = re.compile(rf"(a|{'|'.join(SMALL_NUMBERS[1:10])})[- ]({'|'.join(_PARTS)})(?![\w-])")
 _LATEX_FRACTION = re.compile(r"\\[dt]?frac\{([0-9]{1,9})\}\{([0-9]{1,9})\}")
 _DIGITS = re.compile(
     r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]+)?(?![0-9.,]*[0-9])(?:e[-+]?[0-9]{1,4}(?![a-z0-9]))?"
 )
 _LARGE = re.compile(rf"[- ](?:{'|'.join(_LARGE_SCALES)})\b")
-_ATTACHED = re.compile(r"%|°[cf]?|[$€£¥]|(?!(?:st|nd|rd|th|s|x|k)\b)[a-zµμ]{1,3}[23]?(?:/[a-z]{1,3})?(?![\w-])")
-_UNIT_WORD = re.compile(r"%|°[cf]?|[$€£¥]|[^\W\d_][^\W\d_'’./-]*(?:['’./-][^\W\d_]+)*[23]?\.?")
-_NO_UNIT = frozenset((*_VALUES, "and", "or", "but", "to", "by", "x", "than", "not", "minus", "plus", "times", "more"))
+_ABBREVIATED = re.compile(
+    r"(?P<currency>[$€£¥] ?)?(?P<digits>(?<![\w.,])\d[\d,.]*)"
+    r"(?:(?P<scale>K|k)|(?P<spaced> ?(?:M|B|T|[Mm]ln|[Mm]n|[Bb]n|[Tt]n))|(?P<small>m|b))(?![\w/²³-])"
+)
+_ABBREVIATIONS = {"k": "thousand", "m": "million", "b": "billion", "t": "trillion"}
+_ATTACHED = re.compile(
+    r"%|°[cf]?|[$€£¥]|(?!(?:st|nd|rd|th|s|x|k)\b)[a-zµμ]{1,3}[23]?(?:/[a-z]{1,3})?(?![\w-])"
+    r"|[個个只本张張人名件台辆輛匹头頭条條枚年元岁歳歲](?!\w)"
+)
+_UNIT_WORD = re.compile(r"%|°[cf]?|[$€£¥]|[^\W\d_]+(?:[./-][^\W\d_]+)*[23]?\.?")
+_OTHER_WORDS = """
+tens score scores couple hundredth hundredths thousandth thousandths millionth millionths
+b bn bln k mil mill mio mn mln mrd tn trn squared cubed factorial
+no not none never neither nor cannot without wrong false incorrect untrue invalid impossible unlikely negative positive
+is are was were be been being has have had do does did can could will would should must might
+seems seem looks look means equals makes think guess believe say says
+more less fewer most least than over under above below higher lower greater smaller bigger larger
+minus plus times x by up down about around almost nearly approximately roughly max maximum minimum
+additional another extra too to as at between through until till versus vs
+and or but if unless except instead rather though although however yet while because since so then that which who
+maybe perhaps possibly probably bc bce ad ce
+"""
+_NO_UNIT = frozenset(
+    (*_VALUES, *_PARTS, *_LARGE_SCALES, *(f"{scale}s" for scale in _LARGE_SCALES), *_OTHER_WORDS.split())
+)
+"""Words that change, deny, or compare a number, so that the number alone is not the quantity."""
+_LEAD = re.compile(r"(?:there (?:is|are|was|were)|it is|it's|i (?:see|count)) (?=\S)")
+_REPEATED = re.compile(r"(.+?) ?[(\[]([^()\[\]]+)[)\]]")
 _SUPERSCRIPT = re.compile(r"(?<=\d)[⁰¹²³⁴-⁹₀-₉]")
 _NOT_WHOLE = re.compile(r"\.\d|\d ?[/⁄] ?\d|[¼-¾⅐-⅞]|frac|\de[-+\d]")
 _VULGAR = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
@@ -79,6 +112,15 @@ def read_quantity(text: str) -> float | None:
     plain = in_digits(_plain(_VULGAR.sub(" ", text[: MAX_NUMBER_CHARS + 1])).replace("\N{FRACTION SLASH}", "/"))
     if len(plain) > MAX_NUMBER_CHARS:
         return None
+    plain = _LEAD.sub("", plain, count=1) if _LEAD.match(plain) else plain
+    if repeated := _REPEATED.fullmatch(plain):
+        numbers = [_stated(part) for part in repeated.groups()]
+        return numbers[0] if numbers[0] == numbers[1] else None
+    return _stated(plain)
+
+
+def _stated(plain: str) -> float | None:
+    """Returns the number of a text in lower case with large numbers in digits."""
     start = _SIGN_AND_CURRENCY.match(plain)
     assert start is not None, "the pattern matches nothing, too"
     read = _leading_number(plain[start.end() :])
@@ -91,8 +133,9 @@ def read_quantity(text: str) -> float | None:
 
 
 def is_whole(text: str) -> bool:
-    """Returns whether a number is written as a whole one: no decimal point, fraction, or exponent."""
-    return read_quantity(text) is not None and not _NOT_WHOLE.search(text.casefold())
+    """Returns whether a number is whole and written as such: no decimal point, fraction, or exponent."""
+    value = read_quantity(text)
+    return value is not None and value.is_integer() and not _NOT_WHOLE.search(text.casefold())
 
 
 def is_in_words(text: str) -> bool:
@@ -103,8 +146,17 @@ def is_in_words(text: str) -> bool:
 
 def _plain(text: str) -> str:
     text = " ".join(text[: MAX_NUMBER_CHARS + 1].split())
-    text = unicodedata.normalize("NFKC", text).casefold().replace("\N{MINUS SIGN}", "-")
-    return text.rstrip(".,;:!?。 ")
+    text = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
+    text = f"-{text[1:]}" if text.startswith("\N{EN DASH}") else text
+    return _ABBREVIATED.sub(_spelled_out, text).casefold().rstrip(".,;:!?。 ")
+
+
+def _spelled_out(match: re.Match[str]) -> str:
+    """Returns a number with its scale as a word: `12M` as `12 million`. `12m` are meters unless they are money."""
+    if match["small"] and not match["currency"]:
+        return match.group()
+    scale = (match["scale"] or match["spaced"] or match["small"]).strip()
+    return f"{match['currency'] or ''}{match['digits']} {_ABBREVIATIONS[scale[0].lower()]}"
 
 
 def _leading_number(text: str) -> tuple[float, str] | None:
@@ -112,6 +164,8 @@ def _leading_number(text: str) -> tuple[float, str] | None:
     if match := _FRACTION.match(text) or _LATEX_FRACTION.match(text):
         whole, over, under = ("0", *match.groups())[-3:]
         return (int(whole or 0) + int(over) / int(under), text[match.end() :]) if int(under) else None
+    if match := _FRACTION_IN_WORDS.match(text):
+        return ({"a": 1} | _VALUES)[match[1]] / _PARTS[match[2]], text[match.end() :]
     if match := _SMALL_WORD.match(text):
         value = float(_VALUES[match.group()])
     elif match := _DIGITS.match(text) or re.match(r"\.[0-9]+(?![0-9.,]*[0-9])", text):
@@ -120,21 +174,28 @@ def _leading_number(text: str) -> tuple[float, str] | None:
         return None
     rest = text[match.end() :]
     while large := _LARGE.match(rest):
-        value, rest = value * _LARGE_SCALES[large.group()[1:]], rest[large.end() :]
+        # 2.3 * 10**6 is not 2,300,000 in binary.
+        value, rest = round(value * _LARGE_SCALES[large.group()[1:]], 6), rest[large.end() :]
     return value, rest
 
 
 def _is_unit(text: str) -> bool:
-    """Returns whether what follows a number is nothing but a unit."""
+    """Returns whether only a unit follows a number."""
     if not text.startswith(" "):
         attached = _ATTACHED.match(text)
+        if attached and attached.group() in _NO_UNIT:
+            return False
         text = text[attached.end() :] if attached else text
         if text and not text.startswith(" "):
             return False
     words = text.split()
-    return len(words) <= MAX_UNIT_WORDS and all(
-        _UNIT_WORD.fullmatch(word) and word.rstrip(".") not in _NO_UNIT for word in words
-    )
+    return len(words) <= MAX_UNIT_WORDS and all(map(_is_unit_word, words))
+
+
+def _is_unit_word(word: str) -> bool:
+    if not _UNIT_WORD.fullmatch(word) or word.replace(".", "") in _NO_UNIT:
+        return False
+    return not any(part in _NO_UNIT for part in re.split(r"[/-]", word))
 
 
 def _value(words: str) -> int:

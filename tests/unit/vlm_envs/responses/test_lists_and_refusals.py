@@ -70,7 +70,7 @@ class TestLists:
             key("list", truth)
 
     @settings(max_examples=300, deadline=None)
-    @given(st.lists(st.sampled_from(list("[]{}()'\",:\\ 1axfe\n") + ["and ", "0x", "**"]), max_size=40).map("".join))
+    @given(st.lists(st.sampled_from([*list("[]{}()'\",:\\ 1axfe\n"), "and ", "0x", "**"]), max_size=40).map("".join))
     def test_no_text_in_brackets_raises(self, inside):
         assert 0.0 <= score_answer(f"[{inside}]", key("list", '["1", "a"]')) <= 1.0
 
