@@ -12,8 +12,9 @@ are silent:
   unless the key has a tolerance of its own. Numbers may be written in words and with a unit, see
   `vlm_envs.responses.numbers`. Where one side is no number, texts are compared.
 - A choice is a letter, a letter with a dot, colon or bracket, an option's whole text, or a letter and its own option's
-  text however they are joined ("The answer is B. blue", "B - blue", "B (blue)"). A letter that comes with the text of
-  another option contradicts itself and is no choice.
+  text however they are joined ("The answer is B. blue", "B - blue", "B (blue)"). After a dot, colon, or bracket, an
+  explanation may follow ("B. It is the blue one") unless it names another letter, a word or number of another option
+  that its own option lacks, or a word of doubt or denial. Such an answer is no choice.
 - A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for; see
   `vlm_envs.responses.verdicts`.
 - A list is a JSON or Python list of texts and numbers, or items separated by commas, semicolons, lines, "and", or "&".
@@ -62,6 +63,16 @@ _WITH_TEXT = re.compile(
 )
 _WITH_BRACKETS = re.compile(rf"(?:option |choice )?{_LETTER} ?[(\[](.+)[)\]]", flags=re.DOTALL)
 _EMPHASIS = re.compile(r"(?<!\w)[*`_]+(?=\S)|(?<=\S)[*`_]+(?!\w)")
+_OTHER_LETTER = re.compile(r"(?<![\w'’])(?:([A-Z]|[b-hj-z])(?![\w'’])|a(?=[^\w\s'’]|\s*$)|(?<=[(\[])[ai](?=[)\]]))")
+_ARTICLES = frozenset(("a", "an", "the"))
+_DOUBT_WORDS = (
+    "or nor not no none never neither both either all any other others another else instead rather but though although "
+    "however except unless if than wait actually sorry wrong incorrect false untrue impossible cannot isn aren wasn "
+    "don doesn can't isn't maybe perhaps possibly probably likely unlikely sure unsure uncertain unknown unclear guess "
+    "could might may should also too"
+)
+_DOUBTS = frozenset(_DOUBT_WORDS.split())
+"""Words after a letter that take it back, unless they belong to its option."""
 _NO_MARKS = re.compile(r"(?!)")
 _QUOTES = "\"'`“”‘’«»"
 _ENDS = " .,;:!?。、"
@@ -215,40 +226,79 @@ def chosen_letter(answer: str, key: AnswerKey) -> str | None:
     for text in _readings(answer):
         # Emphasis within a text (`**B.** blue`) is removed last, since options may be code.
         for marks in (_NO_MARKS, _EMPHASIS):
-            texts = [normalise(marks.sub("", option)) for option in key.options]
-            letter = _letter_of(normalise(marks.sub("", text)), texts, key.letters)
+            options = [marks.sub("", option) for option in key.options]
+            letter = _letter_of(marks.sub("", text), options, key.letters)
             if letter is not None:
                 return letter or None
     return None
 
 
-def _letter_of(said: str, texts: Sequence[str], letters: str) -> str | None:
+def _letter_of(text: str, options: Sequence[str], letters: str) -> str | None:
     """Returns the letter that a text names; empty where it contradicts itself, None where it names none."""
+    said, texts = normalise(text), [normalise(option) for option in options]
     if match := _NAMED_LETTER.fullmatch(said):
         return match[1] if match[1] in letters else ""
-    if (match := _LETTERED.fullmatch(said)) and match[1] in letters:
-        return "" if _contradicts(match[1], match[2] or "", texts, letters) else match[1]
-    if texts.count(said) == 1:
+    if texts.count(said) == 1 and not (len(said) == 1 and said in letters):
         return letters[texts.index(said)]
-    match = _WITH_BRACKETS.fullmatch(said) or _WITH_TEXT.fullmatch(said)
+    explained = _LETTERED.fullmatch(said) or _WITH_BRACKETS.fullmatch(said)
+    match = explained or _WITH_TEXT.fullmatch(said)
     if match is None or match[1] not in letters:
         return None
-    if _contradicts(match[1], match[2], texts, letters):
+    letter, stated = match[1], match[2] or ""
+    forms, index = _bare(stated), letters.index(letter)
+    own = {letter, *texts[index : index + 1]}
+    if not stated or forms & own:
+        return letter
+    if forms & {*texts, *letters} or _names_another(text, stated, options, index):
         return ""
-    is_own = _bare(match[2]).intersection(texts) or (not texts and match.re is _WITH_BRACKETS)
-    return match[1] if is_own else None
+    return letter if explained else None
 
 
-def _contradicts(letter: str, stated: str, texts: Sequence[str], letters: str) -> bool:
-    """Returns whether the text beside a letter is another option's, or another letter."""
-    own = {letter, *texts[letters.index(letter) :][:1]}
-    said = _bare(stated)
-    return not said & own and bool(said & {*texts, *letters})
+def _names_another(text: str, stated: str, options: Sequence[str], index: int) -> bool:
+    """Returns whether the text after a letter names another option, or takes the letter back.
+
+    Args:
+        text: The whole answer as it is written, since a capital A is a letter and a small one an article.
+        stated: What follows the letter, normalized.
+        options: Texts of the options; empty when unknown.
+        index: Index of the letter.
+    """
+    own_text = options[index] if options else ""
+    others = [option for number, option in enumerate(options) if number != index]
+    own_words = _words(own_text)
+    foreign = (_DOUBTS | {word for option in others for word in _words(option)}) - own_words - _ARTICLES
+    if _words(stated) & foreign:
+        return True
+    own_numbers, numbers = _numbers([own_text]), _numbers(others)
+    if _numbers([stated, *_words(stated)]) & numbers - own_numbers:
+        return True
+    letters = string.ascii_lowercase[: len(options) or None]
+    written = unicodedata.normalize("NFKC", text)
+    named = {match.group().casefold() for match in _OTHER_LETTER.finditer(written) if not _is_article(match, own_words)}
+    return bool(named & set(letters) - own_words - {string.ascii_lowercase[index]})
+
+
+def _is_article(match: re.Match[str], own_words: Collection[str]) -> bool:
+    """Returns whether a capital letter begins a phrase of the option's own, such as "A man", or is the pronoun."""
+    following = re.match(r" (\w+)", match.string[match.end() :])
+    return following is not None and (
+        match.group() == "I" or (match.group() == "A" and following[1].casefold() in own_words)
+    )
+
+
+def _numbers(texts: Collection[str]) -> set[float]:
+    return {number for text in texts if (number := read_quantity(text)) is not None}
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+(?:['’]\w+)?", normalise(text)))
 
 
 def _bare(text: str) -> set[str]:
-    """Returns a text as it stands and without markup."""
-    return {normalise(form) for each in (text, _EMPHASIS.sub("", text)) for form in readings(each, loosely=True)}
+    """Returns a text as it stands and without markup and articles."""
+    texts = (text, _EMPHASIS.sub("", text))
+    forms = {normalise(form) for marked in texts for form in readings(marked, loosely=True)}
+    return forms | {form.removeprefix(f"{article} ") for form in forms for article in _ARTICLES}
 
 
 def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) -> float:

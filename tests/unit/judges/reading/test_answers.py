@@ -245,6 +245,78 @@ class TestChoice:
         assert match_answer("B (blue)", key("choice", "B")).value == 1.0
         assert match_answer("B (A)", key("choice", "B")).value == 0.0
 
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            *(
+                "(B) or (C)",
+                "(B) and (C)",
+                "(b) or (c)",
+                "B. or C",
+                "B. C",
+                "(B) not (C)",
+                "B. No, C",
+                "B. Wait, C. green",
+            ),
+            *(
+                "B: not sure, maybe C",
+                "B: red, not blue",
+                "B. blue or red",
+                "B. wrong",
+                "B (not sure)",
+                "B. the red one",
+            ),
+            *(
+                "B. I am unsure",
+                "B. The blue one, not A",
+                "B: A is better",
+                "B. blue, (a)",
+                "B. Possibly",
+                "**B.** or **C**",
+            ),
+            *("B or C", "B, C", "B and C", "B. blue and C. green", "The answer is B. Or C.", "(B) (C)", "B (green)"),
+        ],
+    )
+    def test_a_letter_that_comes_with_another_option_or_doubt_is_no_choice(self, answer):
+        colors = key("choice", "B", options=("red", "blue", "green"))
+        assert chosen_letter(answer, colors) is None
+        assert match_answer(answer, colors).value == 0.0
+
+    @pytest.mark.parametrize(
+        ("answer", "options", "letter"),
+        [
+            ("A. the blue car", ("red car", "blue car"), None),
+            ("A. blue", ("red car", "blue car"), None),
+            ("A. the red car", ("red car", "blue car"), "a"),
+            ("A: the car that is red", ("red car", "blue car"), "a"),
+            ("B: three", ("3", "4", "5"), None),
+            ("B: there are three", ("3", "4", "5"), None),
+            ("B: four", ("3", "4", "5"), "b"),
+            ("B (four)", ("3", "4", "5"), "b"),
+            ("B: it shows four chairs", ("3", "4", "5"), "b"),
+            ("A. red", ("red car", "red"), None),
+            ("A. the red", ("red car", "red"), None),
+            ("B. It is the blue one", ("red", "blue", "green"), "b"),
+            ("(B) the blue one", ("red", "blue", "green"), "b"),
+            ("B. a nice blue", ("red", "blue", "green"), "b"),
+            ("B. I see a sky", ("red", "blue", "green"), "b"),
+            ("B. A man on a horse", ("a cow", "A man rides a horse"), "b"),
+            ("B. no", ("yes", "no"), "b"),
+            ("B. vitamin C", ("vitamin D", "vitamin C", "iron"), "b"),
+            ("B. not sure", ("sure", "not sure"), "b"),
+        ],
+    )
+    def test_an_explanation_after_a_letter_may_name_its_own_option_only(self, answer, options, letter):
+        assert chosen_letter(answer, key("choice", "A", options=options)) == letter
+
+    @pytest.mark.parametrize(
+        "answer",
+        ["B (or C)", "B (maybe C)", "B (blue) or C (green)", "B (wrong)", "B (not sure)", "B (none of these)", "B (C)",
+         "B. or C", "(B) and (C)", "B: not sure", "B. Wait, C", "B (all)"],
+    )  # fmt: skip
+    def test_doubt_and_further_letters_are_no_choice_where_the_options_are_unknown(self, answer):
+        assert match_answer(answer, key("choice", "B")).value == 0.0
+
     def test_options_that_are_code_or_formulas_are_told_apart(self):
         code = key("choice", "A", options=("__init__", "init", "5*3", "53"))
         assert [chosen_letter(text, code) for text in ("__init__", "init", "5*3", "53", "`5*3`")] == [*"abcdc"]
