@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 from hypothesis import given, settings
@@ -94,6 +95,21 @@ class TestUnanswerable:
             "There is no information about this in the document.",
             "The question cannot be answered from the document.",
             "**It is not specified in the report.**",
+            "It cannot be determined from the given pages.",
+            "The information is not provided in the document.",
+            "The question is not answerable based on the given document",
+            "Unanswerable",
+            "Not found in the document.",
+            "Not mentioned",
+            "It is not in the report.",
+            "There is no data for 2019.",
+            "The report has no information on the revenue",
+            "No information about the budget is given in the pages.",
+            "According to the document, there is no mention of this.",
+            "Sorry, the document does not say how many people are in the image.",
+            "The document does not contain the answer, so the question cannot be answered.",
+            "This cannot be answered because the document does not mention Apple.",
+            "There is no such information. It is not answerable.",
         ],
     )
     def test_any_sentence_that_says_so_is_right(self, answer, kind):
@@ -101,7 +117,37 @@ class TestUnanswerable:
         assert score_answer(answer, key(kind, "42")) == 0.0
 
     @pytest.mark.parametrize(
-        "answer", ["answerable", "42", "none", "The document does not say 2016 but 2015", "Not given here. It is 5."]
+        "answer",
+        [
+            *("answerable", "42", "none", "The document does not say 2016 but 2015", "Not given here. It is 5."),
+            *("Not in the US, in China", "It is not available in blue, only red", "It is not available in blue"),
+            *(
+                "not found: 12",
+                "There is no answer (42)",
+                "There is no answer 42",
+                "The report has no less than 12 pages",
+            ),
+            *("The document does not say 5, it says 7", "There is no data for 2019: the value is 12", "Not in China"),
+            *("The document does not say 5; 7", "The document does not say 5", "Not available - 12", "not given 12"),
+            *(
+                "The report contains no pictures",
+                "The document does not show cats because it shows dogs",
+                "The document does not show cats, dogs",
+                "Not found in the document, 12",
+                "There is no data, 12",
+            ),
+            *("It cannot be found in blue", "The document does not list red only", "not listed by name, Bob"),
+            *("The document does not say it is red it says blue", "This is a cat not shown in the image, a dog"),
+        ],
     )
     def test_everything_else_is_wrong(self, answer):
         assert score_answer(answer, key("anls", "Not answerable")) == 0.0
+        assert score_answer(f"**{answer}.**", key("exact", "Not answerable")) == 0.0
+
+    @pytest.mark.parametrize(
+        "part", ["not given in the document ", "no data ", "the document does not say ", "it a ", "x, ", "not found. "]
+    )
+    def test_a_long_sentence_is_read_in_little_time(self, part):
+        start_s = time.process_time()
+        score_answer(part * (3_900 // len(part)) + "!?", key("exact", "Not answerable"))
+        assert time.process_time() - start_s < 1.0
