@@ -367,7 +367,7 @@ def _counts_agree(text: str, truth: str) -> bool:
 
 
 def _lists_alike(text: str, truth: str, threshold: float) -> float:
-    """Returns the least similarity of two sorted lists, item by item; numbers, pages, dates and the like count exactly.
+    """Returns the least similarity of two sorted lists, item by item; numbers and exact texts have to be equal.
 
     Source: MMLongBench-Doc, `eval/eval_score.py`. Choice: a list without brackets is cut at commas.
     """
@@ -454,7 +454,12 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def is_exact_text(text: str) -> bool:
-    """Returns whether a text is a page, date, address, file, or telephone number, of which no letter may differ."""
+    """Returns whether a text has a form of which no letter may differ.
+
+    Source: MMLongBench-Doc, `eval/eval_score.py`: texts that begin with "page", dates in digits, times with a.m. or
+    p.m., URLs, names of `.py` and `.ipynb` files, telephone numbers, and email addresses. Dates in words
+    ("May 6, 2024") and other files are not among them.
+    """
     return _EXACT_TEXT.fullmatch(normalise(text)) is not None
 
 

@@ -28,7 +28,8 @@ _PUNCTUATION = ".,;:!?。．，；：！？"
 _EDGES = " \t\r\n\f\v\u3000\xa0\u200b\u200c\u200d\u2060\ufeff"
 
 _MAX_MARKS = 100
-"""Most opening marks of a wrapper of brackets or quotation marks."""
+"""A text with more opening brackets or quotation marks of one kind counts as not wrapped in them, which bounds the
+time spent on it."""
 
 _EMPTY = re.compile(r"[*_`$~]{4,}")
 """Wrappers with nothing in them."""

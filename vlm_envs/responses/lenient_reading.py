@@ -40,10 +40,11 @@ _BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING)}]")
 _SEPARATORS_AND_BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING + _SEPARATORS)}]")
 _PERIODS = ".。．"
 _MAX_LAYERS = 8
+"""Most layers of markup removed from a list or an action."""
 _MAX_ACTION_CHARS = 1_000
+"""Longest item of a list out of which markup is removed."""
 _MAX_UNWRAPPED_CHARS = 20_000
-"""Layers of markup that are removed, and the longest action of a list and the longest text out of which they are: all
-bound the time spent on a response."""
+"""Longest text out of which markup is removed. All three bound the time spent on a response."""
 
 _Parse = Callable[[str], ActionT | None]
 
@@ -70,7 +71,7 @@ def read_response(
     if strict.format_correct:
         return _with_lenient_section(strict, response_format, grammar)
     actions, num_cut, unread = _read_actions(text, response_format, grammar, max_actions)
-    if len(actions) < len(strict.actions):
+    if len(actions) < len(strict.actions):  # a tag in another case stands within the answer
         return strict
     return replace(strict, actions=actions, num_actions_cut=num_cut, unread=unread)
 

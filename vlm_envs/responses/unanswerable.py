@@ -56,8 +56,8 @@ _BETWEEN = re.compile(
 def is_unanswerable(text: str) -> bool:
     """Returns whether a text says that the document does not answer the question, and nothing else.
 
-    Each of its clauses has to say so. A number or name after a comma, a colon, or "but" may be an answer, so a text with
-    one is not read as such a sentence.
+    Each of its clauses has to say so. A number or name after a comma, a colon, or "but" may be an answer, so a text
+    with one is not read as such a sentence.
 
     Args:
         text: The answer, case-folded, with single spaces.

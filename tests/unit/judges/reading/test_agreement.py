@@ -81,14 +81,15 @@ class OneKey(Quiz):
 
 
 @cache
-def world(key: AnswerKey) -> QAWorld:
+def world(key: AnswerKey, reading: str = "strict", prompt_format: str = "points") -> QAWorld:
     return QAWorld(
         name="Quiz",
         goal="Answer a question.",
         source=OneKey(key),
         context=PictureContext(max_pixels=10_000),
         strategies=STRATEGIES,
-        prompt_format="points",
+        prompt_format=prompt_format,
+        reading=reading,
     )
 
 
@@ -173,3 +174,45 @@ def test_rewards_read_no_answer_where_worlds_read_none(response):
     played.reset(seed=1)
     played.step(response)
     assert played.state.answer is None
+
+
+FRAMES = {
+    "<think>a</think><answer>B</answer><think>check</think>": "B",
+    "<rethink>a</rethink><answer>B</answer><rethink>check": "B",
+    "<answer>B</answer>": "B",
+    "<Answer>B</Answer>": "B",
+    "<ANSWER>B</answer>": "B",
+    "<THINK><answer>B</answer></THINK>": None,
+    "<Think>a</THINK><answer>B</answer>": "B",
+    "<rethink><answer>A</answer></rethink><answer>B</answer>": "B",
+    "<answer>A</answer></ReThink><answer>B</answer>": "B",
+    "<answer>A</answer></think>": None,
+    "<answer>A</answer><answer>B</answer>": "B",
+    "<answer>A</answer> No: <Answer>B</Answer>": "B",
+    "<answer>B</answer><answer>A": "B",
+    "<answer>A<answer>B</answer></answer>": "B",
+    "<answer>B": None,
+    "<think><answer>B</answer>": None,
+    "I think B.": None,
+    "": None,
+    "Sure! <answer>so <|begin_of_box|>B<|end_of_box|></answer> Bye.": "B",
+    r"Sure! <answer>so \boxed{A}, no, \boxed{B}</answer>": "B",
+    r"<think>\boxed{B}</think>": None,
+    "＜answer＞B＜/answer＞": None,
+    "<answer>B</answer><|im_end|>": "B",
+    "```\n<answer>\nB\n</answer>\n```": "B",
+}
+"""Frames of an answer, and the answer in each."""
+
+
+@pytest.mark.parametrize("prompt_format", ["points", "direct"])
+@pytest.mark.parametrize("response", FRAMES)
+def test_a_lenient_world_and_rewards_find_the_same_answer_in_every_frame(response, prompt_format):
+    key, answer = KEYS["choice"][0], FRAMES[response]
+    played = world(key, "lenient", prompt_format)
+    played.reset(seed=1)
+    *_, info = played.step(response)
+    assert played.state.answer == extract_answer(response) == answer
+    right = float(answer == "B")
+    assert info["success"] is bool(right)
+    assert argos_reward(response, key, ArgosModels()).raw["accuracy"] == right

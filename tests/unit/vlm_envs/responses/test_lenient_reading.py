@@ -152,6 +152,20 @@ def test_without_a_complete_answer_outside_of_thoughts_nothing_is_read(text: str
     assert "complete <answer>" in parsed.unread
 
 
+@pytest.mark.parametrize(
+    ("text", "actions"),
+    [
+        ("<answer>Right, Down, jump<Answer>Up</Answer></answer>", ("Right", "Down")),
+        ("<answer>Right, <THINK> jump</answer>", ("Right",)),
+    ],
+)
+def test_tags_in_another_case_within_an_answer_do_not_discard_the_actions_before_them(
+    text: str, actions: tuple[str, ...]
+) -> None:
+    assert read(text, "no_think", reading="strict").actions == actions
+    assert read(text, "no_think").actions == actions
+
+
 @pytest.mark.parametrize("wrapping", WRAPPED)
 def test_lenient_reading_never_changes_the_format_or_its_error(wrapping: str) -> None:
     for name, thoughts in THOUGHTS.items():

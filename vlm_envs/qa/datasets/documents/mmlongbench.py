@@ -8,11 +8,13 @@ Among them are a list without items as the right answer, lists of one item witho
 pages that a document does not have are left out.
 
 Answers are compared by the rules of the benchmark's `eval/eval_score.py` for each format: whole numbers must be equal;
-floats may be 1 % off, and a percentage and its fraction are one number; texts are compared by ANLS, but pages, dates,
-addresses, files and telephone numbers must be equal; lists are sorted and compared item by item, lists of numbers
-exactly. Deviations: no model shortens answers first, so numbers may be written in words and with a unit, a list without
-brackets is cut at commas, and any sentence that says so is right where there is no answer; a float has no second
-reading that rounds to two decimals; text in brackets counts.
+floats may be 1 % off, and a percentage and its fraction are one number; texts are compared by ANLS, except that pages,
+dates in digits (`2024-05-06`), times with a.m. or p.m., URLs, `.py` and `.ipynb` files, telephone numbers, and email
+addresses must be equal; lists are sorted and compared item by item, lists of numbers exactly. As in the benchmark,
+dates in words ("May 6, 2024") and other files are compared by ANLS. Deviations: no model shortens answers first, so
+numbers may be written in words and with a unit, a list without brackets is cut at commas, and any sentence that says
+so is right where there is no answer; a float has no second reading that rounds to two decimals; text in brackets
+counts.
 """
 
 from __future__ import annotations

@@ -230,6 +230,16 @@ def test_answers_are_compared_by_their_format(long_folder, changes, right, wrong
     assert score_answer(wrong, key) == 0.0
 
 
+@pytest.mark.parametrize(
+    ("truth", "said", "score"), [("May 6, 2024", "May 7, 2024", 10 / 11), ("report.txt", "reports.txt", 10 / 11)]
+)
+def test_dates_in_words_and_other_files_are_compared_by_anls_as_the_benchmark_does(long_folder, truth, said, score):
+    row = long_row(answer=truth, answer_format="Str")
+    key = document_source("mmlongbench_doc", long_folder(row)).find("mmlongbench_doc:1").key
+    assert score_answer(truth, key) == 1.0
+    assert score_answer(said, key) == pytest.approx(score)
+
+
 def test_categories_are_where_the_evidence_is(long_folder):
     rows = [
         long_row(evidence_sources="['Pure-text (Plain-text)']"),
