@@ -85,7 +85,7 @@ _LISTED = re.compile(
 )
 _MAX_ANDS = 4
 _MAX_CHARS_WITH_ANDS = 500
-"""Of a list in which every choice between cutting at an "and" and keeping it is tried, which bounds their number."""
+"""Most uses of "and" in a list, and most characters of it, for which all combinations of cuts are tried."""
 _BULLET = re.compile(r"^\s*(?:(?:[-*•]|\d{1,3}[.)]|and)\s+)?")
 _EXACT_TEXT = re.compile(
     r"page.*|.*https?://.*|.*\.(?:py|ipynb)|.*[ap]\.m\..*|\d+(?:[-\s]\d+){0,2}|\+?[\d ()-]{7,20}"

@@ -33,9 +33,10 @@ _ABOUT = rf"(?: (?:about|on|for|of|to|regarding|concerning|in|that|which|whether
 _SAYINGS = (
     rf"(?:in )?{_SOURCE} {_DOES_NOT} {_HOLD}(?! [\d$€£.,%]+$){_TAIL}",
     rf"{_SOURCE} (?:has|have|contains?|provides?|gives?|offers?) no {_DATA}{_ABOUT}",
-    rf"(?:there (?:is|are|was) )?no {_DATA}(?: \w+){{0,8}}? (?:(?:is|are|was|were|has been) )?{_GIVEN}{_PLACE}",
+    rf"(?:there (?:is|are|was) )?no {_DATA}(?: \w+){{0,8}}? (?:(?:(?:is|are|was|were|has been) )?{_GIVEN}{_PLACE}"
+    rf"|in {_SOURCE})",
     rf"there (?:is|are|was) no {_DATA}{_ABOUT}",
-    rf"(?:(?:it|this|that|(?:this|the) (?:question|answer|information))(?: \w+){{0,6}}? )?(?:(?:is|are|was) )?"
+    rf"(?:(?:it|this|that|(?:(?:this|the) )?(?:question|answer|information))(?: \w+){{0,6}}? )?(?:(?:is|are|was) )?"
     rf"(?:not (?:explicitly |clearly )?{_GIVEN}|unanswerable|can(?: ?not|['’]t) be (?:answered|determined|found)"
     rf"|not in {_SOURCE}){_PLACE}",
 )

@@ -102,6 +102,8 @@ class TestUnanswerable:
             "Not found in the document.",
             "Not mentioned",
             "It is not in the report.",
+            "No mention of the revenue in the document",
+            "Information not available",
             "There is no data for 2019.",
             "The report has no information on the revenue",
             "No information about the budget is given in the pages.",
