@@ -240,7 +240,7 @@ def _contradicts(letter: str, stated: str, texts: Sequence[str], letters: str) -
 
 def _bare(text: str) -> set[str]:
     """Returns a text as it stands and without markup."""
-    return {normalise(form) for each in (text, _EMPHASIS.sub("", text)) for form in readings(each, loosely=True)}
+    return {normalise(form) for said in (text, _EMPHASIS.sub("", text)) for form in readings(said, loosely=True)}
 
 
 def anls(answer: str | None, truths: Collection[str], threshold: float = 0.5) -> float:

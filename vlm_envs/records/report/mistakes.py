@@ -31,7 +31,7 @@ Kind = Literal[
 
 _OF_ACTING: frozenset[Kind] = frozenset(("lost", "became unsolvable", "no effect", "detour"))
 _NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not stated"))
-"""Observations without content, punctuation removed; agents that describe nothing write "unknown"."""
+"""Observations without content, in lower case and without punctuation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ def _is_unstated(observation: str | None) -> bool:
 def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | None:
     """Returns what is wrong with a response before its text counts.
 
-    With lenient reading neither a wrong format nor a cut is a mistake where the actions were read all the same.
+    With lenient reading, a wrong format or a cut-off is a mistake only if no action was read.
     """
     if turn.get("worker_error"):
         return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))

@@ -140,9 +140,8 @@ def test_a_list_of_one_action_is_read(answer: str) -> None:
     "answer",
     ["Do not go Right", "Do not go Right. Down", "Not Right and Down", "Right or Down", "Right (2)", "2 Right",
      "Right 2",
-     "Right (or Down)", "Right and not Down", "- Right\n- jump", "1. jump\n2. Right", "Actions: none", "Actions:", "and",
-     "1.",
-     "Right Actions: Down", "Right. Is it? No. Answer: Down", "Right. Answer: Down"],
+     "Right (or Down)", "Right and not Down", "- Right\n- jump", "1. jump\n2. Right", "Actions: none", "Actions:",
+     "and", "1.", "Right Actions: Down", "Right. Is it? No. Answer: Down", "Right. Answer: Down"],
 )  # fmt: skip
 def test_a_list_with_a_piece_that_is_not_an_action_executes_nothing(answer: str) -> None:
     parsed = read(f"<answer>{answer}</answer>", "no_think")
@@ -226,7 +225,8 @@ def test_lenient_reading_never_raises_and_reads_whatever_strict_reading_does(tex
     "answer",
     ["x," * 45_000, "[" * 45_000 + "]" * 45_000, " " * 95_000 + "x", "```\n" + " " * 95_000, "x;" * 45_000,
      r"\boxed{" * 13_000 + "}" * 5_000, "Up;" * 31_000, "1. Up\n" * 16_000, "Up and " * 14_000 + "x",
-     "Up " + " (" * 48_000, "Up" + " " * 95_000 + "and x", "Up and" * 330, "</s>" * 23_000, "**" * 45_000, "`" * 95_000, "." * 95_000],
+     "Up " + " (" * 48_000, "Up" + " " * 95_000 + "and x", "Up and" * 330,
+     "</s>" * 23_000, "**" * 45_000, "`" * 95_000, "." * 95_000],
     ids=["pieces", "brackets", "blanks", "open fence", "semicolons", "boxes", "actions", "items", "words", "remarks",
          "gaps", "short words", "end tokens", "bold", "ticks",
          "periods"],
