@@ -22,8 +22,8 @@ class Response:
 
     Attributes:
         text: What was said, without special tokens.
-        stop_reason: `"stop"`, `"length"` (token limit), `"content_filter"` (refused), `"tool_call"` (a call of a tool
-            that was not offered, and no text) or `"error"` (there is none).
+        stop_reason: `"stop"`, `"length"` (token limit), `"content_filter"` (refused), `"tool_call"` (it called a tool
+            that was not offered and wrote no text) or `"error"` (no response).
         prompt_ids: int64[P], tokens appended before the response; empty for agents without tokens.
         response_ids: int64[R], sampled tokens; empty for agents without tokens.
         sampler_logprobs: float32[R], log-probability of each under the distribution it was drawn from.

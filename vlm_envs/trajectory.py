@@ -57,9 +57,9 @@ class Turn:
         sampler_logprobs: float32[R], log-probability of each response token under the distribution it was drawn
             from (temperature, top-p and suppressed tokens applied).
         response_text: The response, decoded without special tokens.
-        stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` where the
-            model or its provider refused, `"tool_call"` where a call of a tool that was not offered took the place of
-            text, `"error"` when no response could be had (the API was unavailable).
+        stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` if the
+            model or its provider refused, `"tool_call"` if the model called a tool that was not offered and wrote no
+            text, `"error"` if there is no response (the API was unavailable).
         reward: The world's raw reward; never changed afterwards.
         reward_terms: Its named parts; they sum to `reward`.
         terminated: Whether the world ended.

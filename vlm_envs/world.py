@@ -73,9 +73,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             has only what is of the level and of this turn; `system` is empty from the second turn on.
         format_reminder: Whether every observation ends in how to respond, as VAGEN's do (Appendix B), except where the
             episode is over.
-        reading: How actions are read. `"strict"` executes the actions of responses in the format only; `"lenient"`
-            those of the last complete `<answer>`, whatever stands around it. The format reward, `format_correct`, and
-            `parse_error` are those of strict reading in both. See `vlm_envs.responses.lenient_reading`.
+        reading: How actions are read. `"strict"` executes only actions of responses in the format; `"lenient"` also
+            executes those of the last complete `<answer>` in any other response. The format reward, `format_correct`,
+            and `parse_error` do not depend on it. See `vlm_envs.responses.lenient_reading`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
 
     Raises:

@@ -39,8 +39,8 @@ class Completion:
 
     Attributes:
         text: What was said; empty where the model said nothing.
-        stop_reason: Why it ended: `"stop"`, `"length"`, `"content_filter"` for what the provider or the model itself
-            refused to say, or `"tool_call"` for a call of a tool, none of which we offer, in place of text.
+        stop_reason: Why it ended: `"stop"`, `"length"`, `"content_filter"` if the provider or the model refused to
+            answer, or `"tool_call"` if the model called a tool, although none is offered, and wrote no text.
         thoughts: Reasoning as far as the provider shows it; no part of the text.
         tokens: What it took, failed attempts at it included; None where the provider did not count.
         model: The model's exact name as the provider gives it; empty where it does not.
@@ -67,7 +67,7 @@ def count(body: Mapping[str, Any] | None, *path: str) -> int | None:
 
 
 def stopped(why: StopReason, text: str, *, is_call: bool) -> StopReason:
-    """Returns why an answer ended: a normal end without text, after a call of a tool, ended in that call."""
+    """Returns the stop reason, which is `"tool_call"` if the model called a tool and wrote no text."""
     return "tool_call" if why == "stop" and is_call and not text.strip() else why
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MAX_TOKENS = 16_384
-"""Longest answer unless a setting says otherwise: reasoning models think for thousands of tokens before they answer."""
+"""Default limit of a response; reasoning models think for thousands of tokens before they answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

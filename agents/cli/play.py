@@ -47,8 +47,8 @@ class PlayConfig:
             MODULE:FACTORY of your own.
         env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
         settings: An argument of the world, as NAME=VALUE; may be repeated. Others are those that a checkpoint has
-            learnt with, or the world's own, but reading=lenient: actions are executed although the response is not in
-            the format.
+            learnt with, or the world's own, except for reading=lenient, which executes actions even if the response is
+            out of the format.
         agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
         split: Which levels are played.
         seed: Number of the first level within its split; also the agent's seed.
@@ -129,7 +129,7 @@ class PlayConfig:
 
 
 def _read_leniently(played: Cast) -> Cast:
-    """Returns who plays what with lenient reading, unless the world has no such argument or it is set."""
+    """Returns the cast with lenient reading, unless `reading` is set or the world does not have it."""
     if "reading" not in arguments_of(played.env_id, played.kwargs):
         return played
     return replace(played, kwargs={"reading": "lenient", **played.kwargs})

@@ -20,7 +20,7 @@ _STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkp
 
 
 FORMAT_ARGUMENTS = ("prompt_format", "representation")
-"""Arguments of a world that decide how responses are written."""
+"""World arguments that determine how responses are written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,34 +103,34 @@ def learnt_with(model: Path) -> Learnt:
     return Learnt()
 
 
-def learnt_otherwise(model: Path, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """Returns in which of `FORMAT_ARGUMENTS` a world differs from how a model was trained on it.
+def format_differences(model: Path, env_id: str, kwargs: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Returns the `FORMAT_ARGUMENTS` in which a world differs from the one that a model was trained on.
 
     Args:
         model: Directory of the checkpoint.
         env_id: The world's registered id.
-        kwargs: The arguments that it is made with.
+        kwargs: The world's arguments.
 
     Returns:
-        By argument, the value in training and the world's own; of several trainings on such a world, those of the most
-        similar one. Empty where nothing differs, or nothing says how the model was trained on this world.
+        For each differing argument, its values in training and in the world. Compares with the most similar world if
+        the model was trained on several of this kind. Empty if nothing differs or the training is not on record.
     """
     try:
         own = _formats(env_id, kwargs)
         trained = [_formats(world.env_id, world.kwargs) for world in learnt_with(model).worlds if _is(world, env_id)]
     except (VLMEnvsError, LookupError, TypeError, OSError):
-        return {}  # a world that cannot be made again; it has nothing to do with what is played
-    found = [{name: (each[name], own[name]) for name in own if each[name] != own[name]} for each in trained]
+        return {}  # a training world cannot be made here; that must not stop the evaluation
+    found = [{name: (then[name], own[name]) for name in own if then[name] != own[name]} for then in trained]
     return min(found, key=len, default={})
 
 
 def _is(world: LearntWorld, env_id: str) -> bool:
-    """Returns whether a world is of the same kind as a registered one, under this id or that of a variant."""
+    """Returns whether a world is the one registered under an id, or a variant of it."""
     return creator_of(world.env_id) is creator_of(env_id)
 
 
 def _formats(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the format arguments of a world, its defaults included; those that it does not have are left out."""
+    """Returns the values, defaults included, of those format arguments that a world has."""
     with closing(make(env_id, **kwargs, disable_env_checker=True)) as made:
         return {name: str(getattr(made.unwrapped, name)) for name in FORMAT_ARGUMENTS if hasattr(made.unwrapped, name)}
 

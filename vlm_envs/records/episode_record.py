@@ -46,8 +46,9 @@ def episode_record(
         The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
         actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
         log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one, `level`
-        only where the episode began on a given one. `reading` is there only where it is lenient, and then `unread`, why
-        no action could be read, of each turn without one.
+        only where the episode began on a given one. Only lenient episodes have `reading`; in them, turns without an
+        action have `unread`, which explains why none could be read, and `expects_observation` is true where the format
+        has an `<observation>`.
     """
 
     def shown(observation: Observation) -> Record:
@@ -101,7 +102,7 @@ def episode_record(
         "turns": records,
         "final": shown(trajectory.final_observation),
         **({"level": trajectory.level} if trajectory.level else {}),
-        **({"reading": "lenient"} if any(map(_is_lenient, trajectory.turns)) else {}),
+        **_reading_of(trajectory),
     }
 
 
@@ -130,6 +131,13 @@ def levels_of(evaluation: Mapping[str, Any]) -> str:
     split = evaluation.get("split")
     kinds = {None: "", "train": "training ", "val": "held-out val ", "test": "held-out test "}
     return f"{kinds.get(split, f'{split} ')}levels"
+
+
+def _reading_of(trajectory: Trajectory) -> Record:
+    if not any(map(_is_lenient, trajectory.turns)):
+        return {}
+    expects_observation = any("observation" in turn.seen_sections for turn in trajectory.turns)
+    return {"reading": "lenient", **({"expects_observation": True} if expects_observation else {})}
 
 
 def _is_lenient(turn: Turn) -> bool:

@@ -94,7 +94,7 @@ def _differences(
 def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
     """Returns the episode that a record's responses lead to now, as far as the world goes on.
 
-    Responses are read as they were then, strictly unless the record says otherwise, whatever the world's own reading.
+    Responses are read with the recorded `reading`, or strictly if there is none, not with the world's own.
 
     Args:
         record: The episode, as `episode_record` returns it.
@@ -106,7 +106,7 @@ def play_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> T
 
 @contextmanager
 def _read_as_recorded(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Iterator[None]:
-    """Gives a world the reading of an episode within the block; environments of other kinds have none."""
+    """Sets a world's `reading` to the recorded one within the block; does nothing to environments without it."""
     unwrapped: Any = world.unwrapped
     own = getattr(unwrapped, "reading", None)
     if own is None:

@@ -92,7 +92,7 @@ def sections(text: str, tag: str) -> tuple[str, ...]:
 def last_section(text: str, *tags: str) -> tuple[str, str] | None:
     """Returns the tag and the inside of the last complete section of some tags, in any case; None without one.
 
-    A section that holds the opening tag of a further one is not complete.
+    A section that holds the opening tag of a further one is not complete. Blank sections count only where all are.
 
     Args:
         text: Any string.
@@ -107,7 +107,9 @@ def last_section(text: str, *tags: str) -> tuple[str, str] | None:
         if not match[1]:
             opened = tag, match.end()
         elif opened is not None and opened[0] == tag:
-            found, opened = (tag, text[opened[1] : match.start()]), None
+            inside, opened = text[opened[1] : match.start()], None
+            if inside.strip() or found is None or not found[1].strip():
+                found = tag, inside
     return found
 
 

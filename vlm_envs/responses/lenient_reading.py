@@ -6,7 +6,8 @@ executed differs.
 
 - A response in the format is read as in strict reading.
 - Otherwise the last complete `<answer>…</answer>` outside of thoughts is read; the case of tags does not matter. A
-  section without its closing tag is not complete, not even at the end of a response.
+  section without its closing tag is not complete, not even at the end of a response. Blank sections count only where
+  all are blank.
 - In formats that end in one of several sections (`arm`: a tool call or the answer) the last complete one counts, up to
   the tag after which the format counts a response as over.
 - In formats whose actions are written among the thoughts (the first rounds of `mags` and `ivgr_views`), the last
@@ -16,6 +17,9 @@ executed differs.
   separate actions, outside of brackets and only where the grammar's own separator leaves something that is not an
   action.
 - The first invalid action stops the list, as in strict reading.
+- Lists that also use periods, arrows, or "and" and "then" between actions, or that have a label ("Actions:"), numbers,
+  bullets, or remarks such as "(to reach the goal)", are read only where every piece is an action: "Do not go right"
+  executes nothing. Answers of grammars without a separator (questions, drawings) are never split.
 """
 
 from __future__ import annotations
@@ -38,13 +42,23 @@ _SEPARATORS = ",，、;；|｜\n"
 _OPENING, _CLOSING = "([{（［【｛", ")]}）］】｝"
 _BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING)}]")
 _SEPARATORS_AND_BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING + _SEPARATORS)}]")
+_LOOSE_SEPARATORS_AND_BRACKETS = re.compile(
+    rf"{_SEPARATORS_AND_BRACKETS.pattern}|[-=]>|[→⇒➔➜]|(?<![\d\s])[.。](?=\s)|\b(?:and|then)\b", re.IGNORECASE
+)
+_LABEL = re.compile(
+    r"[*_]*(?:(?:my|the|final|next|best)\s+)*(?:actions?|moves?|answer|plan)\s*[*_]*[:：][*_]*", re.IGNORECASE
+)
+_ITEM = re.compile(r"[-*•–]|\(?\d{1,3}[.)]|(?:step|action)\s*\d{1,3}\s*[.):]", re.IGNORECASE)
+_REMARK = re.compile(r"\s\((?:to|because|since|so|as)\s[^()\d]*\)[.。]?$", re.IGNORECASE)
 _PERIODS = ".。．"
 _MAX_LAYERS = 8
 """Most layers of markup removed from a list or an action."""
 _MAX_ACTION_CHARS = 1_000
 """Longest item of a list out of which markup is removed."""
 _MAX_UNWRAPPED_CHARS = 20_000
-"""Longest text out of which markup is removed. All three bound the time spent on a response."""
+"""Longest text out of which markup is removed."""
+_MAX_LOOSE_CHARS = 2_000
+"""Longest list that may have labels, numbers, or words between actions. All four bound the time spent on a response."""
 
 _Parse = Callable[[str], ActionT | None]
 
@@ -137,7 +151,28 @@ def _read_list(
         if is_valid and actions:
             return actions, num_cut
         best = max(best, actions, key=len)
+    if len(answer) <= _MAX_LOOSE_CHARS:
+        readings = (_read_loosely(text, parse, separator) for text in _peeled(answer))
+        if actions := next(filter(None, readings), ()):
+            return actions[:max_actions], max(0, len(actions) - max_actions)
     return best, 0
+
+
+def _read_loosely(text: str, parse: _Parse[ActionT], separator: str) -> tuple[ActionT, ...]:
+    """Returns the actions of a list in prose or with labels and numbers; none unless every piece is an action."""
+    label = _LABEL.match(text)
+    actions: list[ActionT] = []
+    for part in text[label.end() if label else 0 :].split(separator):
+        for piece in _pieces(part, parse, _LOOSE_SEPARATORS_AND_BRACKETS):
+            action = _read_piece(piece, parse)
+            if action is None:
+                item = _ITEM.match(piece.strip())
+                bare = piece.strip()[item.end() if item else 0 :]
+                action = _read_piece(_REMARK.sub("", bare), parse)
+            if action is None:
+                return ()
+            actions.append(action)
+    return tuple(actions)
 
 
 def _read_pieces(
@@ -147,7 +182,7 @@ def _read_pieces(
     actions: list[ActionT] = []
     parts = [part for part in text.split(separator) if part.strip()]
     for number, part in enumerate(parts, start=1):
-        pieces = _pieces(part, parse)
+        pieces = _pieces(part, parse, _SEPARATORS_AND_BRACKETS)
         for index, piece in enumerate(pieces):
             if len(actions) == max_actions:
                 return tuple(actions), len(pieces) - index + len(parts) - number, True
@@ -157,14 +192,17 @@ def _read_pieces(
     return tuple(actions), 0, True
 
 
-def _pieces(part: str, parse: _Parse[ActionT]) -> list[str]:
-    """Returns what stands between the other separators, unless all of it is one action."""
+def _pieces(part: str, parse: _Parse[ActionT], separators_and_brackets: re.Pattern[str]) -> list[str]:
+    """Returns the text between separators outside of brackets, unless the whole part is one action."""
     if _read_piece(part, parse) is not None:
         return [part]
     pieces, start, depth = [], 0, 0
-    for match in _SEPARATORS_AND_BRACKETS.finditer(part):
-        depth += (match.group() in _OPENING) - (match.group() in _CLOSING)
-        if match.group() in _SEPARATORS and depth <= 0:
+    for match in separators_and_brackets.finditer(part):
+        if match.group() in _OPENING:
+            depth += 1
+        elif match.group() in _CLOSING:
+            depth = max(0, depth - 1)
+        elif depth == 0:
             pieces.append(part[start : match.start()])
             start = match.end()
     return [piece for piece in (*pieces, part[start:]) if piece.strip()]

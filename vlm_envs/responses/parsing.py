@@ -51,8 +51,8 @@ class ActionGrammar(Generic[ActionT]):
     Attributes:
         parse: Reads one action from stripped text; returns None when it is not one.
         parse_in: The same for text of sections other than `<answer>`, by section.
-        lenient_in: How lenient reading reads one action from a section, by section; other sections as in strict
-            reading, with the markup around actions removed. See `vlm_envs.responses.lenient_reading`.
+        lenient_in: Reads one action from a section in lenient reading, by section. Other sections are read as in strict
+            reading after the markup around actions is removed. See `vlm_envs.responses.lenient_reading`.
         separator: What stands between actions. Empty: the whole answer is one action.
         expected: What an action looks like, for error messages.
     """

@@ -54,7 +54,7 @@ FORMAT = 1
 """Goes up when a board of before cannot be read any more."""
 
 STRICT = "strict"
-"""The reading of a board that does not say: of all that were made before there was another."""
+"""Reading of boards and episodes that record none; they were made before worlds had a `reading`."""
 
 _BOARD, _EPISODES = "board.json", "episodes.jsonl"
 _HOW = "python -m benchmarks run --agent AGENT --world WORLD --out DIR"
@@ -263,11 +263,11 @@ def _refuse_other_files(directory: Path) -> None:
 def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
     """Returns a board's definition with worlds and agents added; refuses what it knows differently."""
     new = to_json(definition)
-    before, now = (each.get("reading", STRICT) for each in (known, new))
+    before, now = (record.get("reading", STRICT) for record in (known, new))
     if before != now:
         raise ConfigError(
-            f"{path} was made with --reading {before}, not {now}: success rates of the two do not compare. Add "
-            f"--reading {before}, or name another folder with --out."
+            f"{path} was made with --reading {before}, not {now}: their success rates are not comparable. Add "
+            f"--reading {before}, or choose another folder with --out."
         )
     for name in ("suite", "split"):
         if known.get(name) != new.get(name):

@@ -42,6 +42,7 @@ _NAMED = {
     "start_state_hash?": _TEXT,
     "digest?": str,
     "reading?": str,
+    "expects_observation?": bool,
 }
 
 EPISODE = {**_NAMED, "turns": [_TURN], "final": _SHOWN, "success": bool, "total_reward": _NUMBER}

@@ -68,7 +68,7 @@ class WorldSpec:
         env_id: A registered id, with or without a module in front.
         kwargs: Its arguments that are spelled out.
         split: Whose levels are played.
-        reading: How actions are read unless `kwargs` says; worlds without such an argument read strictly.
+        reading: How actions are read unless `kwargs` sets it; worlds without this argument read strictly.
     """
 
     env_id: str
@@ -101,27 +101,27 @@ class WorldSpec:
 
     @property
     def made_with(self) -> dict[str, Any]:
-        """Its arguments besides the split: `kwargs`, and the reading where it is not the world's default."""
+        """The arguments to make the world with, without `split`: `kwargs`, plus a `reading` that is not its default."""
         default = arguments_of(self.env_id, self.kwargs).get("reading", self.reading)
         return {**({} if default == self.reading else {"reading": self.reading}), **self.kwargs}
 
     @property
     def read(self) -> str:
-        """How actions are read: as `kwargs` say, else as `reading` does, where the world has such an argument."""
+        """How the world reads actions; strictly if it has no argument `reading`."""
         return str(arguments_of(self.env_id, self.made_with).get("reading", "strict"))
 
     @property
     def digest(self) -> str:
         """Hash of what an agent meets: arguments, the first levels, and what an empty response leads to.
 
-        Images are a part of it where no engine draws them, whose pixels depend on its drivers. Worlds that read
-        strictly have the hash that they had before there was another reading.
+        Images are included unless an engine draws them, since their pixels then depend on its drivers. Worlds with
+        strict reading keep the hash from before worlds had a `reading`.
         """
         return self.level_digest if self.read == "strict" else digest_of([self.level_digest, self.read])
 
     @property
     def level_digest(self) -> str:
-        """The same hash, whatever the reading; it is what a suite is made of."""
+        """Hash that does not depend on the reading; suite hashes are made of it."""
         return self._met.digest
 
     @property
@@ -137,7 +137,7 @@ class WorldSpec:
     @functools.cached_property
     def _met(self) -> _Met:
         arguments = arguments_of(self.env_id, {**self.kwargs, "split": self.split})
-        arguments.pop("reading", None)  # an empty response leads to the same in each
+        arguments.pop("reading", None)  # the hashed episode has empty responses, which both readings treat alike
         need = need_of(registered_name(self.env_id))
         with closing(make(self.env_id, **self.made_with, split=self.split, disable_env_checker=True)) as world:
             unwrapped = cast("Any", world.unwrapped)

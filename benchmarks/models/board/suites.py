@@ -33,7 +33,7 @@ class Suite:
         return [WorldSpec.parse(world, split, reading) for world in self.worlds]
 
     def digest(self, worlds: Sequence[WorldSpec]) -> str:
-        """Returns the hash of its version and of what its worlds show, whatever their reading, which boards state.
+        """Returns the hash of its version and of what its worlds show; boards record the reading separately.
 
         Args:
             worlds: Its worlds, as `specs` returns them.

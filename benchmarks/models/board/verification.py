@@ -155,7 +155,7 @@ def _fault(spec: Record, split: str | None) -> str:
 
 
 def _spec(spec: Record) -> WorldSpec:
-    """Returns a world as a board describes it."""
+    """Returns the spec of a world on a board."""
     reading = spec.get("reading", STRICT)
     return WorldSpec(env_id=spec["env_id"], kwargs=_kwargs(spec), split=spec["split"], reading=reading)
 
@@ -168,7 +168,7 @@ def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
     """Returns the turn of an episode that is not what it was, and what differs; empty if there is none."""
     then, now = episode.get("reading", STRICT), getattr(world, "reading", STRICT)
     if then != now:
-        return f"outside of its turns: its actions were read with reading {then!r}, board.json says {now!r}"
+        return f"outside of its turns: its reading is {then!r}, but board.json has {now!r}"
     if difference := replay(episode, world, board.images.load):
         return str(difference)
     turn = broken_seal(episode)

@@ -13,7 +13,7 @@ from vlm_envs.qa.datasets.unshown import told_left_out
 from vlm_envs.records.json_lines import Record
 
 MOST_UNREAD = 0.2
-"""Share of an agent's turns that may be unread without a word at the end of the run."""
+"""Share of unread turns above which the end of a run reports an agent."""
 
 _OF_LENGTH = re.compile(r"max_(?:completion_|output_|new_)?tokens|output tokens|context length", re.IGNORECASE)
 _AGAIN = "The same command tries again."
@@ -42,9 +42,9 @@ def told_of(run: BoardRun) -> list[str]:
 
 
 def unread_of(run: BoardRun) -> list[str]:
-    """Returns what of each agent's responses could not be read or was cut off, a line each, for the end of a run.
+    """Returns lines that report each agent's unread and cut-off responses, for the end of a run.
 
-    It counts all turns that the agent has on the board, in episodes that no failure ended.
+    Counts all of the agent's turns on the board, except in episodes that a failure ended.
     """
     turns: dict[str, list[Record]] = defaultdict(list)
     for episode in run.board.episodes():
@@ -66,7 +66,7 @@ def _unread_lines(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
 
 
 def _token_limit(player: Contestant) -> tuple[str, int | None]:
-    """Returns the name of an agent's setting for the longest response, and its value; None where there is none."""
+    """Returns the name and value of the setting that limits an agent's responses; None as value if it has none."""
     config = getattr(getattr(player.agent, "client", None), "config", None)
     if limit := getattr(config, "max_tokens", None):
         return "max_tokens", limit

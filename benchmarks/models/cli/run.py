@@ -22,7 +22,7 @@ from benchmarks.models.play.contestants import Contestant, contestants
 from benchmarks.models.play.display import ProgressDisplay
 from benchmarks.models.play.interruption import second_interrupt_quits
 from benchmarks.models.play.run import BoardRun, RunPlan
-from benchmarks.models.play.trained import trained_otherwise
+from benchmarks.models.play.trained import format_warnings
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available
@@ -49,8 +49,8 @@ class RunOptions:
         episodes: Levels of each world; 256 unless a suite says otherwise.
         repeats: Episodes on each level.
         split: Whose levels.
-        reading: How actions are read. With lenient, the actions of the last complete <answer> are executed although the
-            response is not in the format, which the column "out of format" counts; with strict, they are not.
+        reading: How actions are read. With lenient, the actions of the last complete <answer> are executed even if the
+            response is out of the format; the column "out of format" counts such turns. With strict, they are not.
         out: The board's folder.
         references: Whether random, lazy and oracle play too.
         budget_usd: Begin nothing more once so much has been spent on this board.
@@ -112,14 +112,14 @@ def run(options: RunOptions) -> int:
 
 
 def print_unread(board_run: BoardRun) -> None:
-    """Prints, as the last lines of a command, which responses could not be read or were cut off."""
+    """Prints how many responses could not be read or were cut off; a command calls this last."""
     sys.stdout.flush()
     for line in unread_of(board_run):
         print(line, file=sys.stderr)
 
 
 def play_board(options: RunOptions) -> tuple[BoardRun, int]:
-    """Does what `run` does but for its last lines, and returns the run and its exit code."""
+    """Plays a board like `run`, without its closing report, and returns the run and its exit code."""
     require(
         bool(options.out or options.world or options.suite),
         "Name worlds with --world ID, or a suite with --suite NAME, and the board's folder with --out boards/NAME.",
@@ -134,7 +134,7 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
         "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
         "leave NO_COLOR unset.",
     )
-    for line in trained_otherwise(plan.worlds, players):
+    for line in format_warnings(plan.worlds, players):
         print(line, file=sys.stderr)
     board_run, code = _played(plan, players, options.out)
     if views is not None and not board_run.reason:

@@ -1,4 +1,4 @@
-"""Turns of which no action could be read, and why, in words for people."""
+"""Turns without a readable action, and the reasons as messages."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ _QUOTED_ACTION = re.compile(r"^(?P<quote>['\"]).*(?P=quote) is not an action", f
 
 
 def unread_turns(turns: Iterable[Record]) -> list[Record]:
-    """Returns the turns whose response was not in the format and gave no action."""
+    """Returns the turns whose response was out of the format and contained no readable action."""
     return [turn for turn in turns if turn["parse_error"] is not None and not turn["actions"]]
 
 
 def why_unread(turn: Record) -> str:
-    """Returns why nothing could be read of a response, equal for equal reasons: it goes after "because"."""
+    """Returns why a response could not be read, as a clause that follows "because".
+
+    The clause quotes nothing from the response, so turns can be counted by it.
+    """
     if reason := _OF_STOPS.get(turn["stop_reason"]):
         return reason
     if not turn["response"].strip():

@@ -47,7 +47,7 @@ _KNOWN = {
     "reward": _Measure("reward", "Mean return of an episode."),
     "invalid_rate": _Measure(
         "out of format",
-        "Share of turns whose response was not in the format; with lenient reading its actions may count all the same.",
+        "Share of turns whose response was out of the format; with lenient reading its actions may still be executed.",
         "rate",
     ),
     "ineffective_rate": _Measure("no effect", "Of turns with actions, those in which none changed anything.", "rate"),

@@ -147,3 +147,10 @@ def test_an_episode_replays_with_the_reading_it_was_played_with(reading: str, wo
     assert world.reading == world_reads
     other = {**record, "reading": "lenient"} if reading == "strict" else {**record, "reading": "strict"}
     assert replay(other, world, reader.image) is not None
+
+
+def test_a_lenient_episode_recorded_without_its_expected_observation_replays(tmp_path: Any) -> None:
+    record, reader = recorded(tmp_path, "lenient")
+    assert record["expects_observation"]
+    earlier = {name: value for name, value in record.items() if name != "expects_observation"}
+    assert replay(earlier, made(LAKE), reader.image) is None

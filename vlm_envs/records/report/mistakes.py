@@ -10,6 +10,7 @@ from typing import Literal
 
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.claims import compare
+from vlm_envs.responses.extraction import last_section
 
 Kind = Literal[
     "world failed",
@@ -30,7 +31,7 @@ Kind = Literal[
 
 _OF_ACTING: frozenset[Kind] = frozenset(("lost", "became unsolvable", "no effect", "detour"))
 _NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not stated"))
-"""Observations without content, punctuation removed; agents that describe nothing write "unknown"."""
+"""Observations without content, in lower case and without punctuation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +55,8 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
     sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one. Where
     the format asks for an observation and a turn states none, its wrong actions are "not stated", since they do not
-    show whether the agent saw wrongly or planned badly.
+    show whether the agent saw wrongly or planned badly. Responses out of the format have no sections; for them the
+    episode's `expects_observation` says whether the format has an observation.
 
     Args:
         episode: The episode.
@@ -63,6 +65,7 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     """
     if episode.get("success"):
         return None
+    expects_observation = bool(episode.get("expects_observation"))
     turns = [turn if trusts_judge else {**turn, "scores": {}} for turn in episode["turns"]]
     read = partial(_of_response, is_lenient=episode.get("reading") == "lenient")
     mistakes = [
@@ -72,7 +75,7 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     ]
     fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
     if fatal or mistakes:
-        return _unless_unstated((fatal or mistakes)[0], turns)
+        return _unless_unstated((fatal or mistakes)[0], turns, expects_observation=expects_observation)
     if turns and turns[-1].get("context_full"):
         return Mistake(kind="ran out of context", turn=len(turns) - 1, detail="There was no room for another turn.")
     if turns and turns[-1].get("truncated"):
@@ -80,23 +83,35 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     return Mistake(kind="not solved", turn=None)
 
 
-def _unless_unstated(mistake: Mistake, turns: Sequence[Record]) -> Mistake:
+def _unless_unstated(mistake: Mistake, turns: Sequence[Record], *, expects_observation: bool) -> Mistake:
     """Returns a mistake; one of acting becomes "not stated" where its turn states no observation."""
-    if mistake.turn is None or mistake.kind not in _OF_ACTING or not _is_unstated(turns[mistake.turn]):
+    if mistake.turn is None or mistake.kind not in _OF_ACTING:
+        return mistake
+    if not _is_unstated(_observation(turns[mistake.turn], is_expected=expects_observation)):
         return mistake
     return replace(mistake, kind="not stated", detail=f"The observation states nothing. {mistake.detail}")
 
 
-def _is_unstated(turn: Record) -> bool:
-    """Returns whether the format asked for an observation and the response states none."""
-    said = (turn.get("sections") or {}).get("observation")
-    return said is not None and "".join(re.findall(r"[\w ]", said)).strip().casefold() in _NOTHING
+def _observation(turn: Record, *, is_expected: bool) -> str | None:
+    """Returns a turn's observation, in the format or not; empty where an expected one is missing, else None."""
+    said: str | None = (turn.get("sections") or {}).get("observation")
+    if said is not None or not is_expected:
+        return said
+    _, inside = last_section(turn.get("response") or "", "observation") or ("", "")
+    return inside
+
+
+def _is_unstated(observation: str | None) -> bool:
+    """Returns whether an observation has no content; None, of a format without observations, is not unstated."""
+    if observation is None:
+        return False
+    return "".join(re.findall(r"[\w ]", observation)).strip().casefold() in _NOTHING
 
 
 def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | None:
     """Returns what is wrong with a response before its text counts.
 
-    With lenient reading neither a wrong format nor a cut is a mistake where the actions were read all the same.
+    With lenient reading, a wrong format or a cut-off is a mistake only if no action was read.
     """
     if turn.get("worker_error"):
         return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))
@@ -118,7 +133,7 @@ def _of_seeing(turn: Record, index: int) -> Mistake | None:
     Only words of the structured representation are compared, which say one thing in one way.
     """
     said = (turn.get("sections") or {}).get("observation")
-    if said is None or _is_unstated(turn):
+    if said is None or _is_unstated(said):
         return None
     score = (turn.get("scores") or {}).get("observation")
     if score is not None:

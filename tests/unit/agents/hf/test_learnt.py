@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from agents.hf.checkpoint import PROVENANCE, weights_digest
-from agents.hf.learnt import Learnt, LearntWorld, learnt_otherwise, learnt_with, model_in, shipped_start
+from agents.hf.learnt import Learnt, LearntWorld, format_differences, learnt_with, model_in, shipped_start
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 
@@ -136,7 +136,7 @@ def test_equal_weights_are_one_model_whichever_run_they_are_of(tmp_path):
 )
 def test_another_format_than_in_training_is_found(learnt, env_id, kwargs, differences, tmp_path):
     written(tmp_path / PROVENANCE, {"worlds": [{"env_id": "VLM/FrozenLake-v0", "kwargs": learnt}]})
-    assert learnt_otherwise(tmp_path, env_id, kwargs) == differences
+    assert format_differences(tmp_path, env_id, kwargs) == differences
 
 
 def test_of_several_formats_that_were_trained_on_the_most_similar_counts(tmp_path):
@@ -144,18 +144,18 @@ def test_of_several_formats_that_were_trained_on_the_most_similar_counts(tmp_pat
         {"env_id": "VLM/ZoomQA-v0", "kwargs": {"prompt_format": each}} for each in ("ivgr_grounded", "ivgr_textual")
     ]
     written(tmp_path / PROVENANCE, {"worlds": worlds})
-    assert learnt_otherwise(tmp_path, "VLM/ZoomQA-v0", {"prompt_format": "ivgr_textual"}) == {}
-    assert set(learnt_otherwise(tmp_path, "VLM/ZoomQA-v0", {})) == {"prompt_format"}
+    assert format_differences(tmp_path, "VLM/ZoomQA-v0", {"prompt_format": "ivgr_textual"}) == {}
+    assert set(format_differences(tmp_path, "VLM/ZoomQA-v0", {})) == {"prompt_format"}
 
 
 def test_a_variant_of_a_world_is_that_world(tmp_path):
     worlds = [{"env_id": "VLM/RewardJudging-v0", "kwargs": {"prompt_format": "direct"}}]
     written(tmp_path / PROVENANCE, {"worlds": worlds})
-    assert set(learnt_otherwise(tmp_path, "VLM/RewardJudgingDocumentPair-v0", {})) == {"prompt_format"}
+    assert set(format_differences(tmp_path, "VLM/RewardJudgingDocumentPair-v0", {})) == {"prompt_format"}
 
 
 @pytest.mark.parametrize("record", [{}, {"worlds": 3}, {"worlds": [{"env_id": "Gone/World-v0", "kwargs": {}}]}])
 def test_where_nothing_can_be_said_of_the_training_nothing_is(record, tmp_path):
-    assert learnt_otherwise(tmp_path, "VLM/FrozenLake-v0", {}) == {}
+    assert format_differences(tmp_path, "VLM/FrozenLake-v0", {}) == {}
     written(tmp_path / PROVENANCE, record)
-    assert learnt_otherwise(tmp_path, "VLM/FrozenLake-v0", {}) == {}
+    assert format_differences(tmp_path, "VLM/FrozenLake-v0", {}) == {}

@@ -168,7 +168,7 @@ def test_a_checkpoint_in_another_format_than_in_training_is_warned_of_once(tmp_p
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("Warning: ")]
     assert warnings == [
         f"Warning: tiny was trained on this world with representation=structured, but {LAKE} has "
-        "representation=natural_language. To evaluate it as it was trained, add the setting: "
+        "representation=natural_language. To evaluate it in its training format, use "
         "--world VLM/FrozenLake-v0:representation=structured,size=3"
     ]
     assert evaluate(tmp_path / "same", *words, "--world", f"{LAKE},representation=structured") == 0

@@ -154,3 +154,25 @@ def test_a_format_that_cost_no_action_is_no_mistake(reading, text, kind, tmp_pat
     [row] = rows(Board(tmp_path).lines())
     assert row.invalid_rate == 1.0
     assert set(row.mistakes) == {kind} if kind else "out of format" not in row.mistakes
+
+
+@pytest.mark.parametrize(
+    ("prompt_format", "is_unstated"), [("grounding_worldmodeling", True), ("grounding", True), ("free_think", False)]
+)
+def test_failures_of_answers_alone_are_not_stated_where_the_format_has_an_observation(
+    prompt_format, is_unstated, tmp_path
+):
+    played = world("lenient", f"{LAKE}:prompt_format={prompt_format}")
+    play(tmp_path, [contestant(Wrong("<answer>Up, Left</answer>"))], worlds=[played], episodes=3)
+    board = Board(tmp_path)
+    [row] = rows(board.lines())
+    assert set(row.mistakes) == {"not stated"} if is_unstated else "not stated" not in row.mistakes
+    assert all(result.is_verified for result in verify(board))
+
+
+def test_mistakes_of_earlier_boards_stay_as_they_are(tmp_path):
+    play(tmp_path, [contestant(Wrong("<answer>Up, Left</answer>"))], worlds=[world("lenient")], episodes=2)
+    earlier = lines_of(tmp_path)
+    assert all(line.pop("expects_observation") for line in earlier)
+    [row] = rows(earlier)
+    assert row.mistakes and "not stated" not in row.mistakes

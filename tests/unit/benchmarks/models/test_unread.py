@@ -163,7 +163,7 @@ def test_the_most_common_reason_is_named_and_few_unread_turns_are_not(server, tm
     assert "could not be read" not in capsys.readouterr().err
 
 
-def test_evaluate_says_it_last_too(server, tmp_path, capsys):
+def test_evaluate_also_ends_with_the_number_of_cut_off_responses(server, tmp_path, capsys):
     server.body = WIRES["compatible"].body(Said(text="", stop="length"))
     command = ["evaluate", f"compatible:judge@{server.base_url},max_attempts=1,as=m", "--world", LAKE]
     assert main([*command, "--episodes", "1", "--no-references", "--out", str(tmp_path / "board")]) == 0

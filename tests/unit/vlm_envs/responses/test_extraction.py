@@ -138,6 +138,12 @@ def test_the_last_complete_section_counts():
     assert last_section("<answer>1", "answer") is None
 
 
+def test_a_blank_section_is_the_last_one_only_where_all_are_blank():
+    assert last_section("<answer>1</answer> in `<answer> </answer>`", "answer") == ("answer", "1")
+    assert last_section("<zoom>1</zoom><answer></answer>", "answer", "zoom") == ("zoom", "1")
+    assert last_section("<answer>\n</answer><answer> </answer>", "answer") == ("answer", " ")
+
+
 HOSTILE = [
     '"', "*", "`", "(", "“", r"\boxed{", r"\text{", " ", "\n", "</s>", "<|im_end|> ", "_*", "answer: ", "the ", ".",
     "<answer>", "<think>", "</think>", "<|begin_of_box|>", "``` ", "($", "\u200b",

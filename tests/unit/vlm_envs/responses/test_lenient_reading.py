@@ -115,6 +115,54 @@ def test_other_separators_and_markup_around_each_action_are_read(answer: str) ->
 
 
 @pytest.mark.parametrize(
+    "answer",
+    ["1. Right\n2. Down", "1) Right\n2) Down", "(1) Right\n(2) Down", "1.Right\n2.Down", "- Right\n- Down",
+     "* Right\n* Down", "• Right\n• Down", "1. **Right**\n2. **Down**", "Step 1: Right\nStep 2: Down",
+     "1. Right, 2. Down",
+     "Right. Down.", "Right and Down", "Right, and Down", "Right, then Down", "Right then Down",
+     "Right, and then Down.",
+     "Right -> Down", "Right → Down", "Right => Down", "**Right** -> **Down**", "[Right -> Down]",
+     "Actions: Right, Down", "Action: Right; Down", "**Actions:** Right, Down", "My final answer: Right -> Down",
+     "Actions:\n1. Right\n2. Down", "**Actions: Right, Down**", "Right, Down (to reach the goal)"],
+)  # fmt: skip
+def test_common_ways_to_write_a_list_are_read(answer: str) -> None:
+    parsed = read(f"<answer>{answer}</answer>", "no_think")
+    assert (parsed.actions, parsed.unread) == (("Right", "Down"), "")
+    assert read(f"<answer>{answer}</answer>", "no_think", reading="strict").actions in ((), ("Right",))
+
+
+@pytest.mark.parametrize("answer", ["- Right", "1. Right", "Action: Right", "* Right"])
+def test_a_list_of_one_action_is_read(answer: str) -> None:
+    assert read(f"<answer>{answer}</answer>", "no_think").actions == ("Right",)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["Do not go Right", "Do not go Right. Down", "Not Right and Down", "Right or Down", "Right (2)", "2 Right",
+     "Right 2",
+     "Right (or Down)", "Right and not Down", "- Right\n- jump", "1. jump\n2. Right", "Actions: none", "Actions:",
+     "and", "1.", "Right Actions: Down", "Right. Is it? No. Answer: Down", "Right. Answer: Down"],
+)  # fmt: skip
+def test_a_list_with_a_piece_that_is_not_an_action_executes_nothing(answer: str) -> None:
+    parsed = read(f"<answer>{answer}</answer>", "no_think")
+    assert parsed.actions == ()
+    assert parsed.unread
+
+
+def test_a_long_numbered_list_is_cut_at_the_maximum() -> None:
+    listed = "".join(f"{number}. Right\n" for number in range(1, 13))
+    parsed = read(f"<answer>{listed}</answer>", "no_think")
+    assert (parsed.actions, parsed.num_actions_cut) == (("Right",) * 3, 9)
+
+
+@pytest.mark.parametrize("later", ["<answer></answer>", "I put it in `<answer></answer>`.", "<Answer> \n </Answer>"])
+def test_a_later_blank_answer_does_not_discard_the_last_one_with_content(later: str) -> None:
+    text = f"Sure! <answer>Up</answer> <answer>Right</answer> {later}"
+    assert read(text).actions == ("Right",)
+    assert asked(text, "direct").actions == (Answer("Right"),)
+
+
+@pytest.mark.parametrize(
     ("answer", "actions"),
     [
         ("Right, jump, Down", ("Right",)),
@@ -190,8 +238,11 @@ def test_lenient_reading_never_raises_and_reads_whatever_strict_reading_does(tex
 @pytest.mark.parametrize(
     "answer",
     ["x," * 45_000, "[" * 45_000 + "]" * 45_000, " " * 95_000 + "x", "```\n" + " " * 95_000, "x;" * 45_000,
-     r"\boxed{" * 13_000 + "}" * 5_000, "Up;" * 31_000, "</s>" * 23_000, "**" * 45_000, "`" * 95_000, "." * 95_000],
-    ids=["pieces", "brackets", "blanks", "open fence", "semicolons", "boxes", "actions", "end tokens", "bold", "ticks",
+     r"\boxed{" * 13_000 + "}" * 5_000, "Up;" * 31_000, "1. Up\n" * 16_000, "Up and " * 14_000 + "x",
+     "Up " + " (" * 48_000, "Up" + " " * 95_000 + "and x", "Up and" * 330,
+     "</s>" * 23_000, "**" * 45_000, "`" * 95_000, "." * 95_000],
+    ids=["pieces", "brackets", "blanks", "open fence", "semicolons", "boxes", "actions", "items", "words", "remarks",
+         "gaps", "short words", "end tokens", "bold", "ticks",
          "periods"],
 )  # fmt: skip
 def test_a_response_of_any_shape_is_read_in_little_time(answer: str) -> None:
@@ -230,6 +281,15 @@ def test_navigation_reads_its_actions(answer: str) -> None:
         '["pick(62,-55,20)", "place(1,2,3)"]',
         "pick(62，-55，20)｜place（1,2,3）",
         "pick(62.0, -55.0, 20.0) | place(1,2,3.00)",
+        "1. pick(62,-55,20)\n2. place(1,2,3)",
+        "1) pick(62, -55, 20)\n2) place(1, 2, 3)",
+        "- pick(62,-55,20)\n- place(1,2,3)",
+        "pick(62,-55,20). place(1,2,3).",
+        "pick(62, -55, 20), then place(1, 2, 3)",
+        "pick(62,-55,20) and place(1,2,3)",
+        "pick(62,-55,20) -> place(1,2,3)",
+        "Actions: pick(62,-55,20) | place(1,2,3)",
+        "pick(62,-55,20) | place(1,2,3) (to stack the cubes)",
     ],
 )
 def test_separators_do_not_break_the_arguments_of_primitives(answer: str) -> None:
@@ -269,6 +329,13 @@ AS_TEXT = json.dumps({**json.loads(CALL), "arguments": json.dumps(json.loads(CAL
 @pytest.mark.parametrize("answer", ["B", "**B**", "```\nB\n```", r"\boxed{B}", "B<|im_end|>"])
 def test_an_answer_is_read_out_of_its_wrappings(answer: str, strategy: str) -> None:
     assert asked(f"Sure!\n<answer>{answer}</answer> Bye.", strategy).actions == (Answer("B"),)
+
+
+@pytest.mark.parametrize(
+    "answer", ["A and B", "A, then B", "1. A\n2. B", "- A", "A -> B", "Answer: B", "A. B", "A (to B)"]
+)
+def test_an_answer_to_a_question_is_never_a_list(answer: str) -> None:
+    assert asked(f"Sure! <answer>{answer}</answer>", "direct").actions == (Answer(answer),)
 
 
 @pytest.mark.parametrize("text", ["<answer>A</answer><answer>B</answer>", "<think>x</think><answer>B</answer></s>"])

@@ -94,6 +94,20 @@ def test_formats_that_ask_for_no_observation_are_judged_by_their_actions(section
     assert first_mistake(episode_of(turn_record(sections=sections, terminated=True))).kind == "lost"
 
 
+@pytest.mark.parametrize(
+    ("response", "expects", "kind"),
+    [
+        ("<answer>Up, Up</answer>", {"expects_observation": True}, "not stated"),
+        ("<observation>unknown</observation><answer>Up, Up</answer>", {"expects_observation": True}, "not stated"),
+        ("<Observation>A hole.</Observation><answer>Up, Up</answer>", {"expects_observation": True}, "lost"),
+        ("<answer>Up, Up</answer>", {}, "lost"),
+    ],
+)
+def test_a_lenient_response_without_the_expected_observation_is_not_stated(response, expects, kind):
+    lost = turn_record(response=response, sections={}, parse_error="<think> is missing", terminated=True)
+    assert first_mistake({**episode_of(lost), "reading": "lenient", **expects}).kind == kind
+
+
 def test_errors_become_sentences_behind_what_went_wrong():
     unread = turn_record(parse_error="expected </observation> but found </reasoning>")
     assert first_mistake(episode_of(unread)).detail == "Expected </observation> but found </reasoning>."
