@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 
 from judges.state_text.grid.lexicon import Token, TokenKind, tokenize
-from judges.state_text.grid.relations import THE_PLAYER, Name, RelationClaims
+from judges.state_text.grid.relations import ALL, SOME, THE_PLAYER, Name, RelationClaims
 from judges.state_text.grid.vocabulary import FRAME, PLAYER, ObjectVocabulary
 
 MAX_TEXT_CHARS = 8_000
@@ -45,6 +45,7 @@ class _Names:
         self._numbered: dict[tuple[str, int], Name] = {}
         self._singles: dict[str, list[Name]] = {}
         self._groups: dict[str, Name] = {}
+        self._sizes: dict[Name, int] = {}
         self._num_known: dict[str, int] = {}
         self._recent: list[Name] = []
         self._latest_group: Name | None = None
@@ -75,13 +76,18 @@ class _Names:
     def _plural(self, token: Token) -> list[Name]:
         kind = token.name
         known = self._singles.get(kind, [])
-        if token.is_definite and kind in self._groups:
-            group = self._groups[kind]
-        elif token.is_definite and len(known) > 1:
+        counts = self._claims.counts
+        group = self._groups.get(kind) if token.is_definite else None
+        size = self._sizes[group] if group is not None else SOME
+        if group is not None and size == SOME and token.count > 0:
+            counts[group] = self._sizes[group] = token.count  # "There are holes. The two holes …"
+        elif group is not None and token.count in (SOME, ALL, size):
+            pass
+        elif group is None and token.is_definite and len(known) > 1 and token.count <= len(known) and token.count != 0:
             return list(known)
         else:
             group = self._new(kind)
-            self._claims.counts[group] = token.count
+            counts[group] = self._sizes[group] = token.count
         self._groups[kind] = self._latest_group = group
         return [group]
 

@@ -21,7 +21,54 @@ LINE = {"player_position": (4, 2), "box_positions": [(3, 2)], "target_positions"
 SOLVED = {"player_position": (4, 2), "box_positions": [(3, 2)], "target_positions": [(3, 2)]}
 TWO_BOXES = {"player_position": (4, 4), "box_positions": [(1, 1), (2, 2)], "target_positions": [(3, 3)]}
 
+WRONG_COUNTS = [
+    "None of the holes is {}",
+    "None of the two holes are {}",
+    "There are zero holes {}",
+    "0 holes are {}",
+    "Eleven holes are {}",
+    "Twelve holes are {}",
+    "Twenty holes are {}",
+    "Twenty round icy holes are {}",
+    "Twenty-one holes are {}",
+    "There are a dozen holes {}",
+    "1000 holes are {}",
+    "A million holes are {}",
+    "2.5 holes are {}",
+    "Fewer than two holes are {}",
+    "Less than three holes are {}",
+    "More than two holes are {}",
+    "Two or three holes are {}",
+    "All but one of the holes are {}",
+    "Half of the holes are {}",
+    "Hardly any holes are {}",
+    "There are scarcely any holes {}",
+    "Barely any hole is {}",
+    "More than one hole is {}",
+    "There are holes. The twenty holes are {}",
+    "There are fewer than two holes. They are {}",
+]
+"""Sentences about the holes of `LAKE` that are false, or give no number, if `{}` is where its two holes are."""
+
 TRUE_GRID = [
+    ("FrozenLake", LAKE, "The goal is below and to the right. Two deep holes are below and to the right of me.", 1.0),
+    (
+        "FrozenLake",
+        LAKE,
+        "The goal is below and to the right. There are holes. The two holes are southeast of me.",
+        1.0,
+    ),
+    ("FrozenLake", LAKE, "The goal and at least two holes are below and to the right of me.", 1.0),
+    ("FrozenLake", LAKE, "The goal is below and to the right. One of the holes is below and to the right.", 0.85),
+    (
+        "FrozenLake",
+        COLUMN,
+        "The goal is below. There are two holes: one is above and left, the other above and right. "
+        "Both holes are above me.",
+        0.85,
+    ),
+    ("FrozenLake", BARE, "The goal is below and to the right of the player, and there are zero holes.", 1.0),
+    ("FrozenLake", BARE, "The goal is below and to the right of the player. None of the cells is a hole.", 1.0),
     # FrozenLake: number and plural
     ("FrozenLake", LAKE, "The goal is below and to the right of me. Two holes are below and to the right of me.", 1.0),
     (
