@@ -130,7 +130,8 @@ class _SentenceReader:
         self._sides: list[Token] = []
         self._previous_sides: list[Token] = []
         self._ground: list[Name] = []
-        self._is_list_open = self._is_moving = self._is_negated = False
+        self._denied: list[Token] = []
+        self._is_list_open = self._is_moving = self._is_negated = self._is_denial = False
 
     def read(self, tokens: list[Token]) -> None:
         before: TokenKind = "stop"
@@ -140,20 +141,22 @@ class _SentenceReader:
             elif token.kind == "side":
                 self._read_side(token)
             else:
-                self._read_small_word(token.kind)
+                self._read_small_word(token.kind, token.name)
             before = token.kind
 
-    def _read_small_word(self, kind: TokenKind) -> None:
+    def _read_small_word(self, kind: TokenKind, word: str) -> None:
         if kind == "copula":
             self._is_moving = self._is_list_open = False
         elif kind == "move":
             self._is_moving, self._is_list_open = True, False
         elif kind == "not":
             self._is_negated = True
+            self._is_denial = word == "not" and bool(self._subjects) and not self._sides
         elif kind == "and" and not self._sides:
             self._is_negated = False
         elif kind == "but":
             if self._is_negated:
+                self._denied = self._sides if self._is_denial else []
                 self._sides, self._is_negated = [], False
         elif kind == "stop":
             self._close()
@@ -219,6 +222,9 @@ class _SentenceReader:
     def _claim(self, anchors: list[Name]) -> None:
         """Claims that every subject lies on the held sides of every anchor."""
         sides = _without_overruled(self._sides)
+        if self._is_negated and self._is_denial:
+            self._denied = sides
+        self._deny(anchors)
         for subject in self._subjects if not self._is_negated else ():
             if _contradict(sides) and subject in self._claims.counts:
                 # "There are holes above and below": some lie on each side.
@@ -230,6 +236,13 @@ class _SentenceReader:
         self._previous_sides = self._sides if all(anchor[0] != FRAME for anchor in anchors) else []
         self._sides, self._ground = [], []
         self._is_negated = self._is_list_open = False
+
+    def _deny(self, anchors: list[Name]) -> None:
+        """Denies the one side that "not" stands before; of several, any may be the one denied."""
+        if len(self._denied) == 1:
+            for subject, anchor in itertools.product(self._subjects, anchors):
+                self._claims.deny(subject, anchor, self._denied[0].axis, self._denied[0].sign)
+        self._denied = []
 
     def _add(self, subjects: list[Name], anchors: list[Name], sides: list[Token]) -> None:
         for subject, anchor in itertools.product(subjects, anchors):

@@ -25,7 +25,7 @@ class Token:
 
     Attributes:
         kind: What part the token plays in a sentence.
-        name: An object's kind, such as `box`.
+        name: An object's kind, such as `box`; of a negation the word itself.
         index: The number written with an object, as 0 in "box0"; None without one.
         count: Of an object, how many are meant; `SOME` for a plural without a number, `ALL` for "all holes"; 0 where
             nothing is claimed of any: "zero holes", and numbers that are bounds or cannot be read ("fewer than two").
@@ -76,8 +76,13 @@ _ALIGNED: dict[str, tuple[int, ...]] = {
 }
 _ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
 _COINCIDE = re.compile(r"(coincid|overlap)(e|es|ed|s|ing|ped|ping)?")
-_DIRECTLY = words_of("directly straight due exactly immediately")
-_BEFORE_SIDE = words_of("to on at in the my your its 's player agent")
+_DIRECTLY = words_of("directly straight due exactly immediately precisely just right squarely perfectly")
+_BEFORE_SIDE = words_of("to on at in the my your its 's player agent ahead")
+_BEFORE_NOUN_RIGHT = words_of("the my your its to")
+_ALMOST = words_of("almost nearly practically virtually")
+_BASE_REACH = words_of("reach occupy")
+_CLAUSE_ENDS = words_of(". , ; : ! ? and but while whereas")
+_MAX_CLAUSE_WORDS = 8
 _COPULAS = words_of(
     "is are be was were been being lies lie sits stands standing located positioned situated placed end ends "
     "ending remain remains stay stays become becomes has"
@@ -150,13 +155,26 @@ def _is_contact(words: list[str], position: int, vocabulary: ObjectVocabulary) -
     """Returns whether a word puts its subject where its object is: "on the target", "the goal is reached"."""
     word, before = words[position], _word_at(words, position - 1)
     is_possible = word in _REACH and not _MODALS.isdisjoint(words[max(0, position - 3) : position])
-    if word not in _CONTACT or is_possible:
+    if word not in _CONTACT or is_possible or _is_almost(words, position):
         return False
     if word == "reached" and before in _BE:
         return True
     # "to reach the goal" is a purpose, "going to reach the goal" a prediction.
-    is_purpose = word in _REACH and before == "to" and _word_at(words, position - 2) not in ("going", "about")
+    is_purpose = word in _REACH and before == "to" and _word_at(words, position - 2) != "going"
     return not is_purpose and _touches_object(words, position, vocabulary)
+
+
+def _is_almost(words: list[str], position: int) -> bool:
+    """Returns whether the clause of a word keeps it from being so yet: "almost at the goal", "about to reach it"."""
+    joins = words[position] in _BASE_REACH and _word_at(words, position - 1) == "and"  # "about to move and reach"
+    first = position - 1 - joins
+    for back in range(first, max(-1, first - _MAX_CLAUSE_WORDS), -1):
+        word, following = words[back], words[back + 1]
+        if word in _CLAUSE_ENDS or word.startswith("\n"):
+            return False
+        if word in _ALMOST or word == "verge" or (word == "about" and following == "to"):
+            return True
+    return False
 
 
 def _is_member(following: str) -> bool:
@@ -165,7 +183,7 @@ def _is_member(following: str) -> bool:
 
 def _small_word(word: str) -> list[Token]:
     if word.endswith("n't"):
-        return [Token("copula"), Token("not")]
+        return [Token("copula"), Token("not", name="not")]
     if word in ("it", "its"):
         return [Token("pronoun", is_possessive=word == "its")]
     if word in ("they", "them", "both"):
@@ -177,7 +195,7 @@ def _small_word(word: str) -> list[Token]:
     if word in ("but", "instead", "rather"):
         return [Token("but")]
     if word in _NEGATIONS:
-        return [Token("not")]
+        return [Token("not", name=word)]
     if word in _COPULAS:
         return [Token("copula")]
     if word in _NEAR:
@@ -248,7 +266,7 @@ def _start_of_plural(words: list[str], position: int, vocabulary: ObjectVocabula
 
 
 def _is_adjective(word: str, vocabulary: ObjectVocabulary) -> bool:
-    """Returns whether a word means nothing to the reader, so that a number before it may belong to the noun after it."""
+    """Returns whether a word means nothing to the reader, so that a number before it may count the noun after it."""
     means_something = _small_word(word) or word in _SIDES or word in _COMPASS or word in _CONTACT
     is_number = word in _NUMBERS or word in _PAIRS or word in _UNREAD_NUMBERS or word == "all"
     is_name = vocabulary.kind_of(word) is not None or _UNITS.fullmatch(word)
@@ -256,12 +274,12 @@ def _is_adjective(word: str, vocabulary: ObjectVocabulary) -> bool:
 
 
 def _exact_count(words: list[str], position: int) -> int:
-    """Returns the number at `position`, or 0 for a bound or a range: "fewer than two", "all but one", "two or three"."""
+    """Returns the number at `position`, or 0 for a bound or a range: "fewer than two", "two or three"."""
     number, before, second = (_word_at(words, position - back) for back in range(3))
-    value = _NUMBERS.get(number, None) if number in _NUMBERS else int(number) if number.isdigit() else 0
+    value = int(number) if number.isdigit() else _NUMBERS.get(number, 0)
     other = second if before in _BEFORE_SECOND_NUMBER else before
     is_range = other in _NUMBERS or _NUMBER.fullmatch(other) is not None
-    return 0 if before in _BOUNDS or is_range or value is None else value
+    return 0 if before in _BOUNDS or is_range else value
 
 
 def _aligned_axes(word: str) -> tuple[int, ...]:
@@ -284,7 +302,7 @@ def _read_same(words: list[str], position: int, tokens: list[Token]) -> int:
 
 def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
     word, before, following = words[position], _word_at(words, position - 1), _word_at(words, position + 1)
-    is_adverb = word == "right" and following in _AFTER_ADVERB_RIGHT
+    is_adverb = word == "right" and following in _AFTER_ADVERB_RIGHT and before not in _BEFORE_NOUN_RIGHT
     is_end_up = word == "up" and before in _ENDS
     if is_adverb or is_end_up:
         return
@@ -300,7 +318,8 @@ def _is_direct(words: list[str], position: int) -> bool:
     position -= 1
     while _word_at(words, position) in _BEFORE_SIDE:
         position -= 1
-    return _word_at(words, position) in _DIRECTLY
+    is_noun = _word_at(words, position) == "right" and _word_at(words, position - 1) in _BEFORE_NOUN_RIGHT
+    return _word_at(words, position) in _DIRECTLY and not is_noun
 
 
 def _touches_object(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:
