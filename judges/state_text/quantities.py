@@ -58,8 +58,8 @@ def length_m(text: str) -> float:
 
 def position(text: str) -> tuple[float, float, float]:
     """Returns the numbers of what `TRIPLE` matched."""
-    numbers, labels = map(float, _NUMBER.findall(text)), _LABEL.findall(text)
+    numbers, labels = list(map(float, _NUMBER.findall(text))), _LABEL.findall(text)
     if sorted(labels) == ["x", "y", "z"]:
-        numbers = (number for _, number in sorted(zip(labels, numbers, strict=True)))
+        numbers = [numbers[labels.index(axis)] for axis in "xyz"]
     x, y, z = numbers
     return x, y, z
