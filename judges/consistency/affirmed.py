@@ -16,7 +16,8 @@ from judges.consistency.statements import OPPOSITES, UNSAID, family_of, statemen
 
 _DOUBT = UNSAID | frozenset("suppose imagine assume guess unless either wonder".split())  # noqa: SIM905
 _WORD = re.compile(r"[^\W_]+")
-_ALTERNATIVES = re.compile(r"\bor\b", re.IGNORECASE)
+ALTERNATIVES = re.compile(r"(?<!more )\bor\b(?! (?:so|more|less|fewer|at least|at most)\b)", re.IGNORECASE)
+"""An "or" between alternatives, unlike those of rough numbers: "three or so"."""
 _DENIAL = re.compile(r"\b(?:no|not|never|neither|nor|without)\b|n['’]t\b", re.IGNORECASE)
 _LEFT_OVER = re.compile(r"\b(?:but|although|though|however)\b", re.IGNORECASE)
 _AXES = frozenset(axis for axis, _ in OPPOSITES.values())
@@ -37,7 +38,7 @@ def affirmed(text: str) -> str:
 
 
 def _without_alternatives(part: str) -> str:
-    if not _ALTERNATIVES.search(part) or _DENIAL.search(part):
+    if not ALTERNATIVES.search(part) or _DENIAL.search(part):
         return part
     return _WORD.sub(lambda match: "" if _kind_of(match.group().casefold()) else match.group(), part)
 

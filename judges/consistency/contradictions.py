@@ -3,7 +3,7 @@
 Two texts contradict each other where
 
 - one denies what the other affirms: "the mug is red" and "the mug is not red", "a boat" and "no boat";
-- they give one thing different values of a kind of which it has one, and none in common: colour, number, size, side,
+- they give one thing different values of a kind of which it has one, and none in common: colour, number, score, size, side,
   open or closed, full or empty, on or off;
 - they relate two things the other way round: "the mug is left of the tree" and "the tree is left of the mug";
 - a clock shows, or a sign says, one thing by the one and another by the other (`judges.consistency.readings`).
@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 
-from judges.consistency.readings import other_reading, two_readings
+from judges.consistency.affirmed import ALTERNATIVES
+from judges.consistency.readings import QUOTED, other_reading, two_readings
 from judges.consistency.statements import (
     ASKING,
     MAX_CLAUSE_CHARS,
@@ -27,12 +28,11 @@ from judges.consistency.statements import (
     OPPOSITES,
     Clause,
     Statements,
-    family_of,
     said_shorter,
     statements_of,
 )
 
-_OR_LIST = re.compile(r"\b(?P<one>[^\W_]+),? or (?:(?:the [^\W_]+|it|they) (?:is|are) )?(?P<other>[^\W_]+)\b")
+_SENTENCE_END = re.compile(r"[!?;\n]|[.](?!\d)")
 
 
 def contradiction(reference: str, text: str) -> str | None:
@@ -81,14 +81,15 @@ def own_contradiction(text: str) -> str | None:
 def hedge(reference: str, text: str) -> str | None:
     """Returns what a text leaves open that the reference settles, for logs; None where no rule sees anything.
 
-    Left open is what it lists with "or", says twice with "could be", or gives three values and more.
+    Left open is what it lists with "or", says twice with "could be", or gives three values and more. A sentence or a
+    quotation of the reference is not held against the text.
     """
-    plain = said_shorter(text.casefold())
-    for sentence in re.split(r"[.!?;\n]", plain[: MAX_CLAUSES * MAX_CLAUSE_CHARS]):
-        if match := _OR_LIST.search(sentence):
-            one, other = family_of(match["one"]), family_of(match["other"])
-            if one == other and ASKING.isdisjoint(sentence.split()):
-                return f"leaves open: {match.group()}"
+    for quotation in QUOTED.findall(reference)[:MAX_CLAUSES]:
+        text = text.replace(quotation, " ")
+    settled = set(_sentences(reference))
+    for sentence in _sentences(text):
+        if (match := ALTERNATIVES.search(sentence)) and sentence not in settled and ASKING.isdisjoint(sentence.split()):
+            return f"leaves open: {sentence[max(0, match.start() - 20) : match.end() + 20].strip()}"
     true, said = statements_of(reference), statements_of(text)
     for (thing, family), values in said.open_values.items():
         if len(values) > 1:
@@ -99,7 +100,13 @@ def hedge(reference: str, text: str) -> str | None:
     return None
 
 
-def _may_be_parts(ones: list[int], others: list[int]) -> bool:
+def _sentences(text: str) -> list[str]:
+    """Returns the sentences of a text that are no questions, in lower case and without the marks that end them."""
+    plain = said_shorter(text.casefold())[: MAX_CLAUSES * MAX_CLAUSE_CHARS]
+    return [sentence.strip() for sentence in _SENTENCE_END.split(plain)]
+
+
+def _may_be_parts(ones: list[float], others: list[float]) -> bool:
     """Returns whether the numbers of one side can be parts of the single number of the other."""
     return any(
         len(whole) == 1 < len(parts) and sum(parts) <= whole[0] for whole, parts in ((ones, others), (others, ones))

@@ -13,14 +13,22 @@ _WORD = r"(?!(?:the|an?|is|are|was|were|and)\b)[^\W\d_]+"
 _WORDS = rf"{_WORD}(?: {_WORD}){{0,3}}?"
 _PREPOSITION = r"(?:to|of|by|at|in|on|near|with|from|over|under|above|below|beside|behind|for)"
 _JOINT = rf" {_PREPOSITION} (?:the|an?) "
+_PLAIN = rf"{_WORD}(?: {_WORD}){{0,3}}(?=[ \t]?(?:[.;!\n]|\Z))"
 _VERB = r"(?:[Ss]hows?|[Rr]eads?|[Ss]ays?|[Dd]isplays?)"
 _PARTICIPLE = r"(?:showing|reading|saying|displaying)"
 _READING = re.compile(
     rf"\b(?:(?P<it>[Ii]t)|(?P<article>[Tt]he|[Aa]n?) (?P<thing>{_WORDS}(?:{_JOINT}{_WORDS}){{0,2}}))"
     rf"(?:(?P<attached> {_PARTICIPLE}| (?:which|that) {_VERB})|(?:, which)? {_VERB}| (?:is|are) {_PARTICIPLE})"
     r" (?:the (?:time|word|words|text|letters) )?"
-    rf"(?P<value>{_TIME}|{_QUOTED}|{_CAPITALS})(?! ?(?:in the (?:first|second|last)|or\b))"
+    rf"(?P<value>{_TIME}|{_QUOTED}|{_CAPITALS}|(?P<plain>{_PLAIN}))(?! ?(?:in the (?:first|second|last)|or\b))"
 )
+_SAYS = re.compile(r"\b(?:[Ss]ays?|[Rr]eads?|saying|reading)\b")
+_BEARS_TEXT = frozenset(
+    "sign label board billboard banner poster plate sticker note text caption title headline button placard "  # noqa: SIM905
+    "signboard".split()
+)
+_NO_TEXT = frozenset("something that so it what this to how".split())  # noqa: SIM905
+"""What may follow "says" without being the text."""
 _TOLD_APART = frozenset(
     "other another first second third last left right top bottom upper lower not never no might may could does do "  # noqa: SIM905
     "did if whether perhaps probably".split()
@@ -74,8 +82,17 @@ def _readings(text: str) -> Iterator[Reading]:
             thing, is_the_one = match["thing"].casefold(), match["article"].casefold() == "the"
             if match["attached"]:  # "the man next to the sign that says": the sign does
                 thing = re.split(_JOINT, thing)[-1]
+        if match["plain"] and not _is_text(text, match, thing):
+            continue
         if thing and _TOLD_APART.isdisjoint(thing.split()) and _is_said(text, match):
             yield Reading(thing, _value(match["value"]), is_the_one)
+
+
+def _is_text(text: str, match: re.Match[str], thing: str) -> bool:
+    """Returns whether words without quotation marks are the text of a thing: "the sign says exit now"."""
+    head = re.split(_JOINT, thing)[0].split()[-1:]
+    is_told = _SAYS.search(text, match.start(), match.start("value")) is not None
+    return is_told and not _BEARS_TEXT.isdisjoint(head) and match["plain"].split()[0].casefold() not in _NO_TEXT
 
 
 def _is_said(text: str, match: re.Match[str]) -> bool:

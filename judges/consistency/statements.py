@@ -26,7 +26,10 @@ MAX_CLAUSE_CHARS = 600
 """Clauses of a text, and characters of each, that are read: this bounds the time spent on it."""
 
 _BREAK = re.compile(r"[!?;,\n()]|[.:](?!\d)|\b(?:but|and|while|whereas|although|though|however)\b", re.IGNORECASE)
-_TOKEN = re.compile(r"\d{1,2}:\d\d\b|[^\W_]+(?:['’][^\W_]+)?")
+SCORE = r"(?<![\d.-])\d{1,3}-\d{1,3}(?![\d-]|\.\d)"
+DECIMAL = r"(?<![\d.])\d{1,9}\.\d{1,9}(?!\.?\d)"
+_TOKEN = re.compile(rf"\d{{1,2}}:\d\d\b|{SCORE}|{DECIMAL}|[^\W_]+(?:['’][^\W_]+)?")
+_DASH = re.compile(r"(?<=\d)[\N{EN DASH}\N{MINUS SIGN}](?=\d)")
 
 _SAID_SHORTER = (
     (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
@@ -45,7 +48,8 @@ _NO_DENIAL = frozenset("only other more less longer further doubt".split())  # n
 _FUNCTION_WORDS = (
     "the this that these those there here and are was were been being has have had does did its his her their them "
     "they with within for from into onto over near beside next behind before after between which what who where "
-    "when than then stands stand lies lie sits sit hangs hang shows show says say reads read can could will would "
+    "when than then stands stand lies lie sits sit hangs hang shows show says say reads read "
+    "displays display can could will would "
     "may might seems seem looks look appears appear see seen you your our also just very some any all both each "
     "every other another side off hand picture image photo scene"
 )
@@ -166,7 +170,7 @@ class Statements:
     clauses: list[Clause] = field(default_factory=list)
     values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=dict)
-    numbers: dict[str, list[int]] = field(default_factory=dict)
+    numbers: dict[str, list[float]] = field(default_factory=dict)
     relations: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
     both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=dict)
     totals: dict[str, set[int]] = field(default_factory=dict)
@@ -180,7 +184,7 @@ def statements_of(text: str) -> Statements:
     subject, text = "", said_shorter(text.casefold())
     is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
     for part in _BREAK.split(text, maxsplit=MAX_CLAUSES)[:MAX_CLAUSES]:
-        tokens = [SAME.get(token, token) for token in _TOKEN.findall(part[:MAX_CLAUSE_CHARS])]
+        tokens = [SAME.get(token, token) for token in tokens_of(part[:MAX_CLAUSE_CHARS])]
         cut = next(_denials(tokens), len(tokens))
         own = next((token for token in tokens[:cut] if _is_noun(token)), "")
         subject = singular(own) if own else subject
@@ -198,6 +202,21 @@ def statements_of(text: str) -> Statements:
         _note_relations(claims, before, subject)
         _note_total(claims, tokens)
     return claims
+
+
+def tokens_of(text: str) -> list[str]:
+    """Returns the words of a lower-case text; times, decimals, and scores stay whole: "3:15", "3.5" for 3.50, "3-2"."""
+    return [one_number(token) for token in _TOKEN.findall(with_hyphens(text))]
+
+
+def with_hyphens(text: str) -> str:
+    """Returns a text with hyphens for dashes between digits."""
+    return _DASH.sub("-", text)
+
+
+def one_number(word: str) -> str:
+    """Returns a decimal number in its shortest form, and any other word as it is."""
+    return f"{float(word):.12g}" if re.fullmatch(DECIMAL, word) else word
 
 
 def _note_open(claims: Statements, tokens: list[str], subject: str) -> None:
@@ -240,12 +259,15 @@ def _note_values(claims: Statements, tokens: list[str], subject: str) -> None:
         if family is None or _is_not_of_the_whole(tokens, place, family):
             continue
         run = next((place + n for n, after in enumerate(tokens[place:]) if family_of(after) is None), None)
-        thing = singular(tokens[run]) if run is not None and _is_noun(tokens[run]) else subject
+        is_attribute = run is not None and _is_noun(tokens[run])
+        thing = singular(tokens[run]) if run is not None and is_attribute else subject
+        if family == "score" and is_attribute:
+            continue  # "2-3 mugs" are a range.
         if thing:
             meant = set(_SHADES.get(token, (token,)))
             claims.values.setdefault((thing, family), set()).update(meant)
             if family == "number":
-                claims.numbers.setdefault(thing, []).append(int(token) if token.isdecimal() else 0)
+                claims.numbers.setdefault(thing, []).append(float(token) if token[0].isdecimal() else 0.0)
             elif thing == subject and place + 1 == len(tokens) and _is_the_one(tokens[:place], subject):
                 claims.stated.setdefault((thing, family), []).append(meant)
     if tokens and tokens[-1] in ("on", "off") and subject:
@@ -279,7 +301,10 @@ def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None
         ):
             continue
         after = tokens[place + 1] if place + 1 < len(tokens) else ""
-        if (token not in _PREPOSITIONS and after and _is_noun(after)) or (token in _SIDES and after in ("is", "are")):
+        is_note = place == 1 and len(tokens) == 3 and _are_bare(tokens, place)
+        if (token not in _PREPOSITIONS and after and _is_noun(after) and not is_note) or (
+            token in _SIDES and after in ("is", "are")
+        ):
             continue  # "the left mug" and "the mug on the left is" are names.
         axis, sign = OPPOSITES[token]
         first = _phrase(tokens[:place]) or subject
@@ -287,7 +312,7 @@ def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None
         if first and second:
             pair = (first, second, axis) if first < second else (second, first, axis)
             claims.relations.setdefault(pair, set()).add(sign if first < second else -sign)
-            if _are_the_ones(tokens, place):
+            if _are_the_ones(tokens, place) or _are_bare(tokens, place):
                 claims.both_ways.setdefault(pair, set()).add(sign if first < second else -sign)
         elif first:
             claims.values.setdefault((first, axis), set()).add(token)
@@ -302,6 +327,12 @@ def _are_the_ones(tokens: list[str], place: int) -> bool:
     return is_definite and _TELLING.isdisjoint(others)
 
 
+def _are_bare(tokens: list[str], place: int) -> bool:
+    """Returns whether a side stands between two nouns without articles, as in notes: "mug left of tree"."""
+    things = [token for token in tokens if token not in ("is", "of", "to", tokens[place])]
+    return len(things) == 2 and all(_is_noun(thing) and thing == singular(thing) for thing in things)
+
+
 def _phrase(tokens: list[str]) -> str:
     """Returns the first thing of some words, with its colour where one stands before it."""
     place = next((place for place, token in enumerate(tokens) if _is_noun(token)), None)
@@ -313,7 +344,9 @@ def _phrase(tokens: list[str]) -> str:
 
 def family_of(token: str) -> str | None:
     """Returns the kind of value that a word is, such as `color`; None for other words."""
-    return "number" if token.isdecimal() else _FAMILIES.get(token)
+    if token.isdecimal() or re.fullmatch(DECIMAL, token):
+        return "number"
+    return "score" if re.fullmatch(SCORE, token) else _FAMILIES.get(token)
 
 
 def _is_content(token: str) -> bool:

@@ -15,7 +15,7 @@ from judges.consistency.contradictions import contradiction, hedge, own_contradi
 from judges.consistency.nouns import shared_names, singular
 from judges.consistency.readings import QUOTED
 from judges.consistency.sentences import without_boxes
-from judges.consistency.statements import SAME
+from judges.consistency.statements import DECIMAL, SAME, SCORE, one_number, with_hyphens
 from judges.scores import JudgeScore
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
@@ -32,10 +32,12 @@ MAX_ADDED = 4.0
 MIN_SHARED = 0.25
 """Part of the reference's words below which the text speaks of something else."""
 
-_WORD = re.compile(r"\d{1,2}:\d\d\b|[^\W_]*\d[^\W_]*|[^\W\d_]{3,}")
-"""Times and what holds a digit stay whole: "3:15" is neither 3 nor 15."""
+_WORD = re.compile(rf"\d{{1,2}}:\d\d\b|{SCORE}|{DECIMAL}|[^\W_]*\d[^\W_]*|[^\W\d_]{{3,}}")
+"""Times, decimals, scores, and what holds a digit stay whole: "3:15" is neither 3 nor 15."""
 
 _SHORT_TEXT = re.compile(r"\b[A-Z]{2}\b")
+_READS = dict.fromkeys(("says", "reads", "displays"), "shows")
+"""Verbs for what a clock or a sign shows."""
 _DIGITS = {word: str(number) for number, word in enumerate(SMALL_NUMBERS) if word != "one"}
 _COMMON = frozenset(
     "the and are was were there this that these those which what with within for from has have had its his her one "  # noqa: SIM905
@@ -52,7 +54,10 @@ def content_words(text: str) -> frozenset[str]:
     plain = _plain(text)
     quoted = " ".join(QUOTED.findall(plain))
     texts = [word.casefold() for word in (*_SHORT_TEXT.findall(plain), *re.findall(r"[^\W_]+", quoted))]
-    words = (*_WORD.findall(in_digits(plain.casefold())), *(text for text in texts if not text.isdecimal()))
+    words = (
+        *map(one_number, _WORD.findall(with_hyphens(in_digits(plain.casefold())))),
+        *(text for text in texts if not text.isdecimal()),
+    )
     return frozenset(_DIGITS.get(word, word) for word in words) - _COMMON
 
 
@@ -63,7 +68,7 @@ def _plain(text: str) -> str:
 
 def _in_one_form(*texts: Set[str]) -> list[frozenset[str]]:
     """Returns the words of some texts with nouns in the singular and one word for what has several."""
-    texts = tuple(frozenset(singular(word) for word in words) for words in texts)
+    texts = tuple(frozenset(singular(_READS.get(word, word)) for word in words) for words in texts)
     same = shared_names(*texts)
     return [frozenset(same.get(word, SAME.get(word, word)) for word in words) for words in texts]
 

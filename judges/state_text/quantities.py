@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 NUMBER = r"[-+]?(?:(?<!\d)\d++(?:\.\d*+)?(?:e[-+]?\d{1,4}\b)?|\.\d++|nan\b|inf(?:inity)?\b)"
@@ -13,15 +14,19 @@ LENGTH = rf"{NUMBER}[ -]?{_UNIT}|(?<!\d)\d++\.\d++"
 """Pattern of a length; a number without a unit is one only if it has decimals, and is then in metres."""
 
 _GAP = r"\s{0,9}"
-_COORDINATE = rf"{_GAP}(?:[xyz]{_GAP}[=:]{_GAP})?{NUMBER}{_GAP}(?:mm)?{_GAP}"
+_COORDINATE = rf"{_GAP}(?:[\"']?[xyz][\"']?{_GAP}[=:]{_GAP})?[\"']?{NUMBER}{_GAP}(?:mm)?[\"']?{_GAP}"
 _BRACKETED = rf"[(\[]{_COORDINATE},{_COORDINATE},{_COORDINATE}[)\]]"
 _BARE = rf"(?<![\w.,(\[-])(?<!\d, ){NUMBER}{_GAP}(?:mm)?,{_COORDINATE},{_GAP}{NUMBER}(?![\d.]|{_GAP},{_GAP}[-\d])"
 _BETWEEN = rf"{_GAP}(?:mm\b)?{_GAP}[,;]?{_GAP}(?:and\b)?{_GAP}"
-_LABELED = _BETWEEN.join(rf"[\"']?\b{axis}[\"']?{_GAP}[=:]?{_GAP}{NUMBER}" for axis in "xyz")
+_LABELED = "|".join(
+    _BETWEEN.join(rf"[\"']?\b{axis}[\"']?{_GAP}[=:]?{_GAP}[\"']?{NUMBER}[\"']?" for axis in axes)
+    for axes in itertools.permutations("xyz")
+)
 TRIPLE = rf"{_BRACKETED}|{_LABELED}|{_BARE}"
 """Pattern of a position in space: three numbers in brackets, after x, y and z, or with commas between them."""
 
 _NUMBER = re.compile(NUMBER)
+_LABEL = re.compile(r"\b[xyz]\b")
 _LENGTH = re.compile(rf"({NUMBER})[ -]?({_UNIT})?")
 _NUMBER_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
 _NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})(?=[ -]{_UNIT})")
@@ -53,5 +58,8 @@ def length_m(text: str) -> float:
 
 def position(text: str) -> tuple[float, float, float]:
     """Returns the numbers of what `TRIPLE` matched."""
-    x, y, z = map(float, _NUMBER.findall(text))
+    numbers, labels = list(map(float, _NUMBER.findall(text))), _LABEL.findall(text)
+    if sorted(labels) == ["x", "y", "z"]:
+        numbers = [numbers[labels.index(axis)] for axis in "xyz"]
+    x, y, z = numbers
     return x, y, z

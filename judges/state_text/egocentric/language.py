@@ -27,13 +27,24 @@ _NUMBER_START = re.compile(r"[-+.]?\d|[-+]?(nan|inf)")
 _TARGET = words_of("target goal destination")
 _CUTS = words_of(", and while whereas but then")
 _STOPS = words_of(". ; ! ?") | {"\n"}
+_CORRECTION = re.compile(
+    r"[.\N{HORIZONTAL ELLIPSIS}!?;:\N{EM DASH}-]{1,5}\s{0,3}(?:or |oh |ah )?"
+    r"(?:no|nope|wait|sorry|correction|actually|rather)\b"
+    r"(?:[,:.]?\s{1,3}(?:no|wait|sorry|actually|rather|i mean)\b)?[,:.\N{EM DASH}-]{0,3}\s{0,3}"
+    r"(?=(?:it(?:'s| is)? )?(?:(?:to|on|in|at) )?(?:the |my |your |our )?"
+    rf"(?:directly |straight )?(?:{'|'.join(sorted(DIRECTIONS))})\b)"
+)
+"""A new start that takes back the sentence before: "…, no, behind"."""
 _SINGULAR_COPULAS = words_of("is was lies stands sits appears remains stays")
 _COPULAS = _SINGULAR_COPULAS | words_of("are be were there")
 _MOVES = re.compile(r"(mov|rotat|turn|walk|go|step|straf|fac|look|head)(e|es|ed|ing|s)?|going|went")
 _FACING = words_of("facing face")
 _BEFORE_FACED = words_of("directly straight right now")
 _ALL_DIRECTIONS = DIRECTIONS | DIAGONALS
-_NEGATIONS = words_of("not no never nothing neither nor without cannot")
+_NEGATIONS = words_of(
+    "not no never nothing neither nor without cannot none nowhere hardly scarcely barely rarely seldom"
+)
+_NO_LONGER = re.compile(r"(stop|stopp|ceas|quit|avoid|finish)(e|es|ed|s|ing)?|from|of")
 _HEDGES = words_of("slightly somewhat bit")
 _ARTICLES = words_of("the a an my your its this that our")
 _PLAYER = words_of("me you us myself player agent robot camera here current")
@@ -69,7 +80,7 @@ def read_egocentric_text(text: str, types: Iterable[str]) -> list[ObjectMention]
 def _sentences(text: str) -> Iterator[list[str]]:
     plain = spell_digits(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").replace("_", " "))
     words: list[str] = []
-    for word in _WORD.findall(join_diagonals(plain)):
+    for word in _WORD.findall(join_diagonals(_CORRECTION.sub(", ", plain))):
         is_list = word.endswith(":")
         if is_list or word in _STOPS:
             yield words
@@ -144,11 +155,12 @@ class _SegmentReader:
         return 1
 
     def _faces_a_thing(self, position: int) -> bool:
-        """Returns whether the player faces a thing from here on; "the chair faces the wall" and a purpose do not."""
-        is_purpose = self._words[max(0, position - 1) : position] == ["to"]
+        """Returns whether the player faces a thing from here on, and neither is to face one nor stops facing it."""
+        before = self._words[position - 1] if position else ""
+        is_other = before == "to" or _NO_LONGER.fullmatch(before) is not None
         thing = self._skip(self._skip(position + 1, _BEFORE_FACED), _ARTICLES)
         is_player = self._segment.thing is None and not self._segment.is_about_it
-        return is_player and not is_purpose and thing < len(self._words) and self._name_at(thing) is not None
+        return is_player and not is_other and thing < len(self._words) and self._name_at(thing) is not None
 
     def _name_at(self, position: int) -> tuple[str, int] | None:
         """Returns the longest name at a position and its number of words."""

@@ -3,7 +3,7 @@
 It reads the worlds' own relation sentences exactly, and freely written ones as far as grammar allows:
 either order ("the player is above the box"), shared subjects and objects, an omitted object (then the player
 is meant), inverted sentences ("above the player is a hole"), plurals and numbers ("two holes", "both"), pronouns,
-"directly" (the other axis is aligned), negation (claims nothing) and movement ("push the box left" is an action,
+"directly" (the other axis is aligned), negation (claims nothing, but "not" denies one side) and movement ("push the box left" is an action,
 not a relation). A place in the image ("in the top left corner") is no relation and is dropped, as the paper's
 rubric asks. No string makes it raise, and time is linear in length.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 
 from judges.state_text.grid.lexicon import Token, TokenKind, tokenize
-from judges.state_text.grid.relations import THE_PLAYER, Name, RelationClaims
+from judges.state_text.grid.relations import ALL, SOME, THE_PLAYER, Name, RelationClaims
 from judges.state_text.grid.vocabulary import FRAME, PLAYER, ObjectVocabulary
 
 MAX_TEXT_CHARS = 8_000
@@ -45,6 +45,7 @@ class _Names:
         self._numbered: dict[tuple[str, int], Name] = {}
         self._singles: dict[str, list[Name]] = {}
         self._groups: dict[str, Name] = {}
+        self._sizes: dict[Name, int] = {}
         self._num_known: dict[str, int] = {}
         self._recent: list[Name] = []
         self._latest_group: Name | None = None
@@ -75,13 +76,18 @@ class _Names:
     def _plural(self, token: Token) -> list[Name]:
         kind = token.name
         known = self._singles.get(kind, [])
-        if token.is_definite and kind in self._groups:
-            group = self._groups[kind]
-        elif token.is_definite and len(known) > 1:
+        counts = self._claims.counts
+        group = self._groups.get(kind) if token.is_definite else None
+        size = self._sizes[group] if group is not None else SOME
+        if group is not None and size == SOME and token.count > 0:
+            counts[group] = self._sizes[group] = token.count  # "There are holes. The two holes …"
+        elif group is not None and token.count in (SOME, ALL, size):
+            pass
+        elif group is None and token.is_definite and len(known) > 1 and token.count <= len(known) and token.count != 0:
             return list(known)
         else:
             group = self._new(kind)
-            self._claims.counts[group] = token.count
+            counts[group] = self._sizes[group] = token.count
         self._groups[kind] = self._latest_group = group
         return [group]
 
@@ -124,7 +130,8 @@ class _SentenceReader:
         self._sides: list[Token] = []
         self._previous_sides: list[Token] = []
         self._ground: list[Name] = []
-        self._is_list_open = self._is_moving = self._is_negated = False
+        self._denied: list[Token] = []
+        self._is_list_open = self._is_moving = self._is_negated = self._is_denial = False
 
     def read(self, tokens: list[Token]) -> None:
         before: TokenKind = "stop"
@@ -134,20 +141,22 @@ class _SentenceReader:
             elif token.kind == "side":
                 self._read_side(token)
             else:
-                self._read_small_word(token.kind)
+                self._read_small_word(token.kind, token.name)
             before = token.kind
 
-    def _read_small_word(self, kind: TokenKind) -> None:
+    def _read_small_word(self, kind: TokenKind, word: str) -> None:
         if kind == "copula":
             self._is_moving = self._is_list_open = False
         elif kind == "move":
             self._is_moving, self._is_list_open = True, False
         elif kind == "not":
             self._is_negated = True
+            self._is_denial = word == "not" and bool(self._subjects) and not self._sides
         elif kind == "and" and not self._sides:
             self._is_negated = False
         elif kind == "but":
             if self._is_negated:
+                self._denied = self._sides if self._is_denial else []
                 self._sides, self._is_negated = [], False
         elif kind == "stop":
             self._close()
@@ -213,6 +222,9 @@ class _SentenceReader:
     def _claim(self, anchors: list[Name]) -> None:
         """Claims that every subject lies on the held sides of every anchor."""
         sides = _without_overruled(self._sides)
+        if self._is_negated and self._is_denial:
+            self._denied = sides
+        self._deny(anchors)
         for subject in self._subjects if not self._is_negated else ():
             if _contradict(sides) and subject in self._claims.counts:
                 # "There are holes above and below": some lie on each side.
@@ -224,6 +236,13 @@ class _SentenceReader:
         self._previous_sides = self._sides if all(anchor[0] != FRAME for anchor in anchors) else []
         self._sides, self._ground = [], []
         self._is_negated = self._is_list_open = False
+
+    def _deny(self, anchors: list[Name]) -> None:
+        """Denies the one side that "not" stands before; of several, any may be the one denied."""
+        if len(self._denied) == 1:
+            for subject, anchor in itertools.product(self._subjects, anchors):
+                self._claims.deny(subject, anchor, self._denied[0].axis, self._denied[0].sign)
+        self._denied = []
 
     def _add(self, subjects: list[Name], anchors: list[Name], sides: list[Token]) -> None:
         for subject, anchor in itertools.product(subjects, anchors):

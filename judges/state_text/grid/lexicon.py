@@ -14,6 +14,7 @@ from typing import Literal
 from judges.state_text.grid.phrases import rewrite
 from judges.state_text.grid.relations import ALL, SOME
 from judges.state_text.grid.vocabulary import FRAME, PLAYER, ObjectVocabulary, words_of
+from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
 
@@ -24,9 +25,10 @@ class Token:
 
     Attributes:
         kind: What part the token plays in a sentence.
-        name: An object's kind, such as `box`.
+        name: An object's kind, such as `box`; of a negation the word itself.
         index: The number written with an object, as 0 in "box0"; None without one.
-        count: Of an object, how many are meant; `SOME` for a plural without a number, `ALL` for "all holes".
+        count: Of an object, how many are meant; `SOME` for a plural without a number, `ALL` for "all holes"; 0 where
+            nothing is claimed of any: "zero holes", and numbers that are bounds or cannot be read ("fewer than two").
         is_new: The article introduces an object not mentioned before ("a hole", "another hole").
         is_definite: Of a plural, the article refers to objects mentioned before ("the two holes", "both holes").
         is_member: Of a pronoun, one of several objects mentioned before ("one", "the other").
@@ -74,15 +76,20 @@ _ALIGNED: dict[str, tuple[int, ...]] = {
 }
 _ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
 _COINCIDE = re.compile(r"(coincid|overlap)(e|es|ed|s|ing|ped|ping)?")
-_DIRECTLY = words_of("directly straight due exactly immediately")
-_BEFORE_SIDE = words_of("to on at in the my your its 's player agent")
+_DIRECTLY = words_of("directly straight due exactly immediately precisely just right squarely perfectly")
+_BEFORE_SIDE = words_of("to on at in the my your its 's player agent ahead")
+_BEFORE_NOUN_RIGHT = words_of("the my your its to")
+_ALMOST = words_of("almost nearly practically virtually")
+_BASE_REACH = words_of("reach occupy")
+_CLAUSE_ENDS = words_of(". , ; : ! ? and but while whereas")
+_MAX_CLAUSE_WORDS = 8
 _COPULAS = words_of(
     "is are be was were been being lies lie sits stands standing located positioned situated placed end ends "
     "ending remain remains stay stays become becomes has"
 )
 _ENDS = words_of("end ends ending ended")
 _MOVES = re.compile(r"(mov|push|walk|slid|pull|turn|fac|head)(e|es|ed|ing|s)?|go|goes|going|gone|step(ping|ped)")
-_NEGATIONS = words_of("not no never neither nor without")
+_NEGATIONS = words_of("not no never neither nor without none nowhere hardly scarcely barely")
 _REACH = words_of("reach reaches reached reaching occupy occupies occupied")
 _CONTACT = words_of("on onto at in into inside") | _REACH
 _BE = words_of("is are be was were been being get gets")
@@ -90,19 +97,28 @@ _MODALS = words_of("can could must should may might cannot")
 _NEAR = words_of("near next adjacent beside close front behind between around toward towards")
 _ARTICLES = words_of("the a an this that its his their")
 _NEW = words_of("a an another one other second third fourth")
-_NUMBERS = {"two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10}
+_NUMBERS = {word: number for number, word in enumerate(SMALL_NUMBERS)}
+_NUMBER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_UNREAD_NUMBERS = words_of(
+    "half dozens hundreds thousands million millions billion billions trillion trillions minus negative infinite "
+    "infinitely"
+)
+_BOUNDS = words_of("than but except minus negative half million billion trillion")
+_BEFORE_SECOND_NUMBER = words_of("or to")
+_BREAKS_PLURAL = words_of("to from with by for than that which where as avoid avoids see sees find finds have has be")
+_MAX_ADJECTIVES = 2
 _PAIRS = words_of("both couple pair")
 _WITHIN_PLURAL = words_of("the these those of other more remaining icy dangerous deadly nearby additional visible")
 _DEFINITE = words_of("the these those both")
 _MEMBERS = words_of("one another other")
 _BEFORE_MEMBER_SIDE = words_of("to on at directly straight due exactly")
 _UNITS = re.compile(r"(cell|step|square|tile|unit|row|column|block|space|move)s?")
-_WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,3}|'s?\b|[.,;:!?()]|\n\s*\n|\n\s*[-*]")
+_WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,9}(?:\.[0-9]{1,9})?|'s?\b|[.,;:!?()]|\n\s*\n|\n\s*[-*]")
 
 
 def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
     """Returns the tokens of a text's spatial claims in order, ending with a `stop`; the vocabulary gives the nouns."""
-    words = _WORD.findall(rewrite(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")))
+    words = _WORD.findall(rewrite(in_digits(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))))
     tokens: list[Token] = []
     position = 0
     while position < len(words):
@@ -139,13 +155,26 @@ def _is_contact(words: list[str], position: int, vocabulary: ObjectVocabulary) -
     """Returns whether a word puts its subject where its object is: "on the target", "the goal is reached"."""
     word, before = words[position], _word_at(words, position - 1)
     is_possible = word in _REACH and not _MODALS.isdisjoint(words[max(0, position - 3) : position])
-    if word not in _CONTACT or is_possible:
+    if word not in _CONTACT or is_possible or _is_almost(words, position):
         return False
     if word == "reached" and before in _BE:
         return True
     # "to reach the goal" is a purpose, "going to reach the goal" a prediction.
-    is_purpose = word in _REACH and before == "to" and _word_at(words, position - 2) not in ("going", "about")
+    is_purpose = word in _REACH and before == "to" and _word_at(words, position - 2) != "going"
     return not is_purpose and _touches_object(words, position, vocabulary)
+
+
+def _is_almost(words: list[str], position: int) -> bool:
+    """Returns whether the clause of a word keeps it from being so yet: "almost at the goal", "about to reach it"."""
+    joins = words[position] in _BASE_REACH and _word_at(words, position - 1) == "and"  # "about to move and reach"
+    first = position - 1 - joins
+    for back in range(first, max(-1, first - _MAX_CLAUSE_WORDS), -1):
+        word, following = words[back], words[back + 1]
+        if word in _CLAUSE_ENDS or word.startswith("\n"):
+            return False
+        if word in _ALMOST or word == "verge" or (word == "about" and following == "to"):
+            return True
+    return False
 
 
 def _is_member(following: str) -> bool:
@@ -154,7 +183,7 @@ def _is_member(following: str) -> bool:
 
 def _small_word(word: str) -> list[Token]:
     if word.endswith("n't"):
-        return [Token("copula"), Token("not")]
+        return [Token("copula"), Token("not", name="not")]
     if word in ("it", "its"):
         return [Token("pronoun", is_possessive=word == "its")]
     if word in ("they", "them", "both"):
@@ -166,7 +195,7 @@ def _small_word(word: str) -> list[Token]:
     if word in ("but", "instead", "rather"):
         return [Token("but")]
     if word in _NEGATIONS:
-        return [Token("not")]
+        return [Token("not", name=word)]
     if word in _COPULAS:
         return [Token("copula")]
     if word in _NEAR:
@@ -185,36 +214,72 @@ def _read_object(words: list[str], position: int, tokens: list[Token], vocabular
     taken = 2 if has_index else 1
     kind = vocabulary.kind_of(words[position]) or FRAME
     is_plural = words[position] not in vocabulary.words and not has_index and kind not in (PLAYER, FRAME)
-    count, is_definite = _number_before(words, position) if is_plural else (1, False)
+    is_new = _word_at(words, position - 1) in _NEW
+    count, is_definite = 1, False
+    if kind not in (PLAYER, FRAME) and not has_index:
+        count, is_definite = _number_before(words, position, vocabulary)
+        is_one = count == 1
+        count = count if is_plural or count == 0 else 1
+        is_new |= is_plural and is_one
     tokens.append(
         Token(
             "object",
             name=kind,
             index=int(number) if has_index else None,
             count=count,
-            is_new=_word_at(words, position - 1) in _NEW,
-            is_definite=is_definite,
+            is_new=is_new,
+            is_definite=is_definite and count != 1,
             is_possessive=_word_at(words, position + taken).startswith("'"),
         )
     )
     return taken
 
 
-def _number_before(words: list[str], position: int) -> tuple[int, bool]:
-    """Returns how many a plural at `position` means, and whether they were mentioned before: (2, True) for "both"."""
-    first = position
-    while first > max(0, position - 5) and words[first - 1] in _WITHIN_PLURAL:
-        first -= 1
+def _number_before(words: list[str], position: int, vocabulary: ObjectVocabulary) -> tuple[int, bool]:
+    """Returns how many a noun at `position` means, and whether they were mentioned before: (2, True) for "both"."""
+    first = _start_of_plural(words, position, vocabulary)
     between, number = words[first:position], _word_at(words, first - 1)
     is_further = "other" in between or "more" in between
     is_definite = not is_further and not _DEFINITE.isdisjoint([*between, number, _word_at(words, first - 2)])
-    if number in _NUMBERS or number.isdigit():
-        return max(1, int(_NUMBERS.get(number, number))), is_definite
+    if number in _NUMBERS or _NUMBER.fullmatch(number):
+        return _exact_count(words, first - 1), is_definite
+    if number in _UNREAD_NUMBERS:
+        return 0, False
     if number in _PAIRS:
         return 2, is_definite
     if number == "all":
         return ALL, True
     return SOME, not is_further and not _DEFINITE.isdisjoint(between)
+
+
+def _start_of_plural(words: list[str], position: int, vocabulary: ObjectVocabulary) -> int:
+    """Returns where the articles and adjectives before the noun at `position` start."""
+    first, num_adjectives = position, 0
+    while first > max(0, position - 5):
+        word = words[first - 1]
+        if word not in _WITHIN_PLURAL:
+            num_adjectives += 1
+            if num_adjectives > _MAX_ADJECTIVES or not _is_adjective(word, vocabulary):
+                break
+        first -= 1
+    return first
+
+
+def _is_adjective(word: str, vocabulary: ObjectVocabulary) -> bool:
+    """Returns whether a word means nothing to the reader, so that a number before it may count the noun after it."""
+    means_something = _small_word(word) or word in _SIDES or word in _COMPASS or word in _CONTACT
+    is_number = word in _NUMBERS or word in _PAIRS or word in _UNREAD_NUMBERS or word == "all"
+    is_name = vocabulary.kind_of(word) is not None or _UNITS.fullmatch(word)
+    return word.isalpha() and not (means_something or is_number or is_name or word in _BREAKS_PLURAL)
+
+
+def _exact_count(words: list[str], position: int) -> int:
+    """Returns the number at `position`, or 0 for a bound or a range: "fewer than two", "two or three"."""
+    number, before, second = (_word_at(words, position - back) for back in range(3))
+    value = int(number) if number.isdigit() else _NUMBERS.get(number, 0)
+    other = second if before in _BEFORE_SECOND_NUMBER else before
+    is_range = other in _NUMBERS or _NUMBER.fullmatch(other) is not None
+    return 0 if before in _BOUNDS or is_range else value
 
 
 def _aligned_axes(word: str) -> tuple[int, ...]:
@@ -237,7 +302,7 @@ def _read_same(words: list[str], position: int, tokens: list[Token]) -> int:
 
 def _read_side(words: list[str], position: int, tokens: list[Token]) -> None:
     word, before, following = words[position], _word_at(words, position - 1), _word_at(words, position + 1)
-    is_adverb = word == "right" and following in _AFTER_ADVERB_RIGHT
+    is_adverb = word == "right" and following in _AFTER_ADVERB_RIGHT and before not in _BEFORE_NOUN_RIGHT
     is_end_up = word == "up" and before in _ENDS
     if is_adverb or is_end_up:
         return
@@ -253,7 +318,8 @@ def _is_direct(words: list[str], position: int) -> bool:
     position -= 1
     while _word_at(words, position) in _BEFORE_SIDE:
         position -= 1
-    return _word_at(words, position) in _DIRECTLY
+    is_noun = _word_at(words, position) == "right" and _word_at(words, position - 1) in _BEFORE_NOUN_RIGHT
+    return _word_at(words, position) in _DIRECTLY and not is_noun
 
 
 def _touches_object(words: list[str], position: int, vocabulary: ObjectVocabulary) -> bool:

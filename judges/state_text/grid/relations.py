@@ -41,22 +41,31 @@ class RelationClaims:
         vocabulary: Decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
         by_object: The sides claimed for each object or group of objects against others.
         counts: How many objects each group has, or `SOME` or `ALL`.
+        denied: The sides that single objects are denied to lie on; a wrong denial is a wrong claim.
         num_excess: Facts of each kind that plurals claim beyond what they stand for.
     """
 
     vocabulary: ObjectVocabulary
     by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
     counts: dict[Name, int] = field(default_factory=dict)
+    denied: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
     num_excess: dict[str, int] = field(default_factory=dict)
 
     def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
         """Claims that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
+        self._note(self.by_object, subject, anchor, axis, sign)
+
+    def deny(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
+        """Denies what `add` claims."""
+        if subject not in self.counts and anchor not in self.counts:
+            self._note(self.denied, subject, anchor, axis, sign)
+
+    def _note(self, noted: dict[Name, dict[Name, Sides]], subject: Name, anchor: Name, axis: int, sign: int) -> None:
         if self.vocabulary.is_scored(anchor[0], subject[0]):
             subject, anchor, sign = anchor, subject, -sign
         elif not self.vocabulary.is_scored(subject[0], anchor[0]):
             return
-        sides = self.by_object.setdefault(subject, {}).setdefault(anchor, (set(), set()))
-        sides[axis].add(sign)
+        noted.setdefault(subject, {}).setdefault(anchor, (set(), set()))[axis].add(sign)
 
     def take_member(self, group: Name, member: Name) -> None:
         """Turns one object of a group into one by itself; a group without a number has no others left then."""
@@ -105,6 +114,17 @@ class RelationClaims:
         num_lying = sum(_correct_sides({THE_PLAYER: sides}, cell, player).said == num_sides for cell in cells[name[0]])
         return num_lying if num_sides and num_lying else 2
 
+    def num_denied_wrongly(self, cells: Mapping[str, tuple[Cell, ...]]) -> dict[str, int]:
+        """Returns, for each kind, how many true sides are denied of objects that are the only ones of their kind."""
+        numbers: dict[str, int] = {}
+        for subject, anchors in self.denied.items():
+            for anchor, sides in anchors.items():
+                if subject in self.by_object and len(cells[subject[0]]) == len(cells[anchor[0]]) == 1:
+                    (cell,), (origin,) = cells[subject[0]], cells[anchor[0]]
+                    wrong = sum(_sign(cell[axis] - origin[axis]) in sides[axis] for axis in (0, 1))
+                    numbers[subject[0]] = numbers.get(subject[0], 0) + wrong
+        return numbers
+
     def of_kind(self, kind: str) -> list[dict[Name, Sides]]:
         """Returns what is claimed of each object of a kind, in the order of their introduction."""
         return [self.by_object[name] for name in sorted(self.by_object) if name[0] == kind]
@@ -140,13 +160,14 @@ def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary
     """
     cells = {c.kind: cells_at(state, c.state_key) for c in vocabulary.categories}
     cells[PLAYER] = cells_at(state, "player_position")
+    num_denied = claims.num_denied_wrongly(cells)
     claims = claims.expanded(cells)
     num_true, num_claimed, share = {}, {}, {}
     for c in vocabulary.categories:
         num_true[c.name] = 2 * len(cells[c.kind]) * sum(len(cells[anchor]) for anchor in c.relative_to)
         num_claimed[c.name] = sum(
             len(signs) for sides in claims.of_kind(c.kind) for pair in sides.values() for signs in pair
-        )
+        ) + num_denied.get(c.kind, 0)
         share[c.name] = c.weight / max(1, num_true[c.name] + num_claimed[c.name])
     pairings = _pairings(claims, cells, vocabulary)
     counts = (_num_correct(claims, cells, vocabulary, pairing) for pairing in pairings)

@@ -10,6 +10,7 @@ place something is no claim ("place it at (…)"), and neither is what is negate
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from judges.state_text.grid.vocabulary import words_of
 from judges.state_text.metric.words import CUBE, DRAWER, MODIFIERS, OPEN, PARTS, TARGET, MetricClaim, Name, noun_of
@@ -21,7 +22,9 @@ _TRIPLE = re.compile(TRIPLE)
 _ON = words_of("on onto atop at")
 _NEAR = words_of("near close next beside by")
 _STOPS = words_of(". ; ! ?") | {"\n"}
-_COPULAS = words_of("is are be was were being lies lie stands rests remains stays sits located situated positioned")
+_COPULAS = words_of(
+    "is are be been was were being lies lie stands rests remains stays sits located situated positioned"
+)
 _NEGATIONS = words_of("not no never neither nor without")
 _ACTION = re.compile(r"(pick|plac|put|push|mov|pull|grasp|grab|drop|stack|align)(e|es|ed|ting|s|ing)?")
 _LASTING = re.compile(r"(plac|put|push|mov|pull|drop|stack|align)\w*")
@@ -107,6 +110,9 @@ class _Reader:
         self._modifiers = [set()]
         self._is_acting &= self._is_lasting
         self._latest = names
+        if self._spotted is not None and not self._preposition:
+            # "The red cube is on the left target, the green cube …" begins another clause.
+            self._subjects, self._named, self._spotted = [], [], None
         if self._waiting:
             self._end_wait(names)
         elif self._preposition and noun == TARGET and self._are_cubes(self._subjects):
@@ -151,10 +157,11 @@ class _Reader:
         elif self._named:
             self._last = self._named.pop(0)
         self._is_placed = True
-        if self._spotted is not None and self._spotted.name == self._last:
-            # "on the left target at (…)": the position says it better.
-            self.claims.remove(self._spotted)
-            self._spotted = None
+        spotted, self._spotted = self._spotted, None
+        if spotted is not None and spotted.name == self._last:
+            # "on the left target at (…)": the position of either.
+            self.claims[self.claims.index(spotted)] = replace(spotted, value=value)
+            return
         if self._is_acting or self._is_negated:
             return
         if self._last is not None:

@@ -87,13 +87,16 @@ class MetricRules:
         )
 
     def _is_right(self, claim: MetricClaim, actual: tuple[float, ...], truth: _Truth) -> bool:
-        if claim.spot is None:
-            return len(claim.value) == len(actual) and self._is_within(claim.value, actual)
+        is_at_value = len(claim.value) == len(actual) and self._is_within(claim.value, actual)
+        if claim.spot is None or is_at_value:
+            return is_at_value
         targets = {name: place for name, place in truth.items() if TARGET in name}
         spot = _meant(claim.spot, targets)
         if spot is None or len(actual) != 3:
             return False
         x, y, z = targets[spot]
+        if claim.value and not self._is_within(claim.value, (x, y, z)):
+            return False
         if not claim.is_near:
             return self._is_within((x, y, z + _RESTING_MM), actual)
         nearest = min(targets.values(), key=lambda place: math.dist(place[:2], actual[:2]))

@@ -8,7 +8,7 @@ from judges.state_text.metric.words import MetricClaim, Name, is_key_word, name_
 from judges.state_text.quantities import TRIPLE, first_number, position
 
 # A key has two letters or more: x, y and z are coordinates. Words before it may belong to it: `red cube: (…)`.
-_KEY = re.compile(r"((?:\b[a-z]{2,20} ){0,4})\b([a-z_]{2,40})[0-9]{0,3}[\"']?\s{0,20}[:=]")
+_KEY = re.compile(r"((?:\b[a-z]{2,20} ){0,4})\b([a-z_][a-z_-]{1,39})[0-9]{0,3}[\"']?\s{0,20}[:=]")
 _TRIPLE = re.compile(TRIPLE)
 
 

@@ -34,8 +34,9 @@ class MetricClaim:
 
     Attributes:
         name: The thing's name.
-        value: x, y and z in mm, or one length in mm, such as how far a drawer stands open; empty with a `spot`.
-        spot: The name of the target that the thing lies at, where that is claimed in place of a position.
+        value: x, y and z in mm, or one length in mm, such as how far a drawer stands open; with a `spot`, its position
+            or the thing's, and empty without one.
+        spot: The name of the target that the thing lies at.
         is_near: The thing lies near its `spot`, not on it.
     """
 

@@ -67,6 +67,14 @@ CONTRARY = [
     ("The mug is red.", "The mug's colour is blue."),
     ("The mug is red.", "I see a mug. Its colour is blue."),
     ("There is no butterfly.", "There are two butterflies."),
+    # Texts without quotation marks, scores, and decimals
+    ("The sign [1, 2, 3, 4] says Exit now.", "The sign says stop now."),
+    ("The sign above the door reads no entry.", "The sign above the door reads welcome home."),
+    ('The sign says "STOP".', "The sign says go ahead."),
+    ("The score [1, 2, 3, 4] is 3-2.", "The score is 2-3."),
+    ("The score is 3\N{EN DASH}2.", "The score is 3-1."),
+    ("The price [1, 2, 3, 4] is $3.50.", "The price is $4.50."),
+    ("The price is 3.25.", "The price is 3.75."),
 ]
 
 ALIKE = [
@@ -140,6 +148,18 @@ ALIKE = [
     ("The mug is red.", "The colour of the mug is red."),
     ("The mug is red.", "The mug's colour is red."),
     ("The mug is red.", "The mug's handle is blue."),
+    # Texts without quotation marks, scores, ranges, and decimals
+    ("The sign says Exit now.", "The sign says exit."),
+    ("The sign says Exit now.", "The sign says something."),
+    ("The sign says Exit now.", "The sign says to leave."),
+    ("The man says hello.", "The man says goodbye to nobody."),
+    ("The screen shows a cat.", "The screen shows an animal."),
+    ("The score is 3\N{EN DASH}2.", "The score is 3-2."),
+    ("There are 10-20 birds.", "There are 10-15 birds."),
+    ("The price is $3.50.", "The price is $3.5."),
+    ("The price is $3.00.", "The price is $3."),
+    ("Mug left of tree. Mug above box.", "Mug left of tree."),
+    ("A mug left of a tree. A mug right of a tree.", "A mug left of a tree."),
 ]
 
 
@@ -169,6 +189,9 @@ def test_what_only_resembles_one_is_none(reference, text):
         ("The clock shows 3:15.", "The clock shows 3:15. The clock shows 11:15."),
         ("The clock shows 3:15.", "The clock shows 3:15. It shows 11:15."),
         ('The sign says "HM7".', 'The sign says "HM7". The sign says "ZQ7".'),
+        ("The mug is left of the tree.", "Mug left tree. Mug right tree."),
+        ("The mug is left of the tree.", "Mug left of tree, mug right of tree."),
+        ("The score is 3-2.", "The score is 3-2. The score is 2-3."),
     ],
 )
 def test_to_say_both_earns_nothing(reference, text):
@@ -190,6 +213,39 @@ def test_to_say_both_earns_nothing(reference, text):
 )
 def test_a_list_of_what_may_be_is_paid_as_both_omitting_and_adding(text):
     assert word_consistency("What?", "The mug is red.", text).value <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ("The bus shows number 42.", "The bus shows number 1 or number 2 or number 42 or number 77 or number 100."),
+        ("There are three chairs at the table.", "There are one chairs or two chairs or three chairs at the table."),
+        ('The sign above the door says "EXIT".', 'The sign above the door says "EXIT" or "STOP" or "ENTER".'),
+        ("The sign above the door says EXIT.", "The sign above the door says EXIT or 42 or STOP."),
+        ("The clock shows 3:15.", "The clock shows 3:15 or 4:15."),
+        ("The price is $3.50.", "The price is $3.50 or $4.50."),
+        ("The score is 3-2.", "The score is 3-2 or 2-3."),
+        ("A red mug stands there.", "A red mug or blue mug stands there."),
+        ("The sign says STOP.", 'The sign says "STOP or GO".'),
+    ],
+)
+def test_alternatives_of_every_kind_settle_nothing(reference, text):
+    assert word_consistency("What?", reference, text).value <= 0.3
+
+
+@pytest.mark.parametrize(
+    ("reference", "text"),
+    [
+        ('The sign says "NOW OR NEVER".', 'The sign says "NOW OR NEVER".'),
+        ("There are two or three birds.", "There are two or three birds."),
+        ("There are three birds.", "There are three or so birds."),
+        ("The clock shows 3:15.", "The clock says 3:15."),
+        ("The clock reads 3:15.", "The clock displays 3:15."),
+        ('The sign says "EXIT".', 'The sign reads "EXIT".'),
+    ],
+)
+def test_what_settles_as_much_as_the_reference_is_the_same_content(reference, text):
+    assert word_consistency("What?", reference, text).value == 1.0
 
 
 @pytest.mark.parametrize(

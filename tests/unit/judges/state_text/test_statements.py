@@ -6,10 +6,12 @@ from judges.state_text.exact import ExactJudge
 from tests.unit.judges.state_text.statements import (
     FALSE_GRID,
     FALSE_METRIC,
+    LAKE,
     MOST_FALSE_GRID,
     MOST_FALSE_METRIC,
     TRUE_GRID,
     TRUE_METRIC,
+    WRONG_COUNTS,
 )
 
 
@@ -30,3 +32,11 @@ def test_a_false_statement_about_a_grid_earns_little(world, state, text):
 @pytest.mark.parametrize(("world", "state", "text"), FALSE_METRIC)
 def test_a_false_statement_about_a_home_or_a_table_earns_little(world, state, text):
     assert value(world, state, text) <= MOST_FALSE_METRIC + 1e-9
+
+
+@pytest.mark.parametrize("sentence", WRONG_COUNTS)
+def test_a_wrong_or_unclear_number_of_holes_adds_nothing(sentence):
+    side = "below and to the right of the player."
+    goal = f"The goal is {side}"
+    assert value("FrozenLake", LAKE, f"{goal} {sentence.format(side)}") <= value("FrozenLake", LAKE, goal)
+    assert value("FrozenLake", LAKE, sentence.format(side)) == 0.0

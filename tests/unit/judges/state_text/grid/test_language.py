@@ -59,7 +59,7 @@ def claims(world, text):
         ("The box is on the player's left.", {"box0 player": {LEFT}}),
         (
             "The crate is directly right of me, right below the goal",
-            {"box0 player": {RIGHT, SAME_ROW}, "target0 box0": {UP}},
+            {"box0 player": {RIGHT, SAME_ROW}, "target0 box0": {UP, SAME_COLUMN}},
         ),
         ("The target is northwest of the box.", {"target0 box0": {UP, LEFT}}),
         # Negation claims nothing; what follows "but" does.

@@ -44,6 +44,9 @@ class TestStructured:
             '{"red_cube": {"x": 83, "y": -102, "z": 20}, "green_cube": {"x": -47, "y": 95, "z": 20}}',
             '{"red_cube": {"position": [83, -102, 20]}, "green_cube": {"position": [-47, 95, 20]}}',
             "{red_cube: x=83, y=-102, z=20; green_cube: x=-47, y=95, z=20}",
+            '{"red_cube": {"z": 20, "y": -102, "x": 83}, "green_cube": {"y": 95, "x": -47, "z": 20}}',
+            '{"red_cube": {"x": "83", "y": "-102", "z": "20"}, "green_cube": ["-47", "95", "20"]}',
+            '{"red-cube": [83, -102, 20], "green-cube-position": [-47, 95, 20]}',
             "The state is red cube position: (83, -102, 20), green cube position: (-47, 95, 20)",
         ],
     )
