@@ -37,7 +37,7 @@ PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 install: $(DEV_READY) ## Make .venv with everything for development.
 
@@ -51,6 +51,7 @@ train: $(TRAIN_READY) $(SIM_READY) $(TOOLS_READY) ## Train the tiny model on Fro
 define BESIDE_MYPY
 	@types=$$(mktemp) && { "$(PYTHON)" -m mypy >$$types 2>&1 & } && mypy=$$!; \
 	  $(1); tests=$$?; \
+	  kill -0 $$mypy 2>/dev/null && echo "Waiting for mypy ..."; \
 	  wait $$mypy; typed=$$?; echo "mypy: $$(cat $$types)"; rm -f $$types; exit $$((tests ? tests : typed))
 endef
 

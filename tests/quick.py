@@ -29,7 +29,10 @@ def changed_files(base: str) -> list[str]:
     def git(*words: str) -> list[str]:
         return subprocess.run(["git", *words], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split()
 
-    (point,) = git("merge-base", base, "HEAD")
+    try:
+        (point,) = git("merge-base", base, "HEAD")
+    except subprocess.CalledProcessError:
+        sys.exit(f"There is no branch or commit {base!r} to compare with. Name another: make quick BASE=origin/main")
     return sorted({*git("diff", "--name-only", point), *git("ls-files", "--others", "--exclude-standard")})
 
 

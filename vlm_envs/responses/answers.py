@@ -6,8 +6,9 @@ are silent:
 
 - Every rule reads an answer through `vlm_envs.responses.extraction.readings`: as it stands, within boxes, bold, code,
   quotation marks or brackets around it, and behind a lead such as `Final answer:`. One reading that is right is enough.
-- Texts are compared after NFKC, case folding, removal of invisible characters, collapse of white space, and removal
-  of quotation marks around and of punctuation after them. An empty answer is never right.
+- Texts are compared after NFKC, case folding, replacement of typeset hyphens and apostrophes by ASCII ones, removal of
+  invisible characters, collapse of white space, and removal of quotation marks around and of punctuation after them.
+  An empty answer is never right.
 - Whole numbers must be equal; a number written with a decimal point may be 5 % off, which is Argos' rule for floats,
   unless the key has a tolerance of its own. Numbers may be written in words and with a unit, see
   `vlm_envs.responses.numbers`. Where one side is no number, texts are compared.
@@ -39,7 +40,7 @@ import numpy as np
 
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.responses.extraction import readings, unwrap
-from vlm_envs.responses.numbers import NUMBER, is_in_words, is_whole, read_number, read_quantity
+from vlm_envs.responses.numbers import NUMBER, TYPOGRAPHY, is_in_words, is_whole, read_number, read_quantity
 from vlm_envs.responses.unanswerable import is_unanswerable
 from vlm_envs.responses.verdicts import read_verdict
 
@@ -206,7 +207,8 @@ def normalise(text: str) -> str:
     """Returns a text as it is compared; empty when it is longer than `MAX_ANSWER_CHARS`."""
     if len(text) > MAX_ANSWER_CHARS:
         return ""
-    visible = "".join(c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf")
+    plain = unicodedata.normalize("NFKC", text.translate(TYPOGRAPHY))
+    visible = "".join(c for c in plain if unicodedata.category(c) != "Cf")
     return " ".join(visible.casefold().split()).strip(_QUOTES).rstrip(_ENDS).strip(_QUOTES + " ")
 
 

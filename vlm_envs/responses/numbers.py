@@ -22,6 +22,9 @@ _SMALL = (
 SMALL_NUMBERS = tuple(_SMALL.split())
 """Zero to nineteen."""
 
+TYPOGRAPHY = str.maketrans("\u2010\u2011\u2012\u2212\u2018\u2019", "----''")
+"""Hyphens, the minus sign, and apostrophes of typeset text to ASCII; NFKC leaves them as they are."""
+
 MAX_NUMBER_CHARS = 80
 MAX_UNIT_WORDS = 3
 """Most words of a unit, such as `people per hour`."""
@@ -146,7 +149,7 @@ def is_in_words(text: str) -> bool:
 
 def _plain(text: str) -> str:
     text = " ".join(text[: MAX_NUMBER_CHARS + 1].split())
-    text = unicodedata.normalize("NFKC", text).replace("\N{MINUS SIGN}", "-")
+    text = unicodedata.normalize("NFKC", text.translate(TYPOGRAPHY))
     text = f"-{text[1:]}" if text.startswith("\N{EN DASH}") else text
     return _ABBREVIATED.sub(_spelled_out, text).casefold().rstrip(".,;:!?。 ")
 

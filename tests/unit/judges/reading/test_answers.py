@@ -95,6 +95,19 @@ class TestExact:
     def test_anything_else_is_wrong(self, answer):
         assert match_answer(answer, key("exact", "Red car")).value == 0.0
 
+    @pytest.mark.parametrize(
+        ("kind", "truth", "answer"),
+        [
+            ("exact", "T-shirt", "T\u2011shirt"),
+            ("exact", "don't know", "don\u2019t know"),
+            ("number", "42", "forty\u2011two"),
+            ("list", '["2024-05-06"]', "2024\u201105\u201106"),
+        ],
+    )
+    def test_typeset_hyphens_and_apostrophes_are_ascii_ones(self, kind, truth, answer):
+        assert match_answer(answer, key(kind, truth)).value == 1.0
+        assert match_answer(f"{answer}\u2011x", key(kind, truth)).value == 0.0
+
     def test_any_accepted_answer_will_do(self):
         assert match_answer("kitty", key("exact", "cat", "kitty")).value == 1.0
 
