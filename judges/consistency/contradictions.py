@@ -3,8 +3,8 @@
 Two texts contradict each other where
 
 - one denies what the other affirms: "the mug is red" and "the mug is not red", "a boat" and "no boat";
-- they give one thing different values of a kind of which it has one, and none in common: colour, number, score, size, side,
-  open or closed, full or empty, on or off;
+- they give one thing different values of a kind of which it has one, and none in common: colour, number, score, size,
+  side, open or closed, full or empty, on or off;
 - they relate two things the other way round: "the mug is left of the tree" and "the tree is left of the mug";
 - a clock shows, or a sign says, one thing by the one and another by the other (`judges.consistency.readings`).
 

@@ -3,7 +3,8 @@
 It reads the worlds' own relation sentences exactly, and freely written ones as far as grammar allows:
 either order ("the player is above the box"), shared subjects and objects, an omitted object (then the player
 is meant), inverted sentences ("above the player is a hole"), plurals and numbers ("two holes", "both"), pronouns,
-"directly" (the other axis is aligned), negation (claims nothing, but "not" denies one side) and movement ("push the box left" is an action,
+"directly" (the other axis is aligned), negation (claims nothing, except that "not" denies a side) and movement
+("push the box left" is an action,
 not a relation). A place in the image ("in the top left corner") is no relation and is dropped, as the paper's
 rubric asks. No string makes it raise, and time is linear in length.
 """
