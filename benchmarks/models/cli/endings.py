@@ -13,7 +13,7 @@ from vlm_envs.qa.datasets.unshown import told_left_out
 from vlm_envs.records.json_lines import Record
 
 MOST_UNREAD = 0.2
-"""Share of unread turns above which the end of a run reports an agent."""
+"""Share of unread turns above which the end of a run reports an agent's turns in a world."""
 
 _OF_LENGTH = re.compile(r"max_(?:completion_|output_|new_)?tokens|output tokens|context length", re.IGNORECASE)
 _AGAIN = "The same command tries again."
@@ -44,21 +44,34 @@ def told_of(run: BoardRun) -> list[str]:
 def unread_of(run: BoardRun) -> list[str]:
     """Returns lines that report each agent's unread and cut-off responses, for the end of a run.
 
-    Counts all of the agent's turns on the board, except in episodes that a failure ended.
+    Counts all of the agent's turns on the board, except in episodes that a failure ended: unread ones by world, so that
+    worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
     """
-    turns: dict[str, list[Record]] = defaultdict(list)
+    worlds = [world["label"] for world in run.board.record["worlds"]]
+    turns: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for episode in run.board.episodes():
         if not episode["error"]:
-            turns[episode["agent"]] += episode["turns"]
-    return [line for player in run.contestants for line in _unread_lines(player, turns[player.label])]
+            turns[episode["agent"], episode["world"]] += episode["turns"]
+    lines: list[str] = []
+    for player in run.contestants:
+        for world in worlds:
+            where = f" in {world}" if len(worlds) > 1 else ""
+            lines += _unread_line(player.label, where, turns[player.label, world])
+        lines += _cut_line(player, [turn for world in worlds for turn in turns[player.label, world]])
+    return lines
 
 
-def _unread_lines(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
+def _unread_line(label: str, where: str, turns: Sequence[Record]) -> Iterator[str]:
     unread = unread_turns(turns)
-    if len(unread) > MOST_UNREAD * len(turns):
-        [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
-        mostly = "" if how_often == len(unread) else f" most often, {how_often} times,"
-        yield f"{player.label}: {len(unread)} of {len(turns)} turns could not be read,{mostly} because {reason}."
+    if len(unread) <= MOST_UNREAD * len(turns):
+        return
+    [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
+    share = f"; the most common reason ({how_often} of {len(unread)}): "
+    why = ", because " if how_often == len(unread) else share
+    yield f"{label}: {len(unread)} of {len(turns)} turns{where} could not be read{why}{reason}."
+
+
+def _cut_line(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
     if num_cut := sum(turn["stop_reason"] == "length" for turn in turns):
         name, limit = _token_limit(player)
         at = f"at {name}={limit}; raise it with {name}={2 * limit} after the agent" if limit else "at the token limit"

@@ -8,11 +8,15 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
+from agents.agent import Response
+from agents.oracle import OracleAgent
 from agents.registry import make_agent
 from benchmarks.__main__ import main
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.cli.endings import unread_of
 from tests.unit.agents.api.endpoint import FakeEndpoint, body_of
 from tests.unit.agents.api.wires import WIRES, Said
-from tests.unit.benchmarks.models.playing import ALONE, lines_of
+from tests.unit.benchmarks.models.playing import ALONE, contestant, lines_of, play
 
 LAKE = "VLM/FrozenLake-v0:prompt_format=free_think"
 ADDRESSES = {
@@ -155,12 +159,32 @@ def test_the_most_common_reason_is_named_and_few_unread_turns_are_not(server, tm
     num_turns = len(played(agent, tmp_path / "board"))
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == (
-        f"m: {num_turns} of {num_turns} turns could not be read, most often, 4 times, because there is no complete "
-        "<answer>…</answer> outside of thoughts."
+        f"m: {num_turns} of {num_turns} turns could not be read; the most common reason (4 of "
+        f"{num_turns}): there is no complete <answer>…</answer> outside of thoughts."
     )
     answers = iter(["<answer>Up</answer>"] * 5 + ["Up"] + ["<answer>Up</answer>"] * 30)
     played(agent, tmp_path / "other")
     assert "could not be read" not in capsys.readouterr().err
+
+
+class Upward(OracleAgent):
+    """Gives the same answer without a thought everywhere."""
+
+    def respond(self, rows, observations):
+        return [Response(text="<answer>Up</answer>") for _ in rows]
+
+
+def test_a_world_of_few_turns_is_reported_beside_one_of_many_turns(tmp_path):
+    unread, read = (
+        WorldSpec.parse(f"{LAKE},max_turns=2"),
+        WorldSpec.parse("VLM/FrozenLake-v0:prompt_format=no_think,max_turns=20"),
+    )
+    run = play(tmp_path / "board", [contestant(Upward())], worlds=[unread, read])
+    assert len([turn for line in lines_of(tmp_path / "board") for turn in line["turns"]]) > 5 * 8
+    (line,) = unread_of(run)
+    assert "8 of 8 turns" in line and unread.label in line
+    (line,) = unread_of(play(tmp_path / "alone", [contestant(Upward())], worlds=[unread]))
+    assert "8 of 8 turns" in line and unread.label not in line
 
 
 def test_evaluate_also_ends_with_the_number_of_cut_off_responses(server, tmp_path, capsys):
