@@ -7,7 +7,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from benchmarks.models.measures.unread import unread_turns, why_unread
+from benchmarks.models.measures.unread import unread_turns, why_unread, why_unread_exactly
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.run import BoardRun
 from vlm_envs.qa.datasets.unshown import told_left_out
@@ -69,9 +69,10 @@ def _unread_line(label: str, where: str, turns: Sequence[Record]) -> Iterator[st
     if len(unread) <= MOST_UNREAD * len(turns):
         return
     [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
+    example = next(why_unread_exactly(turn) for turn in unread if why_unread(turn) == reason)
     share = f"; the most common reason ({how_often} of {len(unread)}): "
     why = ", because " if how_often == len(unread) else share
-    yield f"{label}: {len(unread)} of {len(turns)} turns{where} could not be read{why}{reason}."
+    yield f"{label}: {len(unread)} of {len(turns)} turns{where} could not be read{why}{example}."
 
 
 def _cut_line(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:

@@ -221,6 +221,19 @@ def test_a_world_of_few_turns_is_reported_beside_one_of_many_turns(tmp_path):
     assert "8 of 8 turns" in line and unread.label not in line
 
 
+@pytest.mark.parametrize("reading", ["lenient", "strict"])
+def test_different_answers_with_one_reason_are_counted_together_and_one_is_shown(reading, tmp_path):
+    answers = itertools.cycle(["- maybe left", "it's up", "'b'; expected \"c\"", "so" * 80])
+    agent = Upward()
+    agent.respond = lambda rows, _: [
+        Response(text=f"<think>Hm.</think><answer>{answer}</answer>") for _, answer in zip(rows, answers, strict=False)
+    ]
+    world = WorldSpec.parse(f"{LAKE},max_turns=2", reading=reading)
+    (line,) = unread_of(play(tmp_path, [contestant(agent)], worlds=[world]))
+    assert "8 of 8 turns could not be read, because" in line
+    assert "'- maybe left'" in line and "; expected " in line
+
+
 def test_evaluate_also_ends_with_the_number_of_cut_off_responses(server, tmp_path, capsys):
     server.body = WIRES["compatible"].body(Said(text="", stop="length", completion=16_384))
     command = ["evaluate", f"compatible:judge@{server.base_url},max_attempts=1,as=m", "--world", LAKE]
