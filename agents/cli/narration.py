@@ -74,15 +74,17 @@ def _used(turns: Sequence[Turn]) -> str:
 def _outcome(turn: Turn) -> list[str]:
     """Returns what came of a response: what could not be read is told as it is."""
     actions = [str(action) for action in turn.info.get("actions") or ()]
+    error = str(turn.info.get("parse_error") or "")
     problems = [
         "cut off at the token limit" if turn.stop_reason == "length" else "",
         f"no response could be had: {turn.info.get('agent_error')}" if turn.stop_reason == "error" else "",
-        str(turn.info.get("parse_error") or ""),
+        "" if actions else error,
         f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",
     ]
     terms = ", ".join(f"{name} {value:+g}" for name, value in turn.reward_terms.items() if value)
     return [
         f"Carried out: {', '.join(actions)}" if actions else "Nothing was carried out.",
+        *([f"Not in the format: {error}"] if actions and error else []),
         *(f"Problem: {problem}" for problem in problems if problem),
         f"Reward {turn.reward:+g}{f' ({terms})' if terms else ''}",
     ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
 
 import tyro
 
@@ -46,9 +47,8 @@ class PlayConfig:
             directory of a run or a checkpoint, a model behind an API such as openai:MODEL (python -m agents list), or
             MODULE:FACTORY of your own.
         env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
-        settings: An argument of the world, as NAME=VALUE; may be repeated. Others are those that a checkpoint has
-            learnt with, or the world's own, except for reading=lenient, which executes actions even if the response is
-            out of the format.
+        settings: An argument of the world, as NAME=VALUE; may be repeated. Unset arguments are those the checkpoint was
+            trained with, or the world's defaults. Actions are read leniently unless you set reading=strict.
         agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
         split: Which levels are played.
         seed: Number of the first level within its split; also the agent's seed.
@@ -57,6 +57,11 @@ class PlayConfig:
         out: Where the episodes are kept: a page, FILE.html, or a folder with the page and the pictures.
         colors: Colours of the terminal; found out by default, and none with --out.
     """
+
+    HINTS: ClassVar[Mapping[str, str]] = MappingProxyType({
+        "--reading": "It is an argument of the world: --set reading=strict.",
+        "--world": "The world is the second argument: python -m agents play AGENT ENV_ID.",
+    })  # fmt: skip
 
     agent: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="AGENT")]
     env_id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ENV_ID]")] = None

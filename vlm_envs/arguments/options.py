@@ -23,7 +23,9 @@ EXIT_INTERRUPTED = 130
 
 OptionsT = TypeVar("OptionsT")
 Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]]]
-"""By name what holds a command's options, whose docstring says what it does, and what runs it."""
+"""By name what holds a command's options, whose docstring says what it does, and what runs it.
+
+An options class may have `HINTS`: sentences on options that it does not have, by option."""
 
 _NO_CHOICE = re.compile(r"invalid choice (?P<value>.+) for argument '(?P<option>.+?)'\..*one of \((?P<choices>.+)\)")
 _EXPECTED = {"INT": "a whole number", "FLOAT": "a number", "STR": "text", "{None}": "None"}
@@ -54,10 +56,12 @@ class Program:
     Attributes:
         prog: How: `python -m training frozenlake_tiny`.
         description: What it does.
+        hints: Sentences on options that it does not have, by option.
     """
 
     prog: str
     description: str
+    hints: Mapping[str, str] | None = None
 
     def refusal(self, option: str, value: str) -> str:
         """Returns why an option, though a field has its name, is none; empty where it is one.
@@ -70,7 +74,8 @@ class Program:
 
     def hint(self, option: str) -> str:
         """Returns a sentence on an option that is not known and like no other; may be empty."""
-        return ""
+        hints = self.hints or {}
+        return f" {hints[option]}" if option in hints else ""
 
     def stray(self, word: str) -> str:
         """Returns what is said of a word that belongs to no option."""
@@ -162,7 +167,8 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> i
                 f"Unknown command {name!r}.{did_you_mean(name, commands)} There are: {', '.join(commands)}."
             )
         kind, run = commands[name]
-        options = parsed(kind, rest, Program(prog=f"{prog} {name}", description=description_of(kind)))
+        hints = getattr(kind, "HINTS", None)
+        options = parsed(kind, rest, Program(prog=f"{prog} {name}", description=description_of(kind), hints=hints))
         with fields_named(option_names(kind)):
             code = run(options)
         sys.stdout.flush()

@@ -59,6 +59,8 @@ _MAX_UNWRAPPED_CHARS = 20_000
 """Longest text out of which markup is removed."""
 _MAX_LOOSE_CHARS = 2_000
 """Longest list that may have labels, numbers, or words between actions. All four bound the time spent on a response."""
+_MAX_SHOWN_CHARS = 40
+"""Most characters of an unread answer that are quoted."""
 
 _Parse = Callable[[str], ActionT | None]
 
@@ -138,7 +140,9 @@ def _first(parse: _Parse[ActionT], texts: Iterable[str]) -> ActionT | None:
 def _not_an_action(text: str, section: str, grammar: ActionGrammar[ActionT]) -> str:
     if not text.strip():
         return f"<{section}> is empty"
-    return f"<{section}> does not begin with an action; expected {grammar.expected}"
+    start = text.strip()
+    shown = start if len(start) <= _MAX_SHOWN_CHARS else f"{start[:_MAX_SHOWN_CHARS]}…"
+    return f"<{section}> does not begin with an action: {shown!r}; expected {grammar.expected}"
 
 
 def _read_list(

@@ -213,6 +213,12 @@ class AgentSpec:
         settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
         return f"{self.name}{f',{settings}' if settings else ''}"
 
+    def text_with(self, name: str, value: object) -> str:
+        """Returns the text of this agent with another value of a setting, under another name on a board."""
+        settings = {**self.settings, name: value}
+        title = [f"{_TITLE}{self.title}-{value}"] if self.title else []
+        return ",".join([self.name, *(f"{each}={settings[each]}" for each in settings), *title])
+
 
 def _pixels(observation: Observation) -> list[str]:
     """Returns a hash of each picture."""

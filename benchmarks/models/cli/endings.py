@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
-from benchmarks.models.measures.unread import unread_turns, why_unread
+from benchmarks.models.measures.unread import unread_turns, why_unread, why_unread_exactly
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.run import BoardRun
 from vlm_envs.qa.datasets.unshown import told_left_out
 from vlm_envs.records.json_lines import Record
 
 MOST_UNREAD = 0.2
-"""Share of unread turns above which the end of a run reports an agent."""
+"""Share of unread turns above which the end of a run reports an agent's turns in a world."""
+FAR_BELOW = 0.9
+"""Share of an agent's token limit below which a cut-off response was cut off by the server."""
 
 _OF_LENGTH = re.compile(r"max_(?:completion_|output_|new_)?tokens|output tokens|context length", re.IGNORECASE)
 _AGAIN = "The same command tries again."
@@ -44,25 +47,68 @@ def told_of(run: BoardRun) -> list[str]:
 def unread_of(run: BoardRun) -> list[str]:
     """Returns lines that report each agent's unread and cut-off responses, for the end of a run.
 
-    Counts all of the agent's turns on the board, except in episodes that a failure ended.
+    Counts all of the agent's turns on the board, except in episodes that a failure ended: unread ones by world, so that
+    worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
     """
-    turns: dict[str, list[Record]] = defaultdict(list)
+    worlds = [world["label"] for world in run.board.record["worlds"]]
+    turns: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for episode in run.board.episodes():
         if not episode["error"]:
-            turns[episode["agent"]] += episode["turns"]
-    return [line for player in run.contestants for line in _unread_lines(player, turns[player.label])]
+            turns[episode["agent"], episode["world"]] += episode["turns"]
+    lines: list[str] = []
+    for player in run.contestants:
+        for world in worlds:
+            where = f" in {world}" if len(worlds) > 1 else ""
+            lines += _unread_line(player.label, where, turns[player.label, world])
+        lines += _cut_line(player, [turn for world in worlds for turn in turns[player.label, world]])
+    return lines
 
 
-def _unread_lines(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
+def _unread_line(label: str, where: str, turns: Sequence[Record]) -> Iterator[str]:
     unread = unread_turns(turns)
-    if len(unread) > MOST_UNREAD * len(turns):
-        [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
-        mostly = "" if how_often == len(unread) else f" most often, {how_often} times,"
-        yield f"{player.label}: {len(unread)} of {len(turns)} turns could not be read,{mostly} because {reason}."
-    if num_cut := sum(turn["stop_reason"] == "length" for turn in turns):
-        name, limit = _token_limit(player)
-        at = f"at {name}={limit}; raise it with {name}={2 * limit} after the agent" if limit else "at the token limit"
-        yield f"{player.label}: {num_cut} of {len(turns)} responses were cut off {at}."
+    if len(unread) <= MOST_UNREAD * len(turns):
+        return
+    [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
+    example = next(why_unread_exactly(turn) for turn in unread if why_unread(turn) == reason)
+    share = f"; the most common reason ({how_often} of {len(unread)}): "
+    why = ", because " if how_often == len(unread) else share
+    yield f"{label}: {len(unread)} of {len(turns)} turns{where} could not be read{why}{example}."
+
+
+def _cut_line(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
+    cut = [turn for turn in turns if turn["stop_reason"] == "length"]
+    if not cut:
+        return
+    of_all = f"{player.label}: {len(cut)} of {len(turns)} responses were cut off"
+    name, limit = _token_limit(player)
+    if limit is None:
+        yield f"{of_all} at the token limit."
+    elif tokens := _tokens_if_far_below(limit, cut):
+        yield (
+            f"{of_all} before {name}={limit} was reached, most of them after at most {tokens} tokens: the server's "
+            "context length may be too small."
+        )
+    else:
+        yield f"{of_all} at {name}={limit}. To raise the limit, run the agent {_renamed(player, name, 2 * limit)}."
+
+
+def _tokens_if_far_below(limit: int, cut: Sequence[Record]) -> int:
+    """Returns how long most cut-off responses are at most, if that is far below the limit; else 0.
+
+    Responses without a count are left out.
+    """
+    counts = [turn["usage"]["completion_tokens"] for turn in cut if "completion_tokens" in turn["usage"]]
+    short = [count for count in counts if count < FAR_BELOW * limit]
+    return int(max(short)) if 2 * len(short) > len(counts) else 0
+
+
+def _renamed(player: Contestant, name: str, value: object) -> str:
+    """Returns how to run an agent with another setting on the same board, which keeps one agent under each name."""
+    if player.spec is None:
+        return f"with {name}={value} under another name"
+    text = player.spec.text_with(name, value)
+    quoted = shlex.quote(text) if "'" in text else f"'{text}'"  # always quoted, as a period follows
+    return f"under another name: {quoted}"
 
 
 def _token_limit(player: Contestant) -> tuple[str, int | None]:
@@ -82,7 +128,10 @@ def _remedy(failure: str, contestant: Contestant) -> str:
     if status[1] in ("401", "403"):
         return f"Check the key in {config.key_variable or 'a variable named with api_key_variable=NAME'}. "
     if status[1] == "400" and _OF_LENGTH.search(failure):
-        return f"Lower the limit of a response, max_tokens={config.max_tokens}, with max_tokens=N after the agent. "
+        return (
+            f"To lower the limit of a response, max_tokens={config.max_tokens}, to N, run the agent "
+            f"{_renamed(contestant, 'max_tokens', 'N')}. "
+        )
     if status[1] != "404":
         return ""
     if "model" in failure.lower() or not config.address:

@@ -12,6 +12,9 @@ _OF_STOPS = {
     "content_filter": "the model or its provider refused to answer",
     "tool_call": "the model called a tool that it was not offered, and wrote no text",
 }
+_EXAMPLE = re.compile(
+    r"(?<= does not begin with an action): (?P<quote>['\"]).*(?P=quote)(?=; expected )", flags=re.DOTALL
+)
 _QUOTED_ACTION = re.compile(r"^(?P<quote>['\"]).*(?P=quote) is not an action", flags=re.DOTALL)
 
 
@@ -25,10 +28,14 @@ def why_unread(turn: Record) -> str:
 
     The clause quotes nothing from the response, so turns can be counted by it.
     """
+    return _QUOTED_ACTION.sub("the answer does not begin with an action", _EXAMPLE.sub("", why_unread_exactly(turn)))
+
+
+def why_unread_exactly(turn: Record) -> str:
+    """Returns the same clause with the beginning of the answer, if that is the reason."""
     if reason := _OF_STOPS.get(turn["stop_reason"]):
         return reason
     if not turn["response"].strip():
         thought = bool(str(turn.get("thoughts") or "").strip())
         return "the response held only thoughts and no answer" if thought else "the response was empty"
-    error = str(turn.get("unread") or turn["parse_error"])
-    return _QUOTED_ACTION.sub("the answer does not begin with an action", error)
+    return str(turn.get("unread") or turn["parse_error"])

@@ -36,6 +36,7 @@ class Contestant:
         agent: The agent.
         num_parallel: Episodes side by side.
         is_person: Whether it is asked at the terminal, which it has to itself.
+        spec: The agent as it was named on the command line; None if it was made in Python.
     """
 
     label: str
@@ -43,6 +44,7 @@ class Contestant:
     agent: Agent
     num_parallel: int = BATCH
     is_person: bool = False
+    spec: AgentSpec | None = None
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,5 +131,10 @@ def _contestant(spec: AgentSpec) -> Contestant:
     is_person = entry_of(spec.name).shows_observations
     num_parallel = getattr(agent, "num_parallel", 1 if is_person else BATCH)
     return Contestant(
-        label=_label(spec), identity=identity, agent=agent, num_parallel=num_parallel, is_person=is_person
+        label=_label(spec),
+        identity=identity,
+        agent=agent,
+        num_parallel=num_parallel,
+        is_person=is_person,
+        spec=spec,
     )

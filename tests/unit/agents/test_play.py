@@ -90,6 +90,30 @@ def test_bad_output_is_shown_as_what_it_is(capsys):
     assert "Not solved in time" in said
 
 
+class Upward(OracleAgent):
+    """Gives an action without a thought."""
+
+    def respond(self, rows, observations):
+        return [Response(text="<answer>Up</answer>") for _ in rows]
+
+
+def test_an_executed_response_out_of_the_format_is_no_problem_of_the_turn(capsys, monkeypatch):
+    monkeypatch.setitem(AGENTS, "upward", AgentEntry(factory=f"{__name__}:Upward", summary="of a test"))
+    thoughtful = ["VLM/FrozenLake-v0", "--set", "prompt_format=free_think", "--set", "max_turns=2"]
+    said = played(capsys, "upward", *thoughtful)
+    assert "Carried out: Up\nNot in the format: " in said and "Problem: " not in said
+    said = played(capsys, "upward", *thoughtful, "--set", "reading=strict")
+    assert "Nothing was carried out.\nProblem: " in said
+
+
+@pytest.mark.parametrize(
+    ("option", "hint"), [(["--reading", "strict"], "--set reading=strict"), (["--world", LAKE[0]], "AGENT ENV_ID")]
+)
+def test_options_of_other_programs_are_refused_with_what_does_the_same(option, hint, capsys):
+    assert main(["play", "random", *option]) == 2
+    assert hint in capsys.readouterr().err
+
+
 def test_a_checkpoint_plays_by_its_directory(tiny_directory, capsys):
     settings = ["--agent-set", "max_new_tokens=3", "--agent-set", "temperature=0", "--agent-set", "device=cpu"]
     assert "Problem: cut off at the token limit" in played(capsys, f"hf:{tiny_directory}", *LAKE, *settings)

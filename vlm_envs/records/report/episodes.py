@@ -186,6 +186,7 @@ def _turn(turn: Record) -> dict[str, Any]:
         "claims": {name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections},
         **{name: turn.get(name) for name in copied},
         **({"system": _cut(turn["system"])} if turn.get("system") else {}),
+        **({"unread": turn["unread"]} if turn.get("unread") else {}),
         **{name: value for name, value in _of_model(turn).items() if value},
     }
 

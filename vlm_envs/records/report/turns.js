@@ -61,14 +61,23 @@ function shownText(text) {
   return details;
 }
 
+// What is wrong with a response: why it had no action, if it had none, and what was out of the format.
+function readingErrors(turn) {
+  const error = turn.parse_error;
+  if (!error) return [];
+  if (turn.actions?.length) return [["Not in the format: ", error]];
+  if (!turn.unread || turn.unread === error) return [["Not understood: ", error]];
+  return [["Not understood: ", turn.unread], ["Not in the format: ", error]];
+}
+
 function turnView(turn, index, total) {
   const card = make("div", "turn");
   card.append(make("h5", "", "Turn " + (index + 1) + " of " + total + (turn.model ? " · " + turn.model : "")), picturesView(turn.images));
   const body = make("div");
   if (turn.system) body.append(shownText(turn.system));
   body.append(shownText(turn.text));
-  const unread = (turn.actions || []).length ? "Not in the format: " : "Not understood: ";
-  for (const [name, title] of [["parse_error", unread], ["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
+  for (const [title, text] of readingErrors(turn)) body.append(errorView(title, text));
+  for (const [name, title] of [["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
     if (turn[name]) body.append(errorView(title, turn[name]));
   }
   if (turn.stop_reason !== "stop" && !turn.agent_error) body.append(errorView("Cut off: ", STOPPED[turn.stop_reason] ?? STOPPED.error));

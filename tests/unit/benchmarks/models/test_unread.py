@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
+from agents.agent import Response
+from agents.oracle import OracleAgent
 from agents.registry import make_agent
 from benchmarks.__main__ import main
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.cli.endings import unread_of
 from tests.unit.agents.api.endpoint import FakeEndpoint, body_of
 from tests.unit.agents.api.wires import WIRES, Said
-from tests.unit.benchmarks.models.playing import ALONE, lines_of
+from tests.unit.benchmarks.models.playing import ALONE, contestant, lines_of, play
 
 LAKE = "VLM/FrozenLake-v0:prompt_format=free_think"
 ADDRESSES = {
@@ -87,20 +94,35 @@ def test_a_served_thinking_model_acts_on_a_default_board(said, wire, server, tmp
 @pytest.mark.parametrize("text", ["", "<think>I wonder"])
 def test_responses_that_are_cut_off_are_said_last_with_what_helps(text, wire, server, tmp_path, capsys):
     provider, agent = wire
-    server.body = provider.body(Said(text=text, stop="length", thoughts="hm"))
+    server.body = provider.body(Said(text=text, stop="length", thoughts="hm", completion=2048))
     num_turns = len(played(f"{agent},max_tokens=2048", tmp_path / "board"))
     unread, cut = capsys.readouterr().err.splitlines()[-2:]
     assert unread == (
         f"m: {num_turns} of {num_turns} turns could not be read, because the response was cut off at the token limit."
     )
-    assert cut == (
-        f"m: {num_turns} of {num_turns} responses were cut off at max_tokens=2048; raise it with max_tokens=4096 after "
-        "the agent."
-    )
+    said, advised, _ = cut.split("'")
+    assert f"m: {num_turns} of {num_turns} responses were cut off at max_tokens=2048." in said
+    assert "max_tokens=4096" in advised
+    # The advice is followed on the same board
+    followed = ["run", "--agent", advised, "--world", LAKE, "--episodes", "2", ALONE, "--out", str(tmp_path / "board")]
+    assert main(followed) == 0
+    assert "were cut off before max_tokens=4096 was reached" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("tokens", "is_reached"),
+    [((2048, 2048, 30), True), ((30, 31, 2048), False), ((None, None, 30), False), ((None, None, None), True)],
+)
+def test_responses_that_the_server_cut_off_far_below_the_limit_are_said_to_be(tokens, is_reached, tmp_path):
+    run = play(tmp_path, [contestant(Cut(tokens))], episodes=3, worlds=[WorldSpec.parse(f"{LAKE},max_turns=2")])
+    line = unread_of(run)[-1]
+    assert ("cut off at max_tokens=2048" in line, "context length" in line) == (is_reached, not is_reached)
 
 
 def test_a_response_that_was_cut_off_behind_its_answer_is_counted_too(server, tmp_path, capsys):
-    server.body = WIRES["compatible"].body(Said(text="<think>Up.</think><answer>Up</answer> Now", stop="length"))
+    server.body = WIRES["compatible"].body(
+        Said(text="<think>Up.</think><answer>Up</answer> Now", stop="length", completion=16_384)
+    )
     played(f"compatible:judge@{server.base_url}", tmp_path / "board")
     err = capsys.readouterr().err
     assert "could not be read" not in err and "were cut off at max_tokens=16384" in err.splitlines()[-1]
@@ -155,16 +177,65 @@ def test_the_most_common_reason_is_named_and_few_unread_turns_are_not(server, tm
     num_turns = len(played(agent, tmp_path / "board"))
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == (
-        f"m: {num_turns} of {num_turns} turns could not be read, most often, 4 times, because there is no complete "
-        "<answer>…</answer> outside of thoughts."
+        f"m: {num_turns} of {num_turns} turns could not be read; the most common reason (4 of "
+        f"{num_turns}): there is no complete <answer>…</answer> outside of thoughts."
     )
     answers = iter(["<answer>Up</answer>"] * 5 + ["Up"] + ["<answer>Up</answer>"] * 30)
     played(agent, tmp_path / "other")
     assert "could not be read" not in capsys.readouterr().err
 
 
+class Cut(OracleAgent):
+    """Is cut off after some tokens or after a number that is not known, by a server that allows 2,048."""
+
+    def __init__(self, tokens):
+        super().__init__()
+        self.client = SimpleNamespace(price=None, config=SimpleNamespace(max_tokens=2048))
+        self.tokens = itertools.cycle(tokens)
+
+    def respond(self, rows, observations):
+        usage = [
+            {} if each is None else {"completion_tokens": float(each)}
+            for _, each in zip(rows, self.tokens, strict=False)
+        ]
+        return [Response(text="Hm", stop_reason="length", usage=each) for each in usage]
+
+
+class Upward(OracleAgent):
+    """Gives the same answer without a thought everywhere."""
+
+    def respond(self, rows, observations):
+        return [Response(text="<answer>Up</answer>") for _ in rows]
+
+
+def test_a_world_of_few_turns_is_reported_beside_one_of_many_turns(tmp_path):
+    unread, read = (
+        WorldSpec.parse(f"{LAKE},max_turns=2"),
+        WorldSpec.parse("VLM/FrozenLake-v0:prompt_format=no_think,max_turns=20"),
+    )
+    run = play(tmp_path / "board", [contestant(Upward())], worlds=[unread, read])
+    assert len([turn for line in lines_of(tmp_path / "board") for turn in line["turns"]]) > 5 * 8
+    (line,) = unread_of(run)
+    assert "8 of 8 turns" in line and unread.label in line
+    (line,) = unread_of(play(tmp_path / "alone", [contestant(Upward())], worlds=[unread]))
+    assert "8 of 8 turns" in line and unread.label not in line
+
+
+@pytest.mark.parametrize("reading", ["lenient", "strict"])
+def test_different_answers_with_one_reason_are_counted_together_and_one_is_shown(reading, tmp_path):
+    answers = itertools.cycle(["- maybe left", "it's up", "'b'; expected \"c\"", "so" * 80])
+    agent = Upward()
+    agent.respond = lambda rows, _: [
+        Response(text=f"<think>Hm.</think><answer>{answer}</answer>") for _, answer in zip(rows, answers, strict=False)
+    ]
+    world = WorldSpec.parse(f"{LAKE},max_turns=2", reading=reading)
+    (line,) = unread_of(play(tmp_path, [contestant(agent)], worlds=[world]))
+    assert "8 of 8 turns could not be read, because" in line
+    assert "'- maybe left'" in line and "; expected " in line
+
+
 def test_evaluate_also_ends_with_the_number_of_cut_off_responses(server, tmp_path, capsys):
-    server.body = WIRES["compatible"].body(Said(text="", stop="length"))
+    server.body = WIRES["compatible"].body(Said(text="", stop="length", completion=16_384))
     command = ["evaluate", f"compatible:judge@{server.base_url},max_attempts=1,as=m", "--world", LAKE]
     assert main([*command, "--episodes", "1", "--no-references", "--out", str(tmp_path / "board")]) == 0
     assert "responses were cut off at max_tokens=16384" in capsys.readouterr().err.splitlines()[-1]
@@ -196,4 +267,5 @@ def test_a_limit_that_a_model_does_not_take_is_named(server, tmp_path, capsys):
     )
     command = ["run", "--agent", f"compatible:judge@{server.base_url},max_attempts=1,as=m", "--world", LAKE, ALONE]
     assert main([*command, "--episodes", "1", "--out", str(tmp_path / "board")]) == 1
-    assert "max_tokens=16384, with max_tokens=N" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "max_tokens=16384," in err and "max_tokens=N,as=m-N'" in err

@@ -26,8 +26,8 @@ def test_extraction_pays_the_exact_judges_score(endpoint, client):
     claim = '{"subject": "target", "vertical": "same", "horizontal": "right", "object": "player"}'
     endpoint.answer = lambda messages: f'<answer>{{"relations": [{claim}]}}</answer>'
     ((shaped,),) = shape([LAKE], TERMS, judge_for=llm_judges(client, "extraction"))
-    # Against the next state one axis of two is right: 0.5 · (0.7 · 0.5 + 0.3).
-    assert shaped.rewards == pytest.approx({"grounding": 0.5, "worldmodeling": 0.325})
+    # Against the next state the wrong axis cancels the right one: 0.5 · (0.7 · 0 + 0.3).
+    assert shaped.rewards == pytest.approx({"grounding": 0.5, "worldmodeling": 0.15})
 
 
 @pytest.mark.parametrize("method", ["direct", "extraction"])

@@ -130,12 +130,13 @@ TRUE_BUT_INCOMPLETE = [
         "The player will be to the left of the box, and the box will be to the right of the target.",
         sokoban((5, 2), (4, 3), (3, 1)),
     ),
+    ("The box is below the target.", sokoban((4, 2), (3, 2), (1, 2))),
 ]
 
 
 @pytest.mark.parametrize(("text", "state"), TRUE_BUT_INCOMPLETE)
 def test_repeating_true_text_costs_nothing_however_much_it_leaves_out(text, state):
-    assert exact_judge("VLM/Sokoban-v0", "natural_language").score(text, state).value < 0.7
+    assert exact_judge("VLM/Sokoban-v0", "natural_language").score(text, state).value < 1.0
     assert penalties(text, state) == [0.0] * 4
 
 

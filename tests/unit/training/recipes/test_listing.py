@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -42,7 +43,11 @@ def clone(tmp_path) -> Path:
 
 def installed_by_make(clone: Path, recipe: str) -> set[str]:
     command = ["make", "--dry-run", "train", f"CONFIG={recipe}"]
-    told = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=True, timeout=60).stdout
+    # Variables of the `make test` that runs this test, such as PYTHON=, would reach this make too.
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES")}
+    told = subprocess.run(
+        command, cwd=clone, env=environment, capture_output=True, text=True, check=True, timeout=60
+    ).stdout
     assert f"-m training {recipe}" in told
     return {extra for each in re.findall(r"--editable '\.\[(.+?)\]'", told) for extra in whole(*each.split(","))}
 

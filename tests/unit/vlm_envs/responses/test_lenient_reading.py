@@ -400,3 +400,10 @@ def test_boxes_outside_of_a_complete_zoom_are_no_zoom(text: str) -> None:
 def test_the_second_thought_of_a_zooming_strategy_is_a_thought() -> None:
     text = "<rethink>Not <answer>A</answer>.</rethink>\n<answer>B</answer>\nDone."
     assert asked(text, "mags", turn=1).actions == (Answer("B"),)
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"), [("- maybe left", "'- maybe left'"), ("so " * 99, "'" + "so " * 13 + "s…'")]
+)
+def test_the_reason_shows_the_beginning_of_the_answer(answer: str, shown: str) -> None:
+    assert shown in read(f"Hm. <answer>{answer}</answer>", "no_think").unread

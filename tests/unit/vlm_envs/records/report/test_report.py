@@ -20,9 +20,9 @@ ENV_ID = "VLM/FrozenLake-v0"
 HOSTILE = '</script><img src=x onerror="alert(1)"><!-- &amp; \ud800 \u2028'
 
 
-def play(seed, *, mistake_rate=0.0, rewrite=str):
+def play(seed, *, mistake_rate=0.0, rewrite=str, reading="strict"):
     """One real episode, with the oracle's responses rewritten."""
-    world = make(ENV_ID, representation="structured", split="test").unwrapped
+    world = make(ENV_ID, representation="structured", split="test", reading=reading).unwrapped
     agent = OracleAgent(mistake_rate=mistake_rate, seed=seed)
     observation, info = world.reset(seed=seed)
     start_hash, turns, over = info["state_hash"], [], False
@@ -176,6 +176,16 @@ def test_hostile_text_stays_text(tmp_path):
     assert good["turns"][0]["sections"]["observation"] == HOSTILE.strip()
     assert bad["turns"][0]["response"] == HOSTILE
     assert bad["turns"][0]["parse_error"] == "<think> is missing"
+
+
+def test_a_page_holds_why_a_response_had_no_action_and_its_format_error(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.config({"name": "unread"})
+    episodes = [play(0, rewrite=lambda _: "<answer>perhaps up</answer>", reading="lenient")]
+    write_evaluation(writer, "after", 0, episodes)
+    (episode,) = payload(build_report(tmp_path).read_text(encoding="utf-8"))["labels"][0]["episodes"]
+    turn = episode["turns"][0]
+    assert "perhaps up" in turn["unread"] and "<think>" in turn["parse_error"]
 
 
 def test_a_full_report_stays_small_and_a_fuller_one_is_cut(tmp_path):

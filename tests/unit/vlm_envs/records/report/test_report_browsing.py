@@ -143,3 +143,25 @@ def test_what_went_wrong_is_a_sentence_and_numbers_have_true_minus_signs():
         "31.3%",
         "−0.5",
     ]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("turn", "shown"),
+    [
+        ({"actions": ["Up"], "parse_error": None}, []),
+        ({"actions": ["Up"], "parse_error": "no <think>"}, [["Not in the format: ", "no <think>"]]),
+        ({"actions": [], "parse_error": "no <think>"}, [["Not understood: ", "no <think>"]]),
+        ({"actions": [], "parse_error": "same", "unread": "same"}, [["Not understood: ", "same"]]),
+        (
+            {"actions": [], "parse_error": "no <think>", "unread": "no action"},
+            [["Not understood: ", "no action"], ["Not in the format: ", "no <think>"]],
+        ),
+    ],
+)
+def test_a_turn_shows_why_it_had_no_action_beside_its_format_error(turn, shown):
+    script = SCRIPT.with_name("turns.js").read_text(encoding="utf-8")
+    source = f"{script}\nconsole.log(JSON.stringify(readingErrors({json.dumps(turn)})));"
+    done = subprocess.run([str(NODE), "-"], input=source, capture_output=True, encoding="utf-8", check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == shown
