@@ -43,8 +43,9 @@ def clone(tmp_path) -> Path:
 
 def installed_by_make(clone: Path, recipe: str) -> set[str]:
     command = ["make", "--dry-run", "train", f"CONFIG={recipe}"]
-    # Variables of the `make test` that runs this test, such as PYTHON=, would reach this make too.
-    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKEOVERRIDES")}
+    # `make test PYTHON=...` passes its variables on to every make below it.
+    of_make = ("MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "PYTHON", "BASE_PYTHON")
+    environment = {name: value for name, value in os.environ.items() if name not in of_make}
     told = subprocess.run(
         command, cwd=clone, env=environment, capture_output=True, text=True, check=True, timeout=60
     ).stdout
