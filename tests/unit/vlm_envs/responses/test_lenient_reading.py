@@ -138,8 +138,8 @@ def test_a_list_of_one_action_is_read(answer: str) -> None:
 @pytest.mark.parametrize(
     "answer",
     ["Do not go Right", "Do not go Right. Down", "Not Right and Down", "Right or Down", "Right (2)", "2 Right",
-     "Right 2", "Right (or Down)", "Right and not Down", "- Right\n- jump", "1. jump\n2. Right", "Actions: none", "Actions:",
-     "and", "1.", "Right Actions: Down", "Right. Is it? No. Answer: Down", "Right. Answer: Down"],
+     "Right 2", "Right (or Down)", "Right and not Down", "- Right\n- jump", "1. jump\n2. Right", "Actions: none",
+     "Actions:", "and", "1.", "Right Actions: Down", "Right. Is it? No. Answer: Down", "Right. Answer: Down"],
 )  # fmt: skip
 def test_a_list_with_a_piece_that_is_not_an_action_executes_nothing(answer: str) -> None:
     parsed = read(f"<answer>{answer}</answer>", "no_think")
