@@ -154,3 +154,13 @@ def test_a_lenient_episode_recorded_without_its_expected_observation_replays(tmp
     assert record["expects_observation"]
     earlier = {name: value for name, value in record.items() if name != "expects_observation"}
     assert replay(earlier, made(LAKE), reader.image) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"), [("- maybe left", "'- maybe left'"), ("so " * 99, "'" + "so " * 13 + "s…'")]
+)
+def test_the_reason_shows_the_beginning_of_an_answer_that_could_not_be_read(answer: str, shown: str) -> None:
+    with closing(made(LAKE, prompt_format="no_think", reading="lenient")) as world:
+        world.reset(seed=0)
+        *_, info = world.step(f"Hm. <answer>{answer}</answer>")
+    assert shown in info["unread"]
