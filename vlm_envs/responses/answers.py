@@ -40,7 +40,7 @@ import numpy as np
 
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.responses.extraction import readings, unwrap
-from vlm_envs.responses.numbers import NUMBER, TYPOGRAPHY, is_in_words, is_whole, read_number, read_quantity
+from vlm_envs.responses.numbers import EMPHASIS, NUMBER, TYPOGRAPHY, is_in_words, is_whole, read_number, read_quantity
 from vlm_envs.responses.unanswerable import is_unanswerable
 from vlm_envs.responses.verdicts import read_verdict
 
@@ -63,7 +63,6 @@ _WITH_TEXT = re.compile(
     flags=re.DOTALL,
 )
 _WITH_BRACKETS = re.compile(rf"(?:option |choice )?{_LETTER} ?[(\[](.+)[)\]]", flags=re.DOTALL)
-_EMPHASIS = re.compile(r"(?<!\w)[*`_]+(?=\S)|(?<=\S)[*`_]+(?!\w)")
 _OTHER_LETTER = re.compile(r"(?<![\w'’])(?:([A-Z]|[b-hj-z])(?![\w'’])|a(?=[^\w\s'’]|\s*$)|(?<=[(\[])[ai](?=[)\]]))")
 _ARTICLES = frozenset(("a", "an", "the"))
 _DOUBT_WORDS = (
@@ -227,7 +226,7 @@ def chosen_letter(answer: str, key: AnswerKey) -> str | None:
     """
     for text in _readings(answer):
         # Emphasis within a text (`**B.** blue`) is removed last, since options may be code.
-        for marks in (_NO_MARKS, _EMPHASIS):
+        for marks in (_NO_MARKS, EMPHASIS):
             options = [marks.sub("", option) for option in key.options]
             letter = _letter_of(marks.sub("", text), options, key.letters)
             if letter is not None:
@@ -298,7 +297,7 @@ def _words(text: str) -> set[str]:
 
 def _bare(text: str) -> set[str]:
     """Returns a text as it stands and without markup and articles."""
-    texts = (text, _EMPHASIS.sub("", text))
+    texts = (text, EMPHASIS.sub("", text))
     forms = {normalise(form) for marked in texts for form in readings(marked, loosely=True)}
     return forms | {form.removeprefix(f"{article} ") for form in forms for article in _ARTICLES}
 

@@ -25,6 +25,10 @@ SMALL_NUMBERS = tuple(_SMALL.split())
 TYPOGRAPHY = str.maketrans("\u2010\u2011\u2012\u2212\u2018\u2019", "----''")
 """Hyphens, the minus sign, and apostrophes of typeset text to ASCII; NFKC leaves them as they are."""
 
+EMPHASIS = re.compile(r"(?<!\w)[*`_]+(?=\S)|(?<=\S)[*`_]+(?!\w)")
+"""Bold, italics, and code around words within a text, such as `**3** chairs`."""
+_LATEX_TEXT = re.compile(r"\\text\{([^{}]*)\}")
+
 MAX_NUMBER_CHARS = 80
 MAX_UNIT_WORDS = 3
 """Most words of a unit, such as `people per hour`."""
@@ -110,8 +114,9 @@ def read_number(text: str) -> float | None:
 
 def read_quantity(text: str) -> float | None:
     """Returns the one number that a text states, in digits or words, with or without a unit; None without one."""
-    if _SUPERSCRIPT.search(text[:MAX_NUMBER_CHARS]):
+    if len(text) > 2 * MAX_NUMBER_CHARS or _SUPERSCRIPT.search(text[:MAX_NUMBER_CHARS]):
         return None
+    text = EMPHASIS.sub("", _LATEX_TEXT.sub(r"\1", text))
     plain = in_digits(_plain(_VULGAR.sub(" ", text[: MAX_NUMBER_CHARS + 1])).replace("\N{FRACTION SLASH}", "/"))
     if len(plain) > MAX_NUMBER_CHARS:
         return None
