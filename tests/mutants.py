@@ -77,7 +77,7 @@ class Mutant:
     changed: str
 
     def applied(self, source: str) -> str | None:
-        """Returns a file's text with the line changed, the nearest one of this text; None if there is none."""
+        """Returns a file's text with the nearest matching line changed; None if no line matches."""
         lines = source.split("\n")
         places = [number for number, line in enumerate(lines, 1) if line == self.line]
         if not places:

@@ -57,12 +57,12 @@ def unsettled(said: Iterable[str], text: str, reference: Iterable[str]) -> froze
         reference: The reference's content words.
     """
     expected = _by_kind(reference)
-    told = _of_things(text)
+    settled = _of_things(text)
     return frozenset(
         value
         for kind, values in _by_kind(said).items()
-        if len(values - told[kind]) > 2 * max(1, len(expected[kind])) + MAX_SPARE_VALUES
-        for value in values - told[kind]
+        if len(values - settled[kind]) > 2 * max(1, len(expected[kind])) + MAX_SPARE_VALUES
+        for value in values - settled[kind]
     )
 
 
@@ -76,12 +76,12 @@ def _by_kind(words: Iterable[str]) -> Mapping[str, set[str]]:
 
 def _of_things(text: str) -> Mapping[str, set[str]]:
     """Returns the values that a text gives to things to which it gives no other value of the kind."""
-    told: dict[str, set[str]] = defaultdict(set)
+    settled: dict[str, set[str]] = defaultdict(set)
     claims = statements_of(text)
     for (_, kind), values in claims.values.items():
         if len(values) == 1:
-            told["side" if kind in _AXES else kind] |= values
+            settled["side" if kind in _AXES else kind] |= values
     for (_, _, axis), signs in claims.relations.items():
         if len(signs) == 1:
-            told["side"] |= {word for word, (other, _) in OPPOSITES.items() if other == axis}
-    return told
+            settled["side"] |= {word for word, (other, _) in OPPOSITES.items() if other == axis}
+    return settled

@@ -50,46 +50,7 @@ def episode_record(
         action have `unread`, which explains why none could be read, and `expects_observation` is true where the format
         has an `<observation>`.
     """
-
-    def shown(observation: Observation) -> Record:
-        images = [save_image(image) for image in observation_images(observation)]
-        system = {"system": observation["system"]} if observation.get("system") else {}
-        return {"text": observation.get("text", ""), "images": images, **system}
-
-    records: list[Record] = []
-    for turn, said in zip(trajectory.turns, notes, strict=True):
-        info = turn.info
-        records.append(
-            shown(turn.observation)
-            | {
-                "response": turn.response_text,
-                "stop_reason": turn.stop_reason,
-                "sections": info.get("sections") or {},
-                "actions": info.get("actions") or (),
-                "reward": turn.reward,
-                "reward_terms": turn.reward_terms,
-                "shaping": said.shaping,
-                "scores": said.scores,
-                "credit": {**_mean_logprob(turn), **said.credit},
-                "state": turn.state,
-                "state_text": turn.state_text,
-                "state_text_after": info.get("state_text"),
-                "parse_error": info.get("parse_error"),
-                "worker_error": info.get("worker_error"),
-                "agent_error": info.get("agent_error"),
-                "thoughts": turn.thoughts,
-                "usage": turn.usage,
-                "model": turn.model,
-                "terminated": turn.terminated,
-                "truncated": turn.truncated,
-                "action_effective": info.get("action_effective"),
-                "optimal_actions_before": turn.optimal_actions_left,
-                "optimal_actions_left": info.get("optimal_actions_left"),
-                "state_hash": info.get("state_hash"),
-            }
-            | ({"context_full": True} if info.get("context_full") else {})
-            | ({"unread": info["unread"]} if _is_lenient(turn) and info.get("unread") else {})
-        )
+    records = [_turn_record(turn, said, save_image) for turn, said in zip(trajectory.turns, notes, strict=True)]
     return {
         "env_id": trajectory.env_id,
         "world": trajectory.world,
@@ -100,9 +61,48 @@ def episode_record(
         "metrics": trajectory.turns[-1].info.get("metrics") or {},
         "policy_version": trajectory.policy_version,
         "turns": records,
-        "final": shown(trajectory.final_observation),
+        "final": _shown(trajectory.final_observation, save_image),
         **({"level": trajectory.level} if trajectory.level else {}),
         **_reading_of(trajectory),
+    }
+
+
+def _shown(observation: Observation, save_image: Callable[[npt.NDArray[np.uint8]], str]) -> Record:
+    images = [save_image(image) for image in observation_images(observation)]
+    system = {"system": observation["system"]} if observation.get("system") else {}
+    return {"text": observation.get("text", ""), "images": images, **system}
+
+
+def _turn_record(turn: Turn, said: TurnNotes, save_image: Callable[[npt.NDArray[np.uint8]], str]) -> Record:
+    info = turn.info
+    return {
+        **_shown(turn.observation, save_image),
+        "response": turn.response_text,
+        "stop_reason": turn.stop_reason,
+        "sections": info.get("sections") or {},
+        "actions": info.get("actions") or (),
+        "reward": turn.reward,
+        "reward_terms": turn.reward_terms,
+        "shaping": said.shaping,
+        "scores": said.scores,
+        "credit": {**_mean_logprob(turn), **said.credit},
+        "state": turn.state,
+        "state_text": turn.state_text,
+        "state_text_after": info.get("state_text"),
+        "parse_error": info.get("parse_error"),
+        "worker_error": info.get("worker_error"),
+        "agent_error": info.get("agent_error"),
+        "thoughts": turn.thoughts,
+        "usage": turn.usage,
+        "model": turn.model,
+        "terminated": turn.terminated,
+        "truncated": turn.truncated,
+        "action_effective": info.get("action_effective"),
+        "optimal_actions_before": turn.optimal_actions_left,
+        "optimal_actions_left": info.get("optimal_actions_left"),
+        "state_hash": info.get("state_hash"),
+        **({"context_full": True} if info.get("context_full") else {}),
+        **({"unread": info["unread"]} if _is_lenient(turn) and info.get("unread") else {}),
     }
 
 

@@ -3,7 +3,8 @@
 It reads the world's own sentences exactly, and freely written ones as far as a simple rule carries: a sentence is
 cut into segments at commas and conjunctions, and what a segment says belongs to the first thing that it names, or
 else to the things before it ("the sofa and the lamp are on the left, 2 m away"), or else to those after it ("to my
-left, there is a bin"). "Ahead and to the left" is one combined direction, and whoever faces a thing has it ahead.
+left, there is a bin"). "Ahead and to the left" is one combined direction,
+and "facing the lamp" means that the lamp is ahead.
 Directions of movement ("I turn left") and seen from other things ("left of the sofa", "on
 the left side of the image") claim nothing, and neither does what is negated. No string makes it raise, and time is
 linear in its length.

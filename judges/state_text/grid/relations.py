@@ -75,10 +75,10 @@ class RelationClaims:
         self.counts[group] = max(0, self.counts.get(group, 0) - 1)
 
     def expanded(self, cells: Mapping[str, tuple[Cell, ...]]) -> RelationClaims:
-        """Returns the same claims with every group as so many single objects.
+        """Returns the same claims with each group replaced by single objects.
 
         A plural without a number claims as many objects as truly lie on its sides of the player, but at least two.
-        Where one lies there, the second is an excess: it counts as claimed, and cancels no right claim.
+        If only one is there, the second is in excess: it counts as claimed but does not cancel a right claim.
         """
         if not self.counts:
             return self
