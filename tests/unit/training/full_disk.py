@@ -6,9 +6,11 @@ The limit holds for every file of a process, so in pytest's own process it would
 from __future__ import annotations
 
 import importlib
+import os
 import resource
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +28,25 @@ def run_apart(function: Callable[..., None], *arguments: object) -> str:
     done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
+
+
+def run_forked(function: Callable[..., None], *arguments: object) -> None:
+    """Runs a function in a forked process, which starts at once, and fails if it raises. It must not use autograd."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            function(*arguments)
+            status = 0
+        except BaseException:
+            os.write(writer, traceback.format_exc()[-60_000:].encode())
+        finally:
+            os._exit(status)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        said = pipe.read()
+    assert os.waitpid(child, 0)[1] == 0, said
 
 
 if __name__ == "__main__":

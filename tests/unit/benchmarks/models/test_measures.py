@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -205,7 +205,6 @@ class TestPairs:
         assert pair.reward.mean == pytest.approx(9 / 12)
 
     @given(OUTCOMES)
-    @settings(max_examples=25)
     def test_played_once_it_is_mcnemar_and_never_beyond_1(self, outcomes):
         played = [
             episode(agent, seed, pair[index]) for index, agent in enumerate("AB") for seed, pair in enumerate(outcomes)

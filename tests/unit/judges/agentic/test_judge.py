@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.api.failures import Unavailable
@@ -219,7 +219,6 @@ def test_it_is_a_judge_of_answers():
     assert "| a cat" in model.asked[0][0].text
 
 
-@settings(max_examples=25, deadline=None)
 @given(replies=st.lists(st.text(max_size=80) | st.sampled_from([ZOOM, "<think>", "</answer>", YES + YES]), min_size=3))
 def test_nothing_that_a_model_says_raises(replies):
     def model() -> Callable[[Sequence[Utterance]], str]:

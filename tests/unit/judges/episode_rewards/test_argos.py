@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.episode_rewards.argos import (
@@ -222,7 +222,6 @@ PIECES = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=4)), max_size=40).map("".join))
 def test_every_reward_stays_in_its_range_for_every_text(text):
     models = ArgosModels(mask=masks, description=lambda anchor: True, likelihood=lambda *_: [-0.1])

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.episode_rewards.argos import ArgosSettings, DescriptionModel, MaskModel, argos_reward
@@ -178,7 +178,6 @@ class TestDescriptions:
         assert not clip_mask_model(CLIP)("red ball", None, time_s).any()
 
 
-@settings(max_examples=25)
 @given(st.integers(0, 2**32))
 def test_true_accounts_of_drawn_clips_earn_everything_and_points_beside_things_do_not(seed):
     clip = draw_clip(np.random.default_rng(seed))

@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.episode_rewards.mags import (
@@ -282,7 +282,6 @@ PIECES = ["<think>", "</think>", "<zoom>", "</zoom>", "[[1,2,3,4]]", "[[", "1e99
 pieces = st.lists(st.one_of(st.sampled_from([*PIECES, "<answer>", "</answer>", "4", " cat "]), st.text(max_size=4)))
 
 
-@settings(max_examples=300, deadline=None)
 @given(pieces.map("".join), pieces.map("".join), st.sampled_from([1, 2]), st.sampled_from([None, 0, 3]))
 def test_every_part_stays_in_its_range_for_every_text(round_1, round_2, stage, num_objects):
     reward = mags_reward(rollout(round_1, round_2), FOUR, stage=stage, num_objects=num_objects)

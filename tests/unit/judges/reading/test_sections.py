@@ -1,7 +1,7 @@
 """Tags are read from one piece of the model's own text, byte for byte."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.reading.sections import sole_section, think_then_answer, thoughts_of
@@ -51,7 +51,6 @@ def test_thoughts_end_where_the_answer_begins():
     assert thoughts_of("<think>an <answer> tag</think><answer>B</answer>") == "<think>an <answer> tag</think>"
 
 
-@settings(max_examples=200, deadline=None)
 @given(tagged)
 def test_no_text_raises(text):
     assert all(isinstance(inside, str) for tag in ("think", "answer", "zoom") for inside in sections(text, tag))

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
@@ -68,7 +68,6 @@ def write(world, representation, state, order=lambda objects: objects):
 
 @pytest.mark.parametrize("world", VOCABULARIES)
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_the_truth_scores_exactly_one(world, representation, data):
     state = data.draw(states(world))
@@ -80,7 +79,6 @@ def test_the_truth_scores_exactly_one(world, representation, data):
 
 
 @pytest.mark.parametrize("world", VOCABULARIES)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_the_numbering_of_objects_is_free(world, data):
     state = data.draw(states(world))
@@ -98,7 +96,6 @@ fragments = st.sampled_from([*FRAGMENTS.split(), "\n"])
 
 @pytest.mark.parametrize("world", VOCABULARIES)
 @pytest.mark.parametrize("representation", REPRESENTATIONS)
-@settings(max_examples=150, deadline=None)
 @given(data=st.data(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join) | st.text("#_OXP*SG\n"))
 def test_any_string_gets_a_score_between_zero_and_one(world, representation, data, text):
     result = ExactJudge(world, representation).score(text, data.draw(states(world)))

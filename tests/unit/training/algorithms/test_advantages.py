@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -242,7 +242,6 @@ def reference_bilevel_row(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(seed=st.integers(0, 2**31 - 1), coefficients=st.lists(st.floats(0.0, 1.0), min_size=4, max_size=4))
-@settings(max_examples=60, deadline=None)
 def test_bilevel_equals_the_slow_reference(variant: BilevelVariant, seed: int, coefficients: list[float]) -> None:
     batch: dict[str, Any] = random_batch(seed)
     c: dict[str, Any] = dict(zip(COEFFICIENTS, coefficients, strict=True))
@@ -256,7 +255,6 @@ def test_bilevel_equals_the_slow_reference(variant: BilevelVariant, seed: int, c
 
 
 @given(seed=st.integers(0, 2**31 - 1))
-@settings(max_examples=60, deadline=None)
 def test_released_with_all_ones_is_token_gae(seed: int) -> None:
     batch = random_batch(seed)
     batch["token_rewards_BT"] = torch.zeros_like(batch["token_rewards_BT"])

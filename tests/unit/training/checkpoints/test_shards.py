@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.unit.training.full_disk import limit_files, run_apart
+from tests.unit.training.full_disk import limit_files, run_forked
 from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
 from training.checkpoints.shards import read_tensors, split, write_tensors
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
@@ -54,7 +54,7 @@ def test_a_full_disk_is_reported_by_the_main_process_alone_and_leaves_the_last_c
     latest = tmp_path / "run" / "latest"
     latest.mkdir(parents=True)
     (latest / "state.pt").write_text("the last one")
-    run_apart(fill_the_disk, tmp_path)
+    run_forked(fill_the_disk, tmp_path)
     assert [path.name for path in latest.parent.iterdir()] == ["latest"], "the unfinished one takes no room"
     assert (latest / "state.pt").read_text() == "the last one"
 

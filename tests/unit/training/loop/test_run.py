@@ -6,8 +6,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -29,25 +27,11 @@ from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import WorldSpec
 from training.loop import run
 from training.loop.run import train
+from training.loop.trainer import Trainer
 from training.loop.update.learner import Learner
 from training.recipes.shipped import OF_A_WORLD, RECIPES
 from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunReader
-
-CHECKOUT = Path(__file__).parents[4]
-
-KILLED = """
-import os, signal, sys
-from training.__main__ import main
-from training.loop.trainer import Trainer
-after_iteration = Trainer._after_iteration
-def kill_in_the_second(trainer, console):
-    if trainer.iteration == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    after_iteration(trainer, console)
-Trainer._after_iteration = kill_in_the_second
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 @pytest.fixture
@@ -180,33 +164,40 @@ def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
     assert [each["env_id"] for each in RunReader(directory).evaluations()] == [spec.env_id for spec in worlds] * 2
 
 
-def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path):
+def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path, monkeypatch):
+    """What a kill leaves is a copy of the run's folder at that moment; tests/soak/test_killed_runs.py kills processes."""
     more = ("--num-iterations", "2", "--checkpoint-every", "1", "--judge.repetition-penalty", "0.1")
+    runs = [tmp_path / name / "run" for name in ("straight", "killed")]
     straight, killed = (
-        [*arguments("frozenlake_tiny", name, *more), "--algorithm.bootstrap-truncated"]
-        for name in ("straight", "killed")
+        [*arguments("frozenlake_tiny", "run", *more, "--output", str(run.parent)), "--algorithm.bootstrap-truncated"]
+        for run in runs
     )
-    assert main(straight) == 0
-    child = subprocess.run(
-        [sys.executable, "-c", KILLED, *killed], cwd=CHECKOUT, capture_output=True, text=True, timeout=280
-    )
-    assert child.returncode == -signal.SIGKILL, child.stderr
-    assert [line["iteration"] for line in metrics_of(tmp_path / "killed")] == [0, 1]
-    assert load_checkpoint_state(tmp_path / "killed" / "latest")["iteration"] == 1
+    after_iteration = Trainer._after_iteration
+
+    def copy_in_the_second(trainer, console):
+        if trainer.iteration == 2:
+            shutil.copytree(*runs)
+        after_iteration(trainer, console)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_after_iteration", copy_in_the_second)
+        assert main(straight) == 0
+    assert [line["iteration"] for line in metrics_of(runs[1])] == [0, 1]
+    assert load_checkpoint_state(runs[1] / "latest")["iteration"] == 1
     assert main([*killed, "--resume"]) == 0
-    states = [load_checkpoint_state(tmp_path / name / "latest") for name in ("straight", "killed")]
+    states = [load_checkpoint_state(run / "latest") for run in runs]
     assert states[0]["learner"].keys() >= {"policy", "critic", "policy_optimizer", "critic_optimizer"}
     assert differing(*states) == []
-    models = [tmp_path / name / "latest" / "model" / "model.safetensors" for name in ("straight", "killed")]
+    models = [run / "latest" / "model" / "model.safetensors" for run in runs]
     assert models[0].read_bytes() == models[1].read_bytes()
     start = Path(straight[straight.index("--model") + 1]) / "model.safetensors"
     assert models[0].read_bytes() != start.read_bytes(), "the policy did learn"
-    lines = [metrics_of(tmp_path / name) for name in ("straight", "killed")]
+    lines = [metrics_of(run) for run in runs]
     assert [line["iteration"] for line in lines[1]] == [0, 1], "each once"
     for first, second in zip(*lines, strict=True):
         for name in ("reward", "value_loss", "turn_end_explained_variance"):
             assert first[name] == second[name]
-    labels = [line["label"] for line in RunReader(tmp_path / "killed").evaluations()]
+    labels = [line["label"] for line in RunReader(runs[1]).evaluations()]
     assert labels == ["before", "after"]
 
 

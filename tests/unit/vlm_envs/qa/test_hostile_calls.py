@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'")
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import vlm_envs
@@ -76,7 +76,6 @@ def calls(env_id: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("env_id", WORLDS)
-@settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_no_arguments_raise(env_id: str, data: st.DataObject) -> None:
     world = started(env_id)

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import vlm_envs
@@ -230,7 +230,6 @@ def test_a_first_thought_without_boxes_is_not_in_the_format_and_the_second_round
     assert info["success"]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     name=st.sampled_from(["mags", "ivgr_views"]),
     box=st.tuples(*[st.integers(-20, 120) | st.floats(0, 100)] * 4),
@@ -268,7 +267,6 @@ def test_points_of_the_oracle_lie_on_the_thing():
     assert not (pixels[int(y * 4), int(x * 4)] == 128).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(text=st.text(max_size=300), name=st.sampled_from(sorted(STRATEGIES)))
 def test_any_text_in_any_section_is_data(text, name):
     world = started(name)

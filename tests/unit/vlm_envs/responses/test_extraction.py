@@ -6,7 +6,7 @@ import itertools
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.responses.extraction import (
@@ -168,7 +168,6 @@ def test_a_text_that_is_too_long_is_not_read():
     assert sections("x" * MAX_TEXT_CHARS + "<answer>4</answer>", "answer") == ()
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.lists(st.sampled_from([*HOSTILE, "}", ")", "**", "B", "</answer>", "<|end_of_box|>"]), max_size=40))
 def test_no_tangle_of_marks_raises_and_readings_only_shrink(pieces):
     text = "".join(pieces)

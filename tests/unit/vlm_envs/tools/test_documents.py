@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.vlm_envs.tools.pdfs import encrypted_pdf, pdf
@@ -107,7 +107,6 @@ def test_text_is_bounded(monkeypatch):
     assert report().page_text(1) == "first"
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_damaged_bytes_raise_nothing_else(data):
     content = bytearray(pdf(["some words here", "more words"]))

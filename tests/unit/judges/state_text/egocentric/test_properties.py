@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
@@ -26,14 +26,12 @@ def judge(representation):
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
-@settings(max_examples=150, deadline=None)
 @given(state=states())
 def test_the_worlds_own_text_scores_exactly_one(representation, state):
     assert judge(representation).score(describe(state, representation), state).value == 1.0
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
-@settings(max_examples=100, deadline=None)
 @given(state=states(), other=states(), data=st.data())
 def test_the_order_of_objects_is_free(representation, state, other, data):
     shuffled = other | {"visible_objects": data.draw(st.permutations(other["visible_objects"]))}
@@ -41,7 +39,6 @@ def test_the_order_of_objects_is_free(representation, state, other, data):
     assert len(scores) == 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(state=states(), other=states())
 def test_both_representations_score_the_same(state, other):
     # The sentence calls the target by its type; the dict says that it is the target, so that its type has to be right.
@@ -59,7 +56,6 @@ fragments = st.sampled_from([*FRAGMENTS.split(), "\n", "999999999999999999999999
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
-@settings(max_examples=300, deadline=None)
 @given(state=states(), text=st.text() | st.lists(fragments, max_size=80).map(" ".join))
 def test_any_string_gets_a_score_between_zero_and_one(representation, state, text):
     result = judge(representation).score(text, state)

@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
@@ -39,14 +39,12 @@ def judge(representation):
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
-@settings(max_examples=100, deadline=None)
 @given(table=tables())
 def test_the_worlds_own_text_scores_exactly_one(representation, table):
     assert judge(representation).score(describe(table, representation), structured(table)).value == 1.0
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
-@settings(max_examples=50, deadline=None)
 @given(table=tables(), other=tables(), data=st.data())
 def test_the_order_of_entries_is_free(representation, table, other, data):
     text = describe(other, representation)
@@ -61,7 +59,6 @@ def test_the_order_of_entries_is_free(representation, table, other, data):
     assert judge(representation).score(shuffled, truth).value == judge(representation).score(text, truth).value
 
 
-@settings(max_examples=50, deadline=None)
 @given(table=tables(), other=tables())
 def test_both_representations_score_the_same(table, other):
     scores = [judge(each).score(describe(other, each), structured(table)).value for each in WITHOUT_SYMBOLS]
@@ -69,7 +66,6 @@ def test_both_representations_score_the_same(table, other):
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
-@settings(max_examples=50, deadline=None)
 @given(table=tables())
 def test_copying_the_hint_earns_no_cube(representation, table):
     assert judge(representation).score(hint(table), structured(table)).per_category["cubes"] == 0.0
@@ -84,7 +80,6 @@ fragments = st.sampled_from([*FRAGMENTS.split(), "\n", "(" + "9" * 400 + ", 0, 0
 
 
 @pytest.mark.parametrize("representation", WITHOUT_SYMBOLS)
-@settings(max_examples=200, deadline=None)
 @given(table=tables(), text=st.text() | st.lists(fragments, max_size=60).map(" ".join))
 def test_any_string_gets_a_score_between_zero_and_one(representation, table, text):
     result = judge(representation).score(text, structured(table))

@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.oracle import RandomAgent
@@ -111,7 +111,6 @@ def check_shares(specs: Sequence[WorldSpec], total: int, num_iterations: int, nu
             assert abs(count - weight / sum(weights) * total * number) < bound, case
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     of_pairs=st.lists(st.integers(1, 20), max_size=3),
     of_singles=st.lists(st.one_of(st.integers(1, 20), st.sampled_from([0.1, 0.37, 250])), max_size=6),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import weakref
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,6 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.lock import BusyFolderError, alone_in
 from vlm_envs.records.run_data import RunReader
-from vlm_envs.trajectory import Trajectory
 
 SMALL = ("side_px=200", "target_px=(16, 40)", "answer_kinds=('choice', 'number')", "prompt_format=points")
 CHOSEN = CurateConfig(settings=SMALL, num_samples=7, num_rollouts=2, batch_size=2, mistake_rate=0.5)
@@ -157,16 +157,15 @@ def test_a_judge_goes_on_with_what_it_remembers(elsewhere, monkeypatch):
 
 
 def test_no_more_than_a_batch_is_held_in_memory(tmp_path, monkeypatch):
-    held, original = [], curate.rewards_by
+    played, held, original = [], [], curate.rewards_by
 
     def counted(name, judge, episodes):
-        gc.collect()
-        held.append(sum(isinstance(each, Trajectory) for each in gc.get_objects()) - before)
+        played.extend(map(weakref.ref, episodes))
+        gc.collect(1)
+        held.append(sum(each() is not None for each in played))
         return original(name, judge, episodes)
 
     monkeypatch.setattr(curate, "rewards_by", counted)
-    gc.collect()
-    before = sum(isinstance(each, Trajectory) for each in gc.get_objects())
     make_data_set(replace(CHOSEN, output=str(tmp_path)))
     assert held == [4, 4, 4, 2], "two rollouts of two questions, and of one"
 

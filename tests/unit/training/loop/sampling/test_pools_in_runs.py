@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -172,12 +173,12 @@ def test_the_expert_of_a_cold_start_shows_a_pool_of_its_own(tmp_path, tiny):
     assert len(trained) == 6 and not trained & {*hashes}
 
 
-def config_of(spec, tiny_directory, tmp_path, name, **changes):
+def config_of(spec, tiny_directory, output, **changes):
     return run_config(
-        name=name,
+        name="run",
         worlds=(spec, WorldSpec(env_id="VLM/Sokoban-v0", kwargs=dict(SHORT))),
         mix=MixConfig(schedule="success", memory=0.5),
-        output=str(tmp_path / "runs"),
+        output=str(output),
         model=str(tiny_directory),
         num_groups=4,
         num_eval_episodes=0,
@@ -214,26 +215,24 @@ def logged(directory):
     ],
 )
 def test_a_killed_run_goes_on_with_the_level_that_is_next(changes, spec, tiny_directory, tmp_path, monkeypatch):
-    straight = train(config_of(spec, tiny_directory, tmp_path, "straight", **changes))
-    killed, update = config_of(spec, tiny_directory, tmp_path, "killed", **changes), Learner.update
+    (run, copy), update = (tmp_path / name / "run" for name in ("straight", "killed")), Learner.update
 
-    def dies(self, *args, iteration, **kwargs):
+    def copied(self, *args, iteration, **kwargs):
         if iteration == 2:
-            raise KeyboardInterrupt
+            shutil.copytree(run, copy)  # what a kill would leave
         return update(self, *args, iteration=iteration, **kwargs)
 
-    monkeypatch.setattr(Learner, "update", dies)
-    with pytest.raises(KeyboardInterrupt):
-        train(killed)
-    monkeypatch.setattr(Learner, "update", update)
-    saved = load_checkpoint_state(tmp_path / "runs" / "killed" / "latest")
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "update", copied)
+        straight = train(config_of(spec, tiny_directory, run.parent, **changes))
+    saved = load_checkpoint_state(copy / "latest")
     assert saved["iteration"] == 2 and saved["levels"]["visits"][0] > 0
-    train(killed, resume=True)
-    before, after = map(levels_of, (straight, tmp_path / "runs" / "killed"))
+    train(config_of(spec, tiny_directory, copy.parent, **changes), resume=True)
+    before, after = map(levels_of, (straight, copy))
     assert before == after and {*before} <= {*drawn()}
     assert len(logged(straight)) == 3
     if not changes.get("staleness"):  # a batch in hand is sampled anew, by the weights of then
-        assert logged(tmp_path / "runs" / "killed") == logged(straight)
+        assert logged(copy) == logged(straight)
     line = RunReader(straight).metrics()[-1]
     assert line[f"pool/{LAKE}/size"] == NUM_LEVELS and line[f"pool/{LAKE}/epoch"] > 0
     assert math.isclose(line[f"mix/{LAKE}/share"] + line["mix/VLM/Sokoban-v0/share"], 1.0)
@@ -242,7 +241,7 @@ def test_a_killed_run_goes_on_with_the_level_that_is_next(changes, spec, tiny_di
 
 @pytest.mark.soak
 def test_an_episode_on_a_given_level_is_replayed_from_that(spec, tiny_directory, tmp_path):
-    config = config_of(spec, tiny_directory, tmp_path, "run")
+    config = config_of(spec, tiny_directory, tmp_path)
     reader = RunReader(train(replace(config, num_iterations=1)))
     record = next(each for each in reader.trajectories("training 0") if each["env_id"] == LAKE)
     assert record["level"] in drawn()

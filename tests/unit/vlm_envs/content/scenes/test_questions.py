@@ -6,13 +6,14 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from tests.unit.slow import sized
 from tests.unit.vlm_envs.content.scenes.truth import true_answers
 from vlm_envs.content.scenes.questions.templates import CATEGORIES, TEMPLATES
 from vlm_envs.content.scenes.source import SceneSource, _scene
 from vlm_envs.content.scenes.things import limits
 from vlm_envs.responses.answers import normalise, score_answer
 
-NUM_SAMPLES = 1400
+NUM_SAMPLES = sized(400, soak=1400)
 
 
 @pytest.fixture(scope="module", params=["large", "small"])
@@ -132,7 +133,7 @@ def test_every_template_finds_its_scene(template, side_px, target_px):
     ids=lambda template: template.name,
 )
 def test_drafts_of_an_answer_are_as_often_as_those_of_another(template):
-    """The outcome is drawn before the scene; 2,000 drafts, without placing anything."""
+    """The outcome is drawn before the scene, and nothing is placed."""
     rng, answers = np.random.default_rng(3), Counter()
     bounds = limits((8, 40), 2000)
     for _ in range(2000):

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.content.scenes.colors import COLORS
@@ -119,7 +119,6 @@ def test_different_scenes_have_different_digests():
 
 
 @pytest.mark.parametrize("setting", list(SETTINGS))
-@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1))
 def test_things_never_touch_unless_one_holds_the_other(setting, seed):
     source = SceneSource(side_px=300, target_px=(12, 24), max_objects=16, settings=(setting,))

@@ -4,7 +4,7 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.content.scenes.clips.drawing import ClipLimits, draw_clip
@@ -133,7 +133,6 @@ def test_masks_follow_frames_and_times():
     assert masks("ball", None, float("inf")) is None and masks("ball", None, -1.0) is None
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 2**63 - 1))
 def test_drawn_clips_are_sound(seed):
     clip = draw_clip(np.random.default_rng(seed))

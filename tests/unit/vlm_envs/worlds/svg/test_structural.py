@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.unit.slow import quick
+from tests.unit.slow import quick, sized
 from vlm_envs.worlds.svg.icons.bands import draw_icon
 from vlm_envs.worlds.svg.renderer import Renderer
 from vlm_envs.worlds.svg.structural import StructuralScorer
 
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 
-NUM_ICONS = 200
+NUM_ICONS = sized(50, soak=200)
 TOLERANCE = 0.01
 RENDERER = Renderer(size_px=112)
 SCORER = StructuralScorer()
