@@ -49,7 +49,7 @@ def updated_twice(learner: Learner, batch: Any) -> dict[str, float]:
 OTHERWISE = {"old_logprobs": "sampler", "importance_cap": None, "aggregation": "constant"}
 
 
-@pytest.mark.parametrize("name", quick(SHIPPED, "bilevel_gae", "gigpo"))
+@pytest.mark.parametrize("name", quick(SHIPPED, "bilevel_gae"))
 def test_an_update_is_the_same_on_another_device(tiny, name):
     model, encoder = tiny
     batch = played_batch(model, encoder, num_rows=4)

@@ -59,6 +59,7 @@ def finished(out):
     return [_pixels(board.images.load(episode["turns"][0]["images"][0])) for episode in board.episodes()]
 
 
+@pytest.mark.soak
 def test_killed_again_and_again_a_board_is_what_it_would_have_been(endpoint, tmp_path):
     status, _ = run(words(endpoint, tmp_path / "whole"), tmp_path)
     assert status == 0

@@ -13,6 +13,7 @@ from training.loop.trainer import Trainer
 MAPS = Path("/proc/self/maps")
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(not MAPS.is_file(), reason="only Linux says what a process has mapped")
 def test_a_state_that_was_read_is_let_go(tiny_directory, tmp_path, monkeypatch):
     words = ["frozenlake_tiny", "--output", str(tmp_path), "--name", "run", "--num-threads", "1"]

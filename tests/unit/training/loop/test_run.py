@@ -165,7 +165,7 @@ def test_a_mix_of_worlds_runs(tiny_directory, tmp_path):
 
 
 def test_a_killed_run_goes_on_as_if_it_had_never_stopped(arguments, tmp_path, monkeypatch):
-    """What a kill leaves is a copy of the run's folder at that moment; tests/soak/test_killed_runs.py kills processes."""
+    """A copy of the run's folder is what a kill would leave; tests/soak/test_killed_runs.py kills processes."""
     more = ("--num-iterations", "2", "--checkpoint-every", "1", "--judge.repetition-penalty", "0.1")
     runs = [tmp_path / name / "run" for name in ("straight", "killed")]
     straight, killed = (
@@ -325,6 +325,7 @@ def test_another_configuration_cannot_go_on_with_a_run(arguments, capsys):
     assert "--worlds.0.kwargs.max-turns: the run has nothing, asked for is 7" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 def test_a_run_goes_on_with_its_own_options_and_none_need_be_repeated(arguments, tmp_path, capsys, monkeypatch):
     command = [*arguments("frozenlake_tiny", "run", "--num-iterations", "2"), "--worlds.0.kwargs.max-turns", "2"]
     update = Learner.update
@@ -343,6 +344,7 @@ def test_a_run_goes_on_with_its_own_options_and_none_need_be_repeated(arguments,
     assert [each["at"] for each in config["resumed"]] == [1]
 
 
+@pytest.mark.soak
 def test_a_finished_run_can_be_extended(arguments, tmp_path, capsys):
     """Learning rates that fall follow the longer run's line from there on; what was learnt stays."""
     command = arguments("frozenlake_tiny", "run")

@@ -188,6 +188,7 @@ def test_a_checkpoint_that_is_being_put_in_place_is_counted_and_left_alone(tmp_p
     assert saved_iterations(tmp_path) == 5
 
 
+@pytest.mark.soak
 def test_the_main_process_has_told_why_before_another_ends(tiny_directory, tmp_path):
     """A launcher ends the main process as soon as another has failed."""
     main_process, other = launched(2, *options(tiny_directory, tmp_path), "--staleness", "1", module="training")

@@ -242,6 +242,7 @@ def test_ctrl_c_ends_the_run_and_not_only_the_stage(tiny_directory, data, tmp_pa
     assert not (config.directory / FOLDERS[2]).exists()
 
 
+@pytest.mark.soak
 def test_what_has_begun_stays_as_it_is(straight):
     config = saved_stages(straight)[0]
 

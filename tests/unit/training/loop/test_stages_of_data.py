@@ -107,6 +107,7 @@ def test_a_stage_that_was_interrupted_while_it_curated_goes_on(tmp_path, monkeyp
     assert len((directory / "1-rollouts" / "sft.jsonl").read_text().splitlines()) == 6
 
 
+@pytest.mark.soak
 def test_ctrl_c_in_a_curation_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     asked = interrupted_in_the_second_batch(monkeypatch)
     with pytest.raises(KeyboardInterrupt) as raised:

@@ -98,6 +98,7 @@ def test_every_arm_is_run_once_a_seed_from_one_start_and_not_again(small, tmp_pa
     assert sum(line.startswith("| ") for line in table) == 4 and "Table 2" not in "\n".join(table)
 
 
+@pytest.mark.soak
 def test_a_run_that_was_interrupted_goes_on(small, tmp_path, monkeypatch):
     config = SweepConfig(seeds=1, num_at_once=1, output=tmp_path)
     one = replace(small, arms=small.arms[:1])

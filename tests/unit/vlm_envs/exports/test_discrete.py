@@ -13,6 +13,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
+from tests.unit.slow import quick
 from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError
 from vlm_envs.exports.discrete import Controls, DiscreteWorld, downscaled, with_plan, write_named
@@ -139,7 +140,7 @@ def test_a_home_seen_through_a_camera_passes_too():
     world.close()
 
 
-@pytest.mark.parametrize("kind", ["DummyVecEnv", "SubprocVecEnv"])
+@pytest.mark.parametrize("kind", quick(["DummyVecEnv", "SubprocVecEnv"], "DummyVecEnv"))
 def test_vectors_of_stable_baselines3_take_it(kind):
     vec_env = pytest.importorskip("stable_baselines3.common.vec_env", reason="needs the extra sb3")
     worlds = getattr(vec_env, kind)([partial(discrete, downscale=4, max_turns=2, max_solution_length=6)] * 2)

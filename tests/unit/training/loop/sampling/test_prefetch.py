@@ -76,6 +76,7 @@ def test_each_batch_is_one_update_behind_and_runs_are_equal(rollout, tiny_direct
         assert {name: ours[name] for name in names} == {name: theirs[name] for name in names}
 
 
+@pytest.mark.soak
 def test_the_update_goes_on_while_the_next_batch_is_played(tiny_directory, tmp_path, monkeypatch):
     """Batch 1 is not played before the update on batch 0 has begun, and that does not end before it is."""
     began, was_played, waited = threading.Event(), threading.Event(), []

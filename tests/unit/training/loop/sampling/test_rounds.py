@@ -182,6 +182,7 @@ def arguments(tiny_directory, tmp_path):
     return command_line
 
 
+@pytest.mark.soak
 def test_a_run_plays_rounds_logs_them_and_goes_on_bit_by_bit(arguments, tmp_path):
     assert main(arguments("whole", 2)) == 0
     assert main(arguments("halves", 1)) == 0

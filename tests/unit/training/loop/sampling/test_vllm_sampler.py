@@ -70,6 +70,7 @@ def test_episodes_that_vllm_is_lost_with_are_counted_and_the_batch_goes_on(engin
     assert row["lost_episodes"] == 2.0 and row["dropped_groups"] == 0.0
 
 
+@pytest.mark.soak
 def test_when_nothing_is_left_the_run_stops_and_goes_on_from_its_checkpoint(engine, config, tmp_path, capsys):
     config = replace(config, num_eval_episodes=0)
     train(replace(config, num_iterations=1))

@@ -100,6 +100,7 @@ def test_a_new_run_in_the_place_of_one_that_never_began_has_an_id_of_its_own(dir
     assert ids[0] != ids[1]
 
 
+@pytest.mark.soak
 def test_a_network_that_goes_away_ends_nothing_and_is_not_waited_for(directory: Path, tmp_path: Path) -> None:
     with FakeWandb() as server:
         process = log(directory, server.environment(tmp_path, WANDB_FINISH_TIMEOUT="1"), how="wait")

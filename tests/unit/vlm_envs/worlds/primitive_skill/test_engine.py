@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.unit.slow import quick
+from tests.unit.slow import quick, sized
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, TABLES, cube, holding
 from vlm_envs import make
 from vlm_envs.tools.cache import BoundedCache
@@ -106,7 +106,7 @@ def test_a_full_gripper_neither_picks_nor_pushes() -> None:
     assert "needs an empty gripper" in after(held, "push(-47,95,20,0,95,20)").outcome
 
 
-@pytest.mark.parametrize("task", TABLES)
+@pytest.mark.parametrize("task", quick(TABLES, "stack", "drawer"))
 def test_a_step_depends_on_nothing_but_the_state(task: str) -> None:
     dynamics = PrimitiveSkillDynamics(task=task, engine=EngineHandle())
     states = [TABLES[task]]
@@ -140,10 +140,10 @@ def test_what_was_simulated_is_not_simulated_again(monkeypatch: pytest.MonkeyPat
     assert dynamics.step(PLACE, pick, RNG) == first and len(simulated) == 3
 
 
-@pytest.mark.parametrize("task", quick(TABLES, "align", "place"))
+@pytest.mark.parametrize("task", quick(TABLES, "place"))
 def test_the_oracle_solves_new_tables(task: str) -> None:
     world = make("VLM/PrimitiveSkill-v0", task=task, obs_mode="text", split="test", disable_env_checker=True).unwrapped
-    for seed in range(1_500_000_000, 1_500_000_005):
+    for seed in range(1_500_000_000, 1_500_000_000 + sized(2, soak=5)):
         world.reset(seed=seed)
         over = False
         while not over:
