@@ -6,7 +6,6 @@ import json
 import re
 import string
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from vlm_envs.records.json_lines import Record
 from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
