@@ -93,7 +93,8 @@ def _sentence(call: str, numbers: Mapping[str, int]) -> str:
     if name == _ZOOM:
         image = str(arguments.get("image"))
         known = f"image {numbers[image]}" if image in numbers else image
-        return f"Zoomed into {_written(arguments.get('bbox_2d'))} of {known}"
+        box = arguments.get("bbox_2d")
+        return f"Zoomed into {_written(box) if isinstance(box, list) else 'an unreadable region'} of {known}"
     if name == _PAGE_SEARCH:
         return f"Searched {arguments.get('filename')} for “{arguments.get('query')}”"
     if name == _PAGE:

@@ -111,7 +111,7 @@ def test_a_refused_call_says_why_is_not_drawn_and_is_not_blamed_for_a_wrong_answ
         (call("doc_page_retrieval_by_index", filename="a.pdf", image_idx=3), "Opened page 3 of a.pdf"),
         (call("count_words", text="resp_1", most=4), 'Called count_words(text="resp_1", most=4)'),
         ("{not JSON", "Called a tool"),
-        (call("image_zoom_in_tool", image="original_image"), "Zoomed into null of image 1"),
+        (call("image_zoom_in_tool", image="original_image"), "Zoomed into an unreadable region of image 1"),
         ('{"name": "x", "arguments": [1]}', "Called x"),
     ],
 )
