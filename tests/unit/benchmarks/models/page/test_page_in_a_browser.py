@@ -182,6 +182,7 @@ def test_hostile_names_are_inert(opened, board, tmp_path):
     for name in ("board.json", "episodes.jsonl"):
         text = (board / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace('"random"', json.dumps(HOSTILE)), encoding="utf-8")
+    shutil.copytree(board / "images", tmp_path / "images")
     page = opened(path=build_page(tmp_path))
     named = page.locator("#world-0 .sortable td.label", has_text="</script>")
     assert named.count() == 1
@@ -213,7 +214,7 @@ def test_search_and_stop_reasons_reach_every_episode_in_every_file(opened, board
     assert levels_shown(page) == 1
     assert "stop=error" in page.evaluate("location.hash")
     stopped.select_option("")
-    page.get_by_label("Sort by").select_option("turns")
+    page.locator("#pickers").get_by_label("Sort by").select_option("turns")
     turns = page.evaluate("browsing.chosen().map((episode) => episode.num_turns)")
     assert turns == sorted(turns, reverse=True) and len(turns) == 4
 
@@ -280,6 +281,7 @@ def test_a_phone_breaks_a_name_that_is_an_address(opened, board, tmp_path):
     for name in ("board.json", "episodes.jsonl"):
         text = (board / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace('"random"', json.dumps(label)), encoding="utf-8")
+    shutil.copytree(board / "images", tmp_path / "images")
     page = opened(of(label), path=build_page(tmp_path), **PHONE)
     assert page.locator("#stage h4").inner_text() == "compatible:toy"
     assert page.locator("#stage h4").get_attribute("title") == label
