@@ -40,10 +40,12 @@ function marksView(marks) {
     }
     if (!label) continue;
     const text = make("span", "mark-label " + kind, label);
+    // What is said stands above its mark, the truth below, so that both can be read.
+    const isBelow = is_truth ? box[3] < 0.92 : y < 0.08;
     text.style.left = 100 * x + "%";
-    text.style.top = 100 * y + "%";
-    if (y < 0.08) text.classList.add("below");
-    if (x > 0.75) text.classList.add("leftward");
+    text.style.top = 100 * (isBelow && box ? box[3] : y) + "%";
+    if (isBelow) text.classList.add("below");
+    if (x > 0.6) text.classList.add("leftward");
     layer.append(text);
   }
   return layer;

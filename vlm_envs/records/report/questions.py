@@ -18,6 +18,7 @@ _MAX_TEXT_CHARS = 20_000
 _ZOOM, _PAGE_SEARCH, _PAGE = "image_zoom_in_tool", "doc_page_retrieval_by_query", "doc_page_retrieval_by_index"
 _STORED = re.compile(r"Stored as (\w+(?:, \w+)*);")
 _REFUSED = re.compile(r"Error \(\w+\): (.*)")
+_QUOTED = re.compile(r"^(\w+):\n((?:\|.*(?:\n|\Z))+)", re.MULTILINE)
 _POINT = re.compile(r'(?:\bframe (\d+)\b[^<>]{0,200})?<points x1="([\d.]+)" y1="([\d.]+)"(?: alt="([^"<>]*)")?')
 _LOOKS = frozenset(("mags", "ivgr_views"))
 """Strategies whose unfinished turns zoom into the first image by naming boxes in its pixels."""
@@ -44,9 +45,9 @@ def question_of(episode: Record) -> Record | None:
     """Returns what a page shows of a question-answering episode as a whole; None for other episodes.
 
     Returns:
-        `text`, `options`, `answered` (None without an answer), `correct`, and `pages` with the answer; `marks`: boxes
-        and points with `image` (index among the episode's images), `box` or `point` (fractions of its sides), `label`,
-        and `is_truth`.
+        `text`, `options`, `texts` (name and text of those it is about, such as responses to judge), `answered` (None
+        without an answer), `correct`, and `pages` with the answer; `marks`: boxes and points with `image` (index among
+        the episode's images), `box` or `point` (fractions of its sides), `label`, and `is_truth`.
     """
     if not is_question(episode):
         return None
@@ -55,6 +56,7 @@ def question_of(episode: Record) -> Record | None:
     return {
         "text": state["question"],
         "options": _options(state),
+        "texts": _texts(episode),
         "answered": answered,
         "correct": correct,
         "pages": state.get("evidence_pages") or [],
@@ -190,6 +192,12 @@ def _numbers(episode: Record) -> dict[str, int]:
 def _first_state(episode: Record) -> Record:
     state = episode["turns"][0].get("state") if episode.get("turns") else None
     return state if isinstance(state, dict) else {}
+
+
+def _texts(episode: Record) -> list[tuple[str, str]]:
+    """Returns the texts that the first prompt quotes, by name."""
+    quoted = _QUOTED.findall(episode["turns"][0].get("text") or "")
+    return [(name, re.sub(r"(?m)^\| ?", "", text).strip()) for name, text in quoted]
 
 
 def _options(state: Record) -> list[str]:

@@ -33,7 +33,7 @@ function episodeView(episode, label) {
     card.classList.toggle("first-mistake", episode.mistake?.turn === index);
     article.append(card);
   });
-  const hasMore = episode.final && (episode.final.images.length || episode.final.text || !episode.question);
+  const hasMore = episode.final && (episode.final.images.length || !episode.question);
   if (hasMore) article.append(finalView(episode.final, episode.question, numShown));
   return article;
 }
@@ -41,7 +41,12 @@ function episodeView(episode, label) {
 // The question as the episode's headline, its options, and both answers.
 function questionView(question) {
   const view = make("div", "question");
-  view.append(make("p", "asked", question.text));
+  view.append(make("p", question.text.length > 160 ? "asked long" : "asked", question.text));
+  for (const [name, text] of question.texts) {
+    const quoted = make("p", "quoted");
+    quoted.append(make("b", "", name), text);
+    view.append(quoted);
+  }
   if (question.options.length) {
     const options = make("ul", "options");
     for (const option of question.options) {
@@ -103,7 +108,7 @@ function turnView(turn, index, episode, numShown) {
   card.append(make("h5", "", title), picturesView(turn.images, episode.question, numShown));
   const body = make("div");
   if (turn.system) body.append(shownText(turn.system));
-  body.append(shownText(turn.text));
+  body.append(episode.question ? foldedView(index ? "Reply of the world" : "Prompt", turn.text) : shownText(turn.text));
   for (const [title, text] of readingErrors(turn)) body.append(errorView(title, text));
   for (const [name, title] of [["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
     if (turn[name]) body.append(errorView(title, turn[name]));

@@ -141,6 +141,12 @@ def test_zooms_of_a_thought_are_boxes_in_pixels_of_the_first_image():
     assert mark["box"] == [0.1, 0.1, 0.3, 0.5]
 
 
+def test_texts_to_judge_are_shown_without_their_quotation_marks():
+    prompt = "Picture x.\nresp_1:\n| It is red.\n| Surely.\nresp_2:\n| It is blue.\nQuestion: ?"
+    texts = question_of(episode(turn("B", text=prompt, terminated=True)))["texts"]
+    assert texts == [("resp_1", "It is red.\nSurely."), ("resp_2", "It is blue.")]
+
+
 def test_other_worlds_have_no_question():
     other = episode(turn("Up", terminated=True), state={"player": [0, 0]})
     assert "question" not in shown_episode("1/0", other) and call_of(other, 0) is None
