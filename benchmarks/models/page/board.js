@@ -41,7 +41,7 @@ function keepingFocus(element, makeChildren) {
   if (place >= 0) element.querySelectorAll("button, select")[place]?.focus();
 }
 
-const STOP_NAMES = { length: "token limit", content_filter: "refused", tool_call: "unoffered tool", error: "no response" };
+const STOP_NAMES = { length: "token limit", context: "limit of the model", content_filter: "refused", tool_call: "unoffered tool", error: "no response" };
 
 function placesView() {
   const { agent, world } = browsing.here();

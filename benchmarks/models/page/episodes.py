@@ -123,14 +123,10 @@ def _outline(episode: Record, place: int, *, is_judged: bool) -> dict[str, Any]:
         "num_turns": len(turns),
         "num_actions": sum(len(turn.get("actions") or ()) for turn in turns),
         "stops": sorted(stops),
-        "usd": _spent(turns, "usd"),
-        "tokens": _spent(turns, "prompt_tokens", "completion_tokens"),
+        "usd": episode.get("usd"),
+        "tokens": episode.get("tokens"),
     }
     return {"seed": episode["seed"], "place": place, **{name: value for name, value in outline.items() if value}}
-
-
-def _spent(turns: Sequence[Record], *names: str) -> float:
-    return round(sum((turn.get("usage") or {}).get(name) or 0 for turn in turns for name in names), 6)
 
 
 def _course(episode: Record, texts: dict[str, int]) -> dict[str, Any] | None:

@@ -206,19 +206,28 @@ def _turn(turn: Record) -> dict[str, Any]:
 
 
 def _compared(claim: str, truth: str | None, state: Record | None) -> dict[str, Any]:
-    """Returns what `compare` does; without segments where these are the whole claim."""
+    """Returns what `compare` does, without what the claim itself says already."""
     compared = compare(claim, truth, state)
+    if compared["verdict"] == "same":
+        return {"verdict": "same"}
     return compared if compared["verdict"] == "differs" else {**compared, "segments": None}
 
 
 def _of_model(turn: Record) -> dict[str, Any]:
-    """Returns what only models behind an API have: reasoning beside the response, failures, what it took."""
+    """Returns what only models behind an API have: reasoning, failures, usage, and what was sent and received."""
     return {
         "thoughts": _cut(turn.get("thoughts") or ""),
+        "summary": _cut(turn.get("summary") or ""),
+        **{name: _written(turn[name]) for name in ("request", "raw") if turn.get(name)},
+        "stop_detail": turn.get("stop_detail"),
         "agent_error": turn.get("agent_error"),
         "usage": turn.get("usage"),
         "model": turn.get("model") or "",
     }
+
+
+def _written(value: Any) -> str:
+    return _cut(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _cut(text: str) -> str:

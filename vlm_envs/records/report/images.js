@@ -91,15 +91,27 @@ function enlarge(source, alt, marks) {
   const frame = markedImage(source, alt, marks);
   const image = frame.querySelector("img");
   image.loading = "eager";
+  const scaleButton = make("button", "scale", "Actual size");
+  scaleButton.type = "button";
+  scaleButton.hidden = true;
   const size = make("span", "note");
   image.addEventListener("load", () => {
     const room = Math.min((0.96 * window.innerWidth - 32) / image.naturalWidth, (0.94 * window.innerHeight - 84) / image.naturalHeight);
     const scale = Math.min(room, image.naturalWidth < 336 ? 8 : 2);
-    image.style.width = Math.max(1, Math.floor(scale * image.naturalWidth)) + "px";
+    const setWidth = (width) => (image.style.width = Math.max(1, Math.floor(width)) + "px");
+    setWidth(scale * image.naturalWidth);
+    scaleButton.hidden = scale >= 1;
+    scaleButton.addEventListener("click", (event) => {
+      event.stopPropagation();
+      const isFitted = scaleButton.textContent === "Actual size";
+      image.classList.toggle("actual", isFitted);
+      setWidth(isFitted ? image.naturalWidth : scale * image.naturalWidth);
+      scaleButton.textContent = isFitted ? "Fit" : "Actual size";
+    });
     if (scale >= 2) image.classList.add("pixels");
     size.textContent = image.naturalWidth + " × " + image.naturalHeight + " px";
   });
-  bar.append(make("span", "", alt), size, close);
+  bar.append(make("span", "", alt), size, scaleButton, close);
   dialog.append(bar, frame);
   document.body.append(dialog);
   dialog.addEventListener("click", () => dialog.close());

@@ -2,6 +2,7 @@
 
 const STOPPED = {
   length: "the response hit the token limit",
+  context: "the request was more than the model takes",
   content_filter: "the model or its provider refused to answer",
   tool_call: "the model called a tool that it was not offered",
   error: "no response could be had",
@@ -113,7 +114,10 @@ function turnView(turn, index, episode, numShown) {
   for (const [name, title] of [["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
     if (turn[name]) body.append(errorView(title, turn[name]));
   }
-  if (turn.stop_reason !== "stop" && !turn.agent_error) body.append(errorView("Cut off: ", STOPPED[turn.stop_reason] ?? STOPPED.error));
+  if (turn.stop_reason !== "stop" && !turn.agent_error) {
+    const detail = turn.stop_detail ? " (" + turn.stop_detail + ")" : "";
+    body.append(errorView("Cut off: ", (STOPPED[turn.stop_reason] ?? STOPPED.error) + detail));
+  }
   if (turn.thoughts) body.append(thoughtsView(turn.thoughts));
   const sections = Object.entries(turn.sections).filter(([name]) => !turn.call || name !== "tool_call");
   const scores = turn.scores || {};
@@ -142,8 +146,7 @@ const FOLDED = [["summary", "Summary"], ["request", "Request as sent"], ["raw", 
 
 function foldedView(title, content) {
   const details = make("details", "folded");
-  const text = typeof content === "string" ? content : JSON.stringify(content, null, 2);
-  details.append(make("summary", "", title), make("pre", "", text));
+  details.append(make("summary", "", title), make("pre", "", content));
   return details;
 }
 
@@ -155,6 +158,11 @@ function thoughtsView(text) {
   return part;
 }
 
+function verdictText(claim, text) {
+  if (claim.verdict === "same") return "true";
+  return text.trim() ? "differs from the truth" : "states nothing";
+}
+
 function sectionView(name, text, claim, score) {
   const part = make("div", "part " + name);
   const title = make("b", "", name === "raw-response" ? "response, as it came" : name);
@@ -164,7 +172,7 @@ function sectionView(name, text, claim, score) {
   if (score !== undefined) {
     title.append(make("span", isTrue ? "same" : "differs", isTrue ? "true" : "judge: " + short(score) + " of 1"));
   } else if (claim && claim.verdict !== "unknown") {
-    title.append(make("span", claim.verdict, claim.verdict === "same" ? "true" : "differs from the truth"));
+    title.append(make("span", claim.verdict, verdictText(claim, text)));
   }
   if (!claim || isTrue) {
     said.textContent = text; // other words for the same thing are no mistake

@@ -278,11 +278,12 @@ def test_a_phone_has_nothing_beyond_its_edge_in_light_and_dark(opened, scheme):
 
 def test_a_phone_breaks_a_name_that_is_an_address(opened, board, tmp_path):
     label = "compatible:toy@http://127.0.0.1:18200/v1"
+    world = f"{LAKE}:prompt_format=grounding_worldmodeling,{'x' * 40}=1"
     for name in ("board.json", "episodes.jsonl"):
-        text = (board / name).read_text(encoding="utf-8")
+        text = re.sub(f'"(label|world)":( ?)"{LAKE}"', rf'"\1":\2"{world}"', (board / name).read_text(encoding="utf-8"))
         (tmp_path / name).write_text(text.replace('"random"', json.dumps(label)), encoding="utf-8")
     shutil.copytree(board / "images", tmp_path / "images")
-    page = opened(of(label), path=build_page(tmp_path), **PHONE)
+    page = opened(of(label, world), path=build_page(tmp_path), **PHONE)
     assert page.locator("#stage h4").inner_text() == "compatible:toy"
     assert page.locator("#stage h4").get_attribute("title") == label
     assert page.evaluate("document.documentElement.scrollWidth") == 375
