@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-_MOST_ENUMERATED = 12
+_MOST_ENUMERATED = 13
 """Levels that differ up to which all sign choices are tried."""
 
 _MOST_WHOLE = 20_000
@@ -78,14 +77,14 @@ def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
     return min(1.0, 2 * float(bdtr(fewer, num_changed, 0.5))) if num_changed else 1.0
 
 
-def sign_flip_test(differences: Sequence[float], *, num_draws: int = 10_000) -> float:
+def sign_flip_test(differences: npt.ArrayLike, *, num_draws: int = 10_000) -> float:
     """Returns the two-sided p-value that two agents do equally well, 1 if no level differs.
 
     If the agents are the same, the difference on any level is as likely to have the opposite sign. The p-value is the
-    share of all sign choices whose sum is at least as far from 0. It is exact for whole numbers and for up to 12 levels
-    that differ; otherwise signs are drawn with a fixed seed, and the p-value is at least 1 / (num_draws + 1). For levels
-    that each agent played once, and successes, this is McNemar's exact test; for clusters of episodes (repeats of a
-    level, questions about one image) it flips each cluster as a whole.
+    share of all sign choices whose sum is at least as far from 0. It is exact for whole numbers and for up to 13 levels
+    that differ; otherwise signs are drawn with a fixed seed, and the p-value is at least 1 / (num_draws + 1). With one
+    episode per agent and level, and successes, this is McNemar's exact test; clusters of episodes (repeats of a level,
+    questions about one image) are flipped as a whole.
 
     Args:
         differences: One number per level or cluster: the second agent's total minus the first one's.
@@ -101,7 +100,7 @@ def sign_flip_test(differences: Sequence[float], *, num_draws: int = 10_000) -> 
         return _whole_sign_flips(sizes.astype(int), abs(values.sum()))
     least = abs(values.sum()) - 1e-9 * sizes.sum()  # sums of floats that tie may differ in their last digits
     if len(sizes) <= _MOST_ENUMERATED:
-        signs = np.array(list(itertools.product((-1.0, 1.0), repeat=len(sizes))))
+        signs = (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1) * 2.0 - 1.0
         return float((np.abs(signs @ sizes) >= least).mean())
     rng, num_far = np.random.default_rng(0), 0
     for rows in blocks(num_draws, len(sizes)):
@@ -122,7 +121,7 @@ def _whole_sign_flips(sizes: npt.NDArray[np.int64], observed: float) -> float:
     return min(1.0, float(chances[np.abs(sums) >= observed].sum()))
 
 
-def blocks(num_rows: int, width: int, most: int = 2**21) -> list[int]:
+def blocks(num_rows: int, width: int, most: int = 2**22) -> list[int]:
     """Returns numbers of rows that sum to `num_rows`, none of which needs more than `most` cells of this width."""
     step = max(1, most // max(1, width))
     return [min(step, num_rows - start) for start in range(0, num_rows, step)]

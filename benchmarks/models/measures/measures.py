@@ -239,9 +239,9 @@ class Pair:
         first: One agent.
         second: The other one.
         outcomes: Which of them solved what, of episodes with equal level and repeat.
-        p_value: That they solve equally many: of McNemar's exact test, or of its form for clusters if levels were played
-            several times or share an image or a document. Holm-corrected over all pairs of contestants in all worlds;
-            pairs with a reference are a family of their own.
+        p_value: That they solve equally many, by McNemar's exact test, or by its form for clusters if levels were
+            played several times or share an image or a document. Holm-corrected over all pairs of contestants in all
+            worlds; pairs with a reference are a family of their own.
         reward: Difference of their mean returns, its p-value corrected in the same way.
     """
 

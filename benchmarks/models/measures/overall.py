@@ -35,7 +35,7 @@ class OverallRow:
         success: Mean of its success rates in these worlds.
         low: Lower end of its 95% interval.
         high: Upper end.
-        mean_rank: Mean rank by success rate among all agents listed, 1 for the best; ties share the mean of their ranks.
+        mean_rank: Mean rank by success rate among all agents listed, 1 for the best; ties share their mean rank.
         indistinguishable_from: Agents whose mean success does not differ from its own at 0.05, by a paired test on the
             levels both played, Holm-corrected over all pairs of contestants or, for pairs with a reference, over those.
         below_lazy: Whether `lazy` has a higher mean success. Such an agent is not to be praised.
