@@ -35,9 +35,7 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
     """
     require(len(sources) > 1, "Name at least two boards to merge.")
     require(len({path.resolve() for path in sources}) == len(sources), "A board is named twice.")
-    require(
-        out.resolve() not in {path.resolve() for path in sources}, f"--out {out} is one of the boards; name a new folder."
-    )
+    require(out.resolve() not in {path.resolve() for path in sources}, f"--out {out} is one of the boards.")
     boards = [Board(path) for path in sources]
     for board in boards[1:]:
         _require_comparable(boards[0], board)
@@ -52,12 +50,13 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
 
 def _definition(boards: Sequence[Board]) -> Record:
     """Returns what the first board says of itself, with the worlds and agents of all."""
-    both = {
-        kind: list({each["label"]: each for board in reversed(boards) for each in reversed(board.record[kind])}.values())
-        for kind in ("worlds", "agents")
-    }
-    first = {name: value for name, value in boards[0].record.items() if name != "format"}
-    return {**first, **{kind: entries[::-1] for kind, entries in both.items()}, "reading": _reading(boards[0])}
+    merged = {name: value for name, value in boards[0].record.items() if name != "format"}
+    for kind in ("worlds", "agents"):
+        entries: dict[str, Record] = {}
+        for board in boards:
+            entries |= {each["label"]: each for each in board.record[kind] if each["label"] not in entries}
+        merged[kind] = list(entries.values())
+    return merged | {"reading": _reading(boards[0])}
 
 
 def _reading(board: Board) -> str:
@@ -135,13 +134,13 @@ def _merged_lines(boards: Sequence[tuple[Board, Sequence[Record]]]) -> list[Reco
             )
             require(
                 _content(same) == _content(line),
-                f"{where}, and was played differently. Both cannot count: leave one of the boards out, or play the agent "
-                "there again under another name (as=NAME).",
+                f"{where}, and was played differently. Both cannot count: leave one of the boards out, or play the "
+                "agent there again under another name (as=NAME).",
             )
             judgments = [_judgment(each) for each in (same, line)]
             require(
                 judgments[0] == judgments[1] or None in judgments,
-                f"{where}, and was judged differently. Judge both alike: python -m benchmarks rescore BOARD --judge ...",
+                f"{where}, and was judged differently. Judge both alike with python -m benchmarks rescore.",
             )
             if judgments[0] is None:
                 finished[key] = board, line
@@ -182,5 +181,5 @@ def _copy_images(source: Board, target: Board) -> None:
     for name in dict.fromkeys(name for each in shown for name in each.get("images", ())):
         content = source.images.load(name)
         if hashlib.sha256(content).hexdigest() != name:
-            raise BrokenRunDataError(f"Image {name} of {source.directory} is not the file that was written. Copy it again.")
+            raise BrokenRunDataError(f"Image {name} of {source.directory} was changed. Copy it again.")
         target.images.add(content)

@@ -65,7 +65,7 @@ def run_merge(options: MergeOptions) -> None:
         known, other = merged.record.get("versions", {}), source.record.get("versions", {})
         if changed := [name for name in sorted({*known, *other}) if known.get(name) != other.get(name)]:
             told = ", ".join(f"{name} {known.get(name)} and {other.get(name)}" for name in changed)
-            print(f"{source.directory} was made with other versions than {sources[0].directory}: {told}.", file=sys.stderr)
+            print(f"{sources[0].directory} and {source.directory} differ in versions: {told}.", file=sys.stderr)
     print(board_text(merged))
     print(page_of(merged))
     print(f"No row is marked verified yet: python -m benchmarks replay {merged.directory}")

@@ -60,7 +60,8 @@ def overall(episodes: Sequence[Record]) -> list[OverallRow]:
     """Returns a row per agent, the most successful first; empty if no world was played by all agents.
 
     The worlds are those that all agents have played, references included. If there are none, references that lack a
-    world are left out. Worlds count as independent in the interval.
+    world are left out. In the interval, worlds count as independent unless they
+    share content such as images.
 
     Args:
         episodes: As `Board.episodes` returns them; those that ended with an error count for nothing.
@@ -124,15 +125,19 @@ def _rate(episodes: Mapping[Level, Record]) -> float:
 
 def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]) -> Interval:
     """Returns the interval of the mean of an agent's success rates."""
-    below = above = 0.0
+    below, above, known, is_shared = [], [], set[Hashable](), False
     for name in names:
         episodes = list(worlds[name].values())
         low, high = share_interval(episodes, [bool(episode["success"]) for episode in episodes])
         rate = _rate(worlds[name])
-        below, above = below + (rate - low) ** 2, above + (high - rate) ** 2
+        below.append(rate - low)
+        above.append(high - rate)
+        content = {each for each in map(cluster_of, episodes) if isinstance(each, str)}
+        is_shared, known = is_shared or bool(content & known), known | content
     mean = fmean(_rate(worlds[name]) for name in names)
-    low, high = mean - math.sqrt(below) / len(names), mean + math.sqrt(above) / len(names)
-    return Interval(max(0.0, low), min(1.0, high))
+    # Errors of worlds with the same content may be equal; then they add up as they are
+    low, high = (sum(each) if is_shared else math.hypot(*each) for each in (below, above))
+    return Interval(max(0.0, mean - low / len(names)), min(1.0, mean + high / len(names)))
 
 
 def _ranks(rates: Sequence[float]) -> list[float]:
