@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,12 @@ from markupsafe import Markup
 from benchmarks.models.board.board import STRICT, Board
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.measures import Pair, Row, pairs, rows
+from benchmarks.models.measures.overall import overall
 from benchmarks.models.measures.perception import perception_gaps
-from benchmarks.models.page.columns import Column, columns, written
+from benchmarks.models.page.columns import Column, columns
 from benchmarks.models.page.episodes import EPISODES_PER_FILE, FOLDER, embedded, outlines, remove_files, write_files
 from benchmarks.models.page.gaps import gap_parts
+from benchmarks.models.page.lede import lede, short_id
 from benchmarks.models.page.levels import playable_levels
 from benchmarks.models.page.matrix import Cell, matrix
 from benchmarks.models.page.scatter import Scatter, scatter
@@ -29,7 +30,6 @@ from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 
 _HERE = Path(__file__).parent
-_LAZY = "lazy"
 _SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "grids.js", "play.js", "board.js")
 
 
@@ -84,6 +84,7 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
     names = short_names(_agents(table))
     parts = [_part(name, index, table, compared, names) for index, name in enumerate(worlds)]
     parts = [part for part in parts if part.rows]
+    ranking = overall(episodes)
     verified = verified_rows(board, episodes)
     source = embedded(board, episodes, max_bytes) if single_file else _beside_page(board, episodes)
     html = document(
@@ -98,7 +99,7 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
         },
         loads_files=not single_file,
         filters={
-            "id": _id,
+            "id": short_id,
             "settings": _settings,
             "breakable": _breakable,
             "agent_name": lambda agent: names.get(agent, agent),
@@ -106,7 +107,8 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
         address=_address,
         name=board.directory.resolve().name,
         facts=_facts(board.record, table, len(verified)),
-        lede=_lede(table, [agent for agent in _agents(table) if agent not in REFERENCES], names),
+        lede=lede(table, [agent for agent in _agents(table) if agent not in REFERENCES], names, ranking),
+        overall=[row for row in ranking if row.num_worlds > 1],
         parts=parts,
         agents=_agents(table),
         by_place={(row.agent, row.world): row for row in table},
@@ -174,72 +176,6 @@ def _address(agent: str, world: str, ending: str = "") -> str:
 def _breakable(name: str) -> Markup:
     """Returns a name that a line may break at its punctuation."""
     return Markup("<wbr>").join(re.split(r"(?<=[,/@=])|(?<=:)(?=[A-Za-z])", name))
-
-
-def _lede(table: Sequence[Row], models: Sequence[str], names: Mapping[str, str] | None = None) -> str:
-    """Returns who solves the most, in a sentence; agents that are on every board are its measure.
-
-    Means are taken over the same worlds only; where agents have played different ones, each world has its best. Nobody
-    is named the best who solves less than `lazy`, which looks at nothing.
-
-    Args:
-        table: All rows.
-        models: Agents other than the references.
-        names: What the sentence calls agents, by label.
-    """
-    played: dict[str, dict[str, float]] = {}
-    for row in table:
-        if row.num_episodes:
-            played.setdefault(row.agent, {})[row.world] = row.success
-    models = [agent for agent in models if agent in played]
-    if not models:
-        return ""
-    short = dict(names or {})
-    worlds = list(dict.fromkeys(world for agent in models for world in played[agent]))
-    if any(played[agent].keys() != set(worlds) for agent in models):
-        return f"Most solved: {'; '.join(_best_in(world, played, models, short) for world in worlds)}."
-    best = _highest({agent: sum(played[agent].values()) for agent in models})
-
-    def mean(agent: str) -> float:
-        return sum(played[agent][world] for world in worlds) / len(worlds)
-
-    where = "of the levels" if len(worlds) == 1 else f"of the levels, on average of {len(worlds)} worlds"
-    known = [name for name in REFERENCES if played.get(name, {}).keys() >= set(worlds)]
-    told = [f"{name} {written(mean(name), 'rate')}" for name in known]
-    measured = f"; {', '.join(told)}" if told else ""
-    subject = _listed([short.get(agent, agent) for agent in best])
-    solving = f"{subject} {'solves' if len(best) == 1 else 'solve'}"
-    rate = written(mean(best[0]), "rate")
-    if _LAZY in known and mean(best[0]) < mean(_LAZY):
-        whole = f"None of {len(models)} agents reaches lazy: {solving}" if len(models) > 1 else solving
-        return f"{whole} {rate} {where}{', less than lazy' if len(models) == 1 else ''}{measured}."
-    among = f"Of {len(models)} agents " if len(models) > 1 else ""
-    return f"{among}{solving} {'the most: ' if among else ''}{rate} {where}{measured}."
-
-
-def _best_in(
-    world: str, played: Mapping[str, Mapping[str, float]], models: Sequence[str], names: Mapping[str, str]
-) -> str:
-    best = _highest({agent: played[agent][world] for agent in models if world in played[agent]})
-    rate, lazy = played[best[0]][world], played.get(_LAZY, {}).get(world, 0.0)
-    if rate < lazy:
-        return f"in {_id(world)} nobody as much as lazy with {written(lazy, 'rate')}"
-    return f"in {_id(world)} {_listed([names.get(agent, agent) for agent in best])} with {written(rate, 'rate')}"
-
-
-def _highest(success: Mapping[str, float]) -> list[str]:
-    """Returns the agents that nobody is above."""
-    return [agent for agent, rate in success.items() if math.isclose(rate, max(success.values()))]
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _id(world: str) -> str:
-    """Returns a world's id of what a board calls the world, without what all ids begin with."""
-    return world.partition(":")[0].removeprefix("VLM/")
 
 
 def _settings(world: str) -> str:

@@ -32,6 +32,7 @@ def test_the_table_has_a_row_for_each_agent_and_what_is_unknown_is_empty(opened,
     rows = page.locator("#world-0 .sortable tbody tr")
     assert rows.count() == 4
     assert page.locator("#overview tbody tr").count() == 4
+    assert page.locator("#overall tbody tr").count() == 4
     cell = {
         agent: page.locator("#world-0 .sortable tr", has_text=agent).locator("[data-name=USD]").inner_text()
         for agent in ("oracle", MODEL)

@@ -11,12 +11,14 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.measures import Row, pairs, rows
+from benchmarks.models.measures.overall import overall
 from benchmarks.models.measures.perception import perception_gaps
 from benchmarks.models.page.columns import columns, written
 from benchmarks.models.page.episodes import outlines
 from benchmarks.models.page.gaps import gap_parts
+from benchmarks.models.page.lede import lede
 from benchmarks.models.page.matrix import matrix, signed_points
-from benchmarks.models.page.page import _lede, build_page, short_names
+from benchmarks.models.page.page import build_page, short_names
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.page.made import LAKE, MODEL, WORLDS
@@ -237,23 +239,32 @@ def test_the_first_sentence_compares_only_agents_of_the_same_worlds():
         )
 
     alike = table(("a", "A", 0.5), ("a", "B", 0.25), ("b", "A", 0.5), ("b", "B", 0.75), ("lazy", "A", 0.125))
-    assert _lede(alike, ["a", "b"]) == "Of 2 agents b solves the most: 62.5% of the levels, on average of 2 worlds."
+    assert lede(alike, ["a", "b"]) == "Of 2 agents b solves the most: 62.5% of the levels, on average of 2 worlds."
     apart = table(("a", "A", 0.875), ("b", "A", 0.5), ("b", "VLM/B-v0:size=4,x=1", 0.75), ("random", "A", 0.25))
-    assert _lede(apart, ["a", "b"]) == "Most solved: in A a with 87.5%; in B-v0 b with 75%."
+    assert lede(apart, ["a", "b"]) == "Most solved: in A a with 87.5%; in B-v0 b with 75%."
     alone = table(("a", "A", 0.5), ("random", "A", 0.25))
-    assert _lede(alone, ["a"]) == "a solves 50% of the levels; random 25%."
-    assert _lede(table(("random", "A", 0.25)), []) == ""
+    assert lede(alone, ["a"]) == "a solves 50% of the levels; random 25%."
+    assert lede(table(("random", "A", 0.25)), []) == ""
     tied = table(("a", "A", 0.5), ("b", "A", 0.5), ("c", "A", 0.25), ("d", "A", 0.5))
-    assert _lede(tied, ["a", "b", "c", "d"]) == "Of 4 agents a, b and d solve the most: 50% of the levels."
+    assert lede(tied, ["a", "b", "c", "d"]) == "Of 4 agents a, b and d solve the most: 50% of the levels."
     tied_apart = table(("a", "A", 0.5), ("b", "A", 0.5), ("b", "B", 0.5))
-    assert _lede(tied_apart, ["a", "b"]) == "Most solved: in A a and b with 50%; in B b with 50%."
+    assert lede(tied_apart, ["a", "b"]) == "Most solved: in A a and b with 50%; in B b with 50%."
 
 
 def test_the_first_sentence_praises_nobody_below_lazy():
     def table(**rates):
         return rows([episode(agent, seed, seed < 8 * rate) for agent, rate in rates.items() for seed in range(8)])
 
-    below = _lede(table(a=0.25, b=0.125, lazy=0.5), ["a", "b"])
+    below = lede(table(a=0.25, b=0.125, lazy=0.5), ["a", "b"])
     assert "most" not in below and "reaches lazy" in below
-    assert "less than lazy" in _lede(table(a=0.25, lazy=0.5), ["a"])
-    assert "most" in _lede(table(a=0.5, b=0.125, lazy=0.5), ["a", "b"])
+    assert "less than lazy" in lede(table(a=0.25, lazy=0.5), ["a"])
+    assert "most" in lede(table(a=0.5, b=0.125, lazy=0.5), ["a", "b"])
+
+
+def test_the_first_sentence_names_agents_that_may_be_as_good():
+    def said(*rates):
+        played_ = [episode(agent, seed, seed < 8 * rate) for agent, rate in rates for seed in range(8)]
+        return lede(rows(played_), [agent for agent, _ in rates], None, overall(played_))
+
+    assert said(("a", 0.5), ("b", 0.375)).endswith("The difference from b may be chance.")
+    assert "chance" not in said(("a", 1.0), ("b", 0.0))
