@@ -21,8 +21,8 @@ def lede(
 ) -> str:
     """Returns who solves the most, in a sentence; agents that are on every board are its measure.
 
-    Means are taken over the same worlds only; where agents have played different ones, each world has its best. Nobody
-    is named the best who solves less than `lazy`, which looks at nothing.
+    Means are taken over the same worlds only; where agents have played different ones, each world has its best. An
+    agent that solves less than `lazy`, which does not look, is never called the best.
 
     Args:
         table: All rows.
@@ -76,7 +76,7 @@ def _best_in(
     best = _highest({agent: played[agent][world] for agent in models if world in played[agent]})
     rate, lazy = played[best[0]][world], played.get(_LAZY, {}).get(world, 0.0)
     if rate < lazy:
-        return f"in {short_id(world)} nobody as much as lazy with {written(lazy, 'rate')}"
+        return f"in {short_id(world)} no agent reaches lazy with {written(lazy, 'rate')}"
     return f"in {short_id(world)} {_listed([names.get(agent, agent) for agent in best])} with {written(rate, 'rate')}"
 
 

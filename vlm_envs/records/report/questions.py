@@ -67,10 +67,9 @@ def question_of(episode: Record) -> Record | None:
 def call_of(episode: Record, index: int) -> Record | None:
     """Returns the tool call or zoom of a turn: `sentence`, and `refused`, why it failed; None for other turns."""
     turn = episode["turns"][index]
-    actions = turn.get("actions") or ()
-    if turn.get("terminated") or len(actions) != 1 or not is_question(episode):
+    written = _looking(turn)
+    if written is None or not is_question(episode):
         return None
-    written = str(actions[0])
     if _first_state(episode).get("strategy") in _LOOKS:
         boxes = ", ".join(_written(box) for box in find_boxes(written))
         sentence = f"Zoomed into {boxes} of image 1" if boxes else "Zoomed into nothing"
@@ -121,19 +120,25 @@ def _marks(episode: Record) -> list[Record]:
 def _zoomed(episode: Record, index: int, images: Mapping[str, int]) -> Iterator[Record]:
     """Yields the regions that a turn zoomed into."""
     turn, state = episode["turns"][index], _first_state(episode)
-    actions = turn.get("actions") or ()
-    if turn.get("terminated") or len(actions) != 1 or turn.get("action_effective") is False:
+    written = _looking(turn)
+    if written is None or turn.get("action_effective") is False:
         return
     if state.get("strategy") in _LOOKS:
-        yield from _boxed(find_boxes(str(actions[0])), state)
+        yield from _boxed(find_boxes(written), state)
         return
     try:
-        arguments = json.loads(str(actions[0]))["arguments"]
+        arguments = json.loads(written)["arguments"]
         number, sides = images[arguments["image"]], [float(side) / 1000 for side in arguments["bbox_2d"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return
     if len(sides) == 4 and (box := _inside(sides)):
         yield {"image": number - 1, "box": box}
+
+
+def _looking(turn: Record) -> str | None:
+    """Returns the one action of a turn that did not answer, as it was written."""
+    actions: list[str] = list(turn.get("actions") or ())
+    return None if turn.get("terminated") or len(actions) != 1 else str(actions[0])
 
 
 def _boxed(boxes: Sequence[WrittenBox], state: Record) -> Iterator[Record]:

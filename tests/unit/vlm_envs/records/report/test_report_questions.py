@@ -151,3 +151,16 @@ def test_other_worlds_have_no_question():
     other = episode(turn("Up", terminated=True), state={"player": [0, 0]})
     assert "question" not in shown_episode("1/0", other) and call_of(other, 0) is None
     assert first_mistake(other).kind == "lost"
+
+
+def test_what_was_sent_and_received_is_shown_where_it_was_recorded():
+    recorded = {
+        "summary": "I stand at the door.",
+        "request": {"model": "m"},
+        "raw": {"id": "r1"},
+        "stop_detail": "full",
+    }
+    [with_all, without] = shown_episode("1/0", episode(turn("A", **recorded), turn("B", terminated=True)))["turns"]
+    assert with_all["summary"] == recorded["summary"] and with_all["stop_detail"] == "full"
+    assert json.loads(with_all["request"]) == recorded["request"] and json.loads(with_all["raw"]) == recorded["raw"]
+    assert not recorded.keys() & without.keys()
