@@ -53,7 +53,7 @@ COLUMNS: Mapping[str, Kind] = MappingProxyType(
         "world_digest": "text",
     }
 )
-"""Columns that every board has, in order. Columns `metric.NAME` and `judged.NAME` follow, in order of appearance."""
+"""Columns that every board has, in order; `metric.NAME` and then `judged.NAME` follow, in order of appearance."""
 
 
 def episode_rows(board: Board) -> list[dict[str, Any]]:
@@ -69,8 +69,9 @@ def episode_rows(board: Board) -> list[dict[str, Any]]:
     judged = judged_worlds(lines)
     splits = {world["label"]: world["split"] for world in board.record["worlds"]}
     rows = [_row(of_episode, splits, trusts_judge=of_episode[-1]["world"] in judged) for of_episode in tries.values()]
-    names = dict.fromkeys([*COLUMNS, *sorted({name for row in rows for name in row} - set(COLUMNS), reverse=True)])
-    return [{name: row.get(name) for name in names} for row in rows]
+    measured = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
+    names = [*COLUMNS, *sorted(measured, key=lambda name: name.startswith("judged."))]
+    return [{name: _writable(row.get(name)) for name in names} for row in rows]
 
 
 def _row(tries: Sequence[Record], splits: Mapping[str, str], *, trusts_judge: bool) -> dict[str, Any]:
@@ -113,6 +114,11 @@ def _row(tries: Sequence[Record], splits: Mapping[str, str], *, trusts_judge: bo
     }
 
 
+def _writable(value: Any) -> Any:
+    """Returns a value whose text has a UTF-8 form; errors and names can quote lone surrogates, which have none."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
 def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
 
@@ -133,8 +139,7 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
     names = list(rows[0]) if rows else list(COLUMNS)
     writer.writerow(names)
     writer.writerows([_cell(row[name]) for name in names] for row in rows)
-    # Sampled text can hold lone surrogates, which have no UTF-8 form
-    return file.getvalue().encode("utf-8", "backslashreplace")
+    return file.getvalue().encode()
 
 
 def _cell(value: Any) -> Any:
@@ -151,7 +156,7 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
         ) from error
     types = {"text": pa.string(), "count": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
     schema = pa.schema([(name, types[_kind(name)]) for name in (rows[0] if rows else COLUMNS)])
-    table = pa.Table.from_pylist([{name: _plain(value) for name, value in row.items()} for row in rows], schema=schema)
+    table = pa.Table.from_pylist(list(rows), schema=schema)
     file = io.BytesIO()
     parquet.write_table(table, file)
     return file.getvalue()
@@ -159,10 +164,6 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 def _kind(name: str) -> Kind:
     return COLUMNS.get(name, "number")
-
-
-def _plain(value: Any) -> Any:
-    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 
 
 def load_board(path: str | Path) -> pd.DataFrame:
