@@ -34,7 +34,7 @@ def board(tmp_path_factory):
 def question_board(tmp_path_factory):
     """The folder of a board of questions about images: an agent that zooms, and one that answers at random."""
     directory = tmp_path_factory.mktemp("boards") / "questions"
-    plan = RunPlan(worlds=[WorldSpec.parse(QUESTIONS)], episodes=3)
+    plan = RunPlan(worlds=[WorldSpec.parse(QUESTIONS)], episodes=2)
     agents = [Contestant(label=name, identity={"name": name}, agent=agent) for name, agent in questioned().items()]
     run = BoardRun(plan, agents, directory)
     run.run()

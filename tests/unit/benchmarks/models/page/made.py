@@ -6,7 +6,7 @@ from agents.agent import Response
 from agents.oracle import OracleAgent
 
 WORLDS = LAKE, SOKOBAN = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
-QUESTIONS = "VLM/ZoomQA-v0:prompt_format=arm"
+QUESTIONS = "VLM/ZoomQA-v0:max_objects=6,prompt_format=arm,side_px=700"
 HOSTILE = '</script><img src=x onerror="alert(1)"><!-- &amp; \ud800 \u202e \u2028'
 THOUGHTS = HOSTILE + "long " * 20_000
 MODEL = "model"

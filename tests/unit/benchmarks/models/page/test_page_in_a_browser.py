@@ -260,7 +260,7 @@ def test_the_keyboard_alone_opens_a_question_and_enlarges_its_image(opened, ques
     assert enlarged.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
     assert enlarged.evaluate("dialog => dialog.scrollWidth <= dialog.clientWidth + 1")
     page.keyboard.press("Escape")
-    assert enlarged.count() == 0
+    enlarged.wait_for(state="detached")
     assert page.evaluate("document.activeElement.className") == "enlarge"
     assert page.evaluate("document.documentElement.scrollWidth") == width
 
