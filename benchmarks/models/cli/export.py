@@ -10,10 +10,10 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from benchmarks.models.board.board import Board, telling_of
-from benchmarks.models.board.export import Format, exported
 from benchmarks.models.board.merge import merge
 from benchmarks.models.cli.board_table import board_text
 from benchmarks.models.cli.run import page_of
+from benchmarks.models.measures.export import Format, exported
 from vlm_envs.errors import require
 from vlm_envs.records.json_lines import replace_file
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.models.play.contestants import REFERENCES
+from benchmarks.models.board.spec import REFERENCES
 from vlm_envs.statistics.pairs import holm
-
-__all__ = ["REFERENCES", "corrected"]
 
 
 def corrected(pairs: Sequence[tuple[str, str]], p_values: Sequence[float]) -> list[float]:

@@ -9,8 +9,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from benchmarks.models.board.spec import REFERENCES
 from benchmarks.models.measures.clusters import cluster_of, share_interval
-from benchmarks.models.measures.families import REFERENCES, corrected
+from benchmarks.models.measures.families import corrected
 from vlm_envs.records.json_lines import Record
 from vlm_envs.statistics.pairs import sign_flip_test
 from vlm_envs.statistics.rates import Interval
