@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from benchmarks.models.board.board import STRICT, Board
+from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.measures import Pair, Row, pairs, rows
 from benchmarks.models.measures.overall import overall
@@ -77,8 +78,9 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
         ConfigError: If a single file would be larger than `max_bytes`.
     """
     board = Board(directory)
-    episodes = board.episodes()
-    table = rows(board.lines(), board.record["worlds"])
+    lines = board.lines()
+    episodes = list({EpisodeKey.of(line): line for line in lines}.values())  # as `Board.episodes`, read once
+    table = rows(lines, board.record["worlds"])
     compared = pairs(episodes)
     worlds = [each["label"] for each in board.record["worlds"]]
     names = short_names(_agents(table))
