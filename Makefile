@@ -33,7 +33,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test quick test-portable test-peers test-ray test-vllm soak lint format docs pages speed ablations play clean
+.PHONY: help install drivers train test quick test-portable test-peers test-ray test-vllm soak lint format docs pages boards speed ablations play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -102,6 +102,9 @@ docs: $(DEV_READY) ## Build the documentation into site/.
 
 pages: $(DEV_READY) ## Write the parts of docs/ that come from docstrings, examples and worlds.
 	"$(PYTHON)" -m docs.pages --pictures
+
+boards: $(DEV_READY) ## Write the pages of the boards in docs/boards again, from their recorded episodes.
+	"$(PYTHON)" -m docs.pages --boards
 
 speed: $(TRAIN_READY) ## Measure speed on this machine.
 	"$(PYTHON)" -m benchmarks speed

@@ -15,6 +15,7 @@ from benchmarks.gpu.command import GpuOptions, run_gpu
 from benchmarks.models.classical.command import Sb3Options, run_sb3
 from benchmarks.models.cli.config_file import with_file
 from benchmarks.models.cli.evaluate import EvaluateOptions, run_evaluate
+from benchmarks.models.cli.export import ExportOptions, MergeOptions, run_export, run_merge
 from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
 from benchmarks.models.cli.page import PageOptions, run_page
 from benchmarks.models.cli.power import PowerOptions, run_power
@@ -107,6 +108,8 @@ def main(words: Sequence[str] | None = None) -> int:
         "run": (RunOptions, run),
         "page": (PageOptions, run_page),
         "replay": (ReplayOptions, run_replay),
+        "export": (ExportOptions, run_export),
+        "merge": (MergeOptions, run_merge),
         "power": (PowerOptions, run_power),
         "evaluate": (EvaluateOptions, run_evaluate),
         "rescore": (RescoreOptions, run_rescore),

@@ -15,6 +15,7 @@ from typing import Any
 import tyro
 from PIL import Image
 
+from benchmarks.models.page.page import build_page
 from docs import house
 from judges.episode_rewards.listing import as_markdown
 from judges.episode_rewards.registry import SHIPPED
@@ -151,12 +152,23 @@ def overview() -> Image.Image:
     return stack([side_by_side(row) for row in rows])
 
 
-def main(*, pictures: bool = False) -> None:
+def write_boards() -> None:
+    """Writes the page of each board in docs/boards again, from its recorded episodes."""
+    for definition in sorted((DOCS / "boards").glob("*/board.json")):
+        build_page(definition.parent)
+
+
+def main(*, pictures: bool = False, boards: bool = False) -> None:
     """Writes the parts of docs/ that are taken from elsewhere.
 
     Args:
         pictures: Draws the pictures, too; takes every world's engine.
+        boards: Writes the pages of the boards in docs/boards; without `pictures`, nothing else.
     """
+    if boards:
+        write_boards()
+        if not pictures:
+            return
     if pictures:
         PICTURES.mkdir(parents=True, exist_ok=True)
         for env_id, seed in SEEDS.items():

@@ -59,6 +59,10 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
         """Returns canonical bytes of a level's content, equal for equal states only; by default those of its text."""
         return self.dump(state).encode()
 
+    def cluster(self, state: StateT) -> str:
+        """Returns the id of content that other levels share, such as an image; empty by default: levels share none."""
+        return ""
+
     @abstractmethod
     def step(self, state: StateT, action: ActionT, rng: np.random.Generator) -> tuple[StateT, bool]:
         """Returns the next state and whether the action changed anything; all chance is of the episode's `rng`."""

@@ -342,7 +342,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         """Returns the `info` dict every step and reset shares."""
         state = self.state
         state_text = self.view.describe(state, self.representation)
+        cluster = self.dynamics.cluster(state)
         return {
+            **({"cluster": cluster} if cluster else {}),
             "success": self.dynamics.is_success(state),
             "metrics": self.task.metrics(state),
             "reward_terms": reward_terms,

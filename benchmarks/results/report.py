@@ -72,7 +72,7 @@ def interval_of(values: Sequence[float], world: WorldResult) -> Interval:
     """Returns the 95 % interval of a mean over a world's levels: Wilson's of successes, else of resampled levels."""
     if world.measure == "success":
         return repeated_interval(*by_level(values, world.levels))
-    return paired_bootstrap(np.zeros(len(values)), values, levels=world.levels).interval
+    return seeds_interval([values], levels=world.levels)
 
 
 def p_value(world: WorldResult) -> float:

@@ -82,6 +82,10 @@ class QADynamics(Dynamics[QAState, Act]):
         answered = "" if state.answer is None else f"\nanswer {state.answer}"
         return f"{state.sample.digest}{done}{answered}".encode("utf-8", "backslashreplace")
 
+    def cluster(self, state: QAState) -> str:
+        """Returns the sample's cluster."""
+        return state.sample.cluster
+
     def step(self, state: QAState, action: Act, rng: np.random.Generator) -> tuple[QAState, bool]:
         """Calls a tool, enlarges regions, or takes the answer."""
         if isinstance(action, Answer):

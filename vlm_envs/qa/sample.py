@@ -44,6 +44,8 @@ class Sample:
         key: The answer, the options where it is a choice, and how answers are compared.
         category: Kind of question, for evaluations by kind; lower case with underscores.
         digest: Hash of everything a model is shown or asked; splits are disjoint by it.
+        cluster: Id of the content that it shares with other questions of its dataset, such as an image or a document;
+            empty if it shares none. Statistics treat questions with equal clusters as dependent.
         images: The pictures, the one the question is about first; or the frames of a video, in order.
         times_s: Of a video: when each frame is shown, in seconds; else empty.
         document: The document, where it is about one.
@@ -59,6 +61,7 @@ class Sample:
     key: AnswerKey
     category: str
     digest: str
+    cluster: str = ""
     images: tuple[ImageRef, ...] = ()
     times_s: tuple[float, ...] = ()
     document: Document | None = field(default=None, compare=False)
@@ -79,6 +82,16 @@ class Sample:
         tolerance = () if key.tolerance is None else (key.tolerance,)
         truth = (key.kind, key.answers, key.options, boxes, self.evidence_pages, *tolerance)
         return hashlib.blake2b(json.dumps(truth, default=float).encode("ascii"), digest_size=16).hexdigest()
+
+
+def cluster_id(kind: str, content: str) -> str:
+    """Returns the cluster of what shares some content: its kind and a hash.
+
+    Args:
+        kind: Such as `image`.
+        content: What identifies it: a name or a hash.
+    """
+    return f"{kind}-{hashlib.blake2b(content.encode('utf-8', 'surrogatepass'), digest_size=8).hexdigest()}"
 
 
 class SampleSource(Protocol):

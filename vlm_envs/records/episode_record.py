@@ -46,7 +46,8 @@ def episode_record(
         The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
         actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
         log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one, `level`
-        only where the episode began on a given one. Only lenient episodes have `reading`; in them, turns without an
+        only where the episode began on a given one, `cluster` only where other levels share its content (an image or a
+        document). Only lenient episodes have `reading`; in them, turns without an
         action have `unread`, which explains why none could be read, and `expects_observation` is true where the format
         has an `<observation>`.
     """
@@ -63,6 +64,7 @@ def episode_record(
         "turns": records,
         "final": _shown(trajectory.final_observation, save_image),
         **({"level": trajectory.level} if trajectory.level else {}),
+        **({"cluster": cluster} if (cluster := trajectory.turns[-1].info.get("cluster")) else {}),
         **_reading_of(trajectory),
     }
 

@@ -30,10 +30,14 @@ class ImageStore:
         """Writes a picture, uint8[H, W, 3], unless it is there already, and returns its name."""
         buffer = io.BytesIO()
         Image.fromarray(image).save(buffer, format="PNG")
-        name = hashlib.sha256(buffer.getvalue()).hexdigest()
+        return self.add(buffer.getvalue())
+
+    def add(self, png: bytes) -> str:
+        """Writes a PNG file as it is unless it is there already, and returns its name."""
+        name = hashlib.sha256(png).hexdigest()
         path = self._path(name)
-        if not path.exists() or path.stat().st_size != len(buffer.getvalue()):
-            replace_file(path, buffer.getvalue(), sync=self._sync)
+        if not path.exists() or path.stat().st_size != len(png):
+            replace_file(path, png, sync=self._sync)
         return name
 
     def clean(self) -> None:

@@ -87,6 +87,8 @@ def _differences(
     for name in ("start_state_hash", "success", "total_reward", "metrics"):
         if record[name] != replayed[name]:
             yield _difference(1 if name == "start_state_hash" else len(pairs), name, record[name], replayed[name])
+    if "cluster" in record and record["cluster"] != replayed.get("cluster"):
+        yield _difference(1, "cluster", record["cluster"], replayed.get("cluster"))
     if record.get("reading") != replayed.get("reading"):
         yield _difference(1, "reading", record.get("reading"), replayed.get("reading"))
 

@@ -5,6 +5,7 @@ Episodes on one level are no independent trials: where a level is played several
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vlm_envs.statistics.pairs import blocks, sign_flip_test
 from vlm_envs.statistics.rates import Interval
 
 _SEED = 0
@@ -43,35 +45,39 @@ def paired_bootstrap(
     confidence: float = 0.95,
     num_resamples: int = 10_000,
 ) -> PairedDifference:
-    """Returns the difference of two agents' means on the same levels, which are resampled with replacement.
+    """Returns the difference of two agents' means on the same levels, with an interval and a test for few levels.
 
     Args:
-        first: float[N], one number an episode.
+        first: float[N], one number per episode.
         second: float[N], those of the other agent in the same order.
-        levels: What tells levels apart, one an episode; None where no level was played twice.
+        levels: Level or cluster of each episode; None if no level was played twice.
         confidence: Two-sided confidence, strictly between 0 and 1.
-        num_resamples: How often.
+        num_resamples: Sign choices drawn if they are not enumerated.
 
     Returns:
-        The difference with its percentile interval; the p-value is twice the smaller share of resamples on the other
-        side of 0. It is never below 2 / (num_resamples + 1), nor below 2 / 2^m for m levels on which the agents
-        differ: all of m signs are equal that often by chance, however small the share.
+        The difference, with Student's interval over levels, and the p-value of `sign_flip_test`: the wild cluster
+        bootstrap with the null imposed. Unlike a percentile bootstrap both hold with 8 levels, as long as differences
+        are about symmetric, which they are between equal agents. With one level the interval is unbounded.
 
     Raises:
         ValueError: If the arrays are empty or of different lengths.
 
-    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapters 13 and 15.
+    Source: Cameron, Gelbach and Miller, Rev. Econ. Stat. 90 (2008) 414-427, who compare tests with few clusters.
     """
+    from scipy.special import stdtrit
+
     differences = np.asarray(second, float) - np.asarray(first, float)
     if differences.ndim != 1 or not len(differences):
         raise ValueError(f"Expected two arrays of as many levels, at least one; got shape {differences.shape}.")
     sums, counts = by_level(differences, levels)
-    rng = np.random.default_rng(_SEED)
-    means = np.concatenate([
-        sums[drawn := rng.integers(len(sums), size=(rows, len(sums)))].sum(axis=1) / counts[drawn].sum(axis=1)
-        for rows in _chunks(num_resamples, len(sums))
-    ])  # fmt: skip
-    return PairedDifference(float(differences.mean()), _percentile_interval(means, confidence), _p_value(means, sums))
+    mean, num_levels = float(differences.mean()), len(sums)
+    squares = float(((sums - mean * counts) ** 2).sum())
+    reach = math.inf if differences.any() else 0.0
+    if num_levels > 1:
+        deviation = math.sqrt(num_levels / (num_levels - 1) * squares) / len(differences)
+        reach = float(stdtrit(num_levels - 1, 0.5 + 0.5 * confidence)) * deviation
+    p_value = sign_flip_test(sums, num_draws=num_resamples)
+    return PairedDifference(mean, Interval(mean - reach, mean + reach), p_value)
 
 
 def seeds_interval(
@@ -117,7 +123,8 @@ def paired_seeds_bootstrap(
         num_resamples: How often.
 
     Returns:
-        Second minus first, with its percentile interval and a p-value as `paired_bootstrap` has them.
+        Second minus first, with its percentile interval. The p-value is twice the smaller share of resamples on the
+        other side of 0, but at least 2 / (num_resamples + 1), and at least 2 / 2^m for m levels that differ.
 
     Raises:
         ValueError: If the arrays are empty or of different shapes.
@@ -154,7 +161,7 @@ def seeds_difference(
         num_resamples: How often.
 
     Returns:
-        Second minus first, with its percentile interval and a p-value as `paired_bootstrap` has them.
+        Second minus first, with its percentile interval and a p-value as `paired_seeds_bootstrap` has them.
 
     Raises:
         ValueError: If an array is empty, or they are not of the same levels.
@@ -193,7 +200,7 @@ def _resampled(
     """Returns float[R]: means over the seeds and levels that were drawn."""
     num_seeds, num_levels = sums_SL.shape
     means, done = [], 0
-    for rows in _chunks(len(levels_RL), num_seeds * num_levels):
+    for rows in blocks(len(levels_RL), num_seeds * num_levels):
         seeds, drawn = seeds_RS[done : done + rows], levels_RL[done : done + rows]
         sums = np.take_along_axis(sums_SL[seeds].sum(axis=1), drawn, axis=1).sum(axis=1)
         means.append(sums / (num_seeds * counts_L[drawn].sum(axis=1)))
@@ -253,9 +260,3 @@ def _p_value(means: npt.NDArray[np.float64], differences: npt.NDArray[np.float64
     of_levels = differences.sum(axis=0) if differences.ndim > 1 else differences
     least = 2.0 ** (1 - int(np.count_nonzero(of_levels)))
     return min(1.0, max(least, float(2 * (smaller + 1) / (len(means) + 1))))
-
-
-def _chunks(num_rows: int, width: int, most: int = 2**22) -> list[int]:
-    """Returns numbers of rows that sum to `num_rows`, so that none of the blocks takes much memory."""
-    step = max(1, most // width)
-    return [min(step, num_rows - start) for start in range(0, num_rows, step)]

@@ -6,6 +6,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+
+_MOST_ENUMERATED = 13
+"""Levels that differ up to which all sign choices are tried."""
+
+_MOST_WHOLE = 20_000
+"""Largest sum of whole differences whose exact distribution is computed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,27 +77,54 @@ def mcnemar_exact(num_only_before: int, num_only_after: int) -> float:
     return min(1.0, 2 * float(bdtr(fewer, num_changed, 0.5))) if num_changed else 1.0
 
 
-def sign_flip_test(differences: Sequence[int]) -> float:
-    """Returns the two-sided p-value that two agents solve the levels equally often, 1 where none differs.
+def sign_flip_test(differences: npt.ArrayLike, *, num_draws: int = 10_000) -> float:
+    """Returns the two-sided p-value that two agents do equally well, 1 if no level differs.
 
-    Were they the same, the difference on any level would be as likely to have come out with the other sign. The
-    p-value is exact: the share of all choices of signs under which the sum is as far from 0. On levels played once by
-    each it is McNemar's exact test; on levels played several times it takes each level's episodes together.
+    If the agents are the same, the difference on any level is as likely to have the opposite sign. The p-value is the
+    share of all sign choices whose sum is at least as far from 0. It is exact for whole numbers and for up to 13 levels
+    that differ; otherwise signs are drawn with a fixed seed, and the p-value is at least 1 / (num_draws + 1). With one
+    episode per agent and level, and successes, this is McNemar's exact test; clusters of episodes (repeats of a level,
+    questions about one image) are flipped as a whole.
 
     Args:
-        differences: One number a level: episodes that the second agent solved, less those that the first one did.
+        differences: One number per level or cluster: the second agent's total minus the first one's.
+        num_draws: Sign choices drawn if they are not enumerated.
 
-    Source: Fisher, The Design of Experiments (1935), section 21; Pitman, J. R. Stat. Soc. Suppl. 4 (1937) 119-130.
+    Sources: Fisher, The Design of Experiments (1935), section 21; Pitman, J. R. Stat. Soc. Suppl. 4 (1937) 119-130;
+        Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 9 (2010) 39, for drawn signs. Flipping whole clusters is the
+        wild cluster bootstrap with the null imposed of Cameron, Gelbach and Miller, Rev. Econ. Stat. 90 (2008) 414-427.
     """
-    sizes = [abs(difference) for difference in differences if difference]
-    chances = np.ones(1)  # Of every sum, from the lowest on
+    values = np.asarray(differences, float)
+    sizes = np.abs(values[values != 0])
+    if (sizes == np.rint(sizes)).all() and sizes.sum() <= _MOST_WHOLE:
+        return _whole_sign_flips(sizes.astype(int), abs(values.sum()))
+    least = abs(values.sum()) - 1e-9 * sizes.sum()  # sums of floats that tie may differ in their last digits
+    if len(sizes) <= _MOST_ENUMERATED:
+        signs = (np.arange(2 ** len(sizes))[:, None] >> np.arange(len(sizes)) & 1) * 2.0 - 1.0
+        return float((np.abs(signs @ sizes) >= least).mean())
+    rng, num_far = np.random.default_rng(0), 0
+    for rows in blocks(num_draws, len(sizes)):
+        signs = rng.integers(2, size=(rows, len(sizes)), dtype=np.int8) * 2.0 - 1.0
+        num_far += int((np.abs(signs @ sizes) >= least).sum())
+    return (num_far + 1) / (num_draws + 1)
+
+
+def _whole_sign_flips(sizes: npt.NDArray[np.int64], observed: float) -> float:
+    """Returns the share of sign choices whose sum is at least as far from 0 as the observed one, by convolution."""
+    chances = np.ones(1)  # of every sum, from the lowest
     for size in sizes:
         flipped = np.zeros(len(chances) + 2 * size)
         flipped[: len(chances)] += chances / 2
         flipped[2 * size :] += chances / 2
         chances = flipped
-    sums = np.arange(len(chances)) - sum(sizes)
-    return min(1.0, float(chances[np.abs(sums) >= abs(sum(differences))].sum()))
+    sums = np.arange(len(chances)) - sizes.sum()
+    return min(1.0, float(chances[np.abs(sums) >= observed].sum()))
+
+
+def blocks(num_rows: int, width: int, most: int = 2**22) -> list[int]:
+    """Returns numbers of rows that sum to `num_rows`, none of which needs more than `most` cells of this width."""
+    step = max(1, most // max(1, width))
+    return [min(step, num_rows - start) for start in range(0, num_rows, step)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -40,6 +40,7 @@ _NAMED = {
     **dict.fromkeys(("metrics?", "judged?"), _NUMBERS),
     "judge?": _TEXT,
     "start_state_hash?": _TEXT,
+    "cluster?": str,
     "digest?": str,
     "reading?": str,
     "expects_observation?": bool,

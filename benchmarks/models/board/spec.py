@@ -48,6 +48,9 @@ _LATER: Mapping[str, Any] = MappingProxyType(
 )
 """Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""
 
+REFERENCES = ("random", "lazy", "oracle")
+"""Agents that stand on every board, so that a number says something."""
+
 NUM_LEVELS_MET = 4
 """Levels that are part of a world's hash."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.measures import rows
+from benchmarks.models.measures.overall import OverallRow, overall
 from benchmarks.models.page.columns import columns
 from benchmarks.models.text_table import text_table
 
@@ -15,8 +17,12 @@ _ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
 
 
 def board_text(board: Board) -> str:
-    """Returns a row for each agent in each world: worlds as the board lists them, the most successful agent first."""
-    verified = verified_rows(board, board.episodes())
+    """Returns a row for each agent in each world, and with several worlds a row for each agent over all of them.
+
+    Worlds are in the board's order, and in each the most successful agent comes first.
+    """
+    episodes = board.episodes()
+    verified = verified_rows(board, episodes)
     places = {world["label"]: place for place, world in enumerate(board.record["worlds"])}
     found = [replace(row, metrics={}, judged={}) for row in rows(board.lines(), board.record["worlds"])]
     found.sort(key=lambda row: (places.get(row.world, len(places)), -row.success, row.agent))
@@ -31,4 +37,22 @@ def board_text(board: Board) -> str:
             **{column.title: column.texts[index] for column in measured},
             "verified": "yes" if (row.agent, row.world) in verified else "",
         })  # fmt: skip
-    return text_table(table)
+    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes)))))
+
+
+def overall_text(rows: Sequence[OverallRow]) -> str:
+    """Returns the agents over all worlds as a table under a heading; empty unless there are several worlds."""
+    if not rows or rows[0].num_worlds < 2:
+        return ""
+    has_lazy = any(row.agent == "lazy" for row in rows)
+    table = [
+        {
+            "agent": row.agent,
+            "mean success": f"{row.success:.3f} ({row.low:.3f} to {row.high:.3f})",
+            "mean rank": f"{row.mean_rank:.1f}",
+            "below lazy": "yes" if has_lazy and row.below_lazy else "",
+            "not distinguished from": ", ".join(row.indistinguishable_from),
+        }
+        for row in rows
+    ]
+    return f"All {rows[0].num_worlds} worlds that every agent has played:\n{text_table(table)}"

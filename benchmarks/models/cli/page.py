@@ -15,14 +15,16 @@ from vlm_envs.arguments.ranges import require_above
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """Write a board's page anew: one HTML file with its numbers, its episodes, and its levels to play.
+    """Write a board's page again: index.html with its numbers and levels to play, and a folder with its episodes.
 
     Attributes:
         board: The board's folder.
-        max_megabytes: Most room for turns and pictures; fewer levels are shown turn by turn where they need more.
+        single_file: Embed all episodes and images in index.html, which can then be sent on alone; for small boards.
+        max_megabytes: Largest single file.
     """
 
     board: Annotated[Path, Positional, arg(metavar="BOARD")]
+    single_file: bool = False
     max_megabytes: float = 16
 
     def __post_init__(self) -> None:
@@ -32,4 +34,5 @@ class PageOptions:
 def run_page(options: PageOptions) -> None:
     """Writes the page and prints where it is."""
     with telling_of(options.board):
-        print(build_page(options.board, max_bytes=round(1e6 * options.max_megabytes)))
+        max_bytes = round(1e6 * options.max_megabytes)
+        print(build_page(options.board, single_file=options.single_file, max_bytes=max_bytes))

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
 
+from benchmarks.models.measures.clusters import share_interval
 from benchmarks.models.text_table import text_table
 from vlm_envs.records.json_lines import Record
-from vlm_envs.statistics.rates import wilson_interval
 
 ZOOM_NEED = "zoom_need"
 
@@ -45,14 +45,15 @@ def strata_text(episodes: Sequence[Record]) -> str:
 def _told(key: tuple[str, str, str], episodes: Sequence[Record]) -> dict[str, str]:
     world, stratum, agent = key
     told = {"world": world, "zoom": stratum, "agent": agent, "episodes": str(len(episodes))}
-    told["success"] = _share([float(each["success"]) for each in episodes])
+    told["success"] = _share(episodes, [float(each["success"]) for each in episodes])
     for name in _OF_ROWS:
-        known = [each["judged"][name] for each in episodes if name in each["judged"]]
+        judged = [each for each in episodes if name in each["judged"]]
+        known = [each["judged"][name] for each in judged]
         is_share = name == "inclusion"
-        told[name] = "" if not known else _share(known) if is_share else f"{fmean(known):.3f}"
+        told[name] = "" if not known else _share(judged, known) if is_share else f"{fmean(known):.3f}"
     return told
 
 
-def _share(values: Sequence[float]) -> str:
-    low, high = wilson_interval(round(sum(values)), len(values))
+def _share(episodes: Sequence[Record], values: Sequence[float]) -> str:
+    low, high = share_interval(episodes, values)
     return f"{fmean(values):.3f} ({low:.3f} to {high:.3f})"

@@ -15,15 +15,16 @@ VL-RewardBench's `cal.py` for its groups.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from benchmarks.models.measures.clusters import by_cluster, cluster_of
 from benchmarks.models.text_table import text_table
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.records.json_lines import Record
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.rates import repeated_interval
 
 _SCORE = "score_"
 _ORDER = "reverse_order"
@@ -40,6 +41,7 @@ class GroupedRow:
         world: What the board calls the world.
         agent: What it calls the agent.
         groups: Scores of the items of each group, in the order of the groups; those without items are left out.
+        clusters: Of each group the clusters of its items; without them, items count as independent.
         is_of_groups: Whether the score in all is the mean of the groups; else that of all items.
         both_orders: Share of the items that were judged in both orders, and rightly in both; None where none were.
     """
@@ -49,6 +51,7 @@ class GroupedRow:
     groups: Mapping[str, Sequence[float]]
     is_of_groups: bool
     both_orders: float | None = None
+    clusters: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
 
     @property
     def of_items(self) -> float:
@@ -100,11 +103,13 @@ def _row(
 ) -> GroupedRow:
     is_rewardbench = kwargs.get("dataset") == _REWARDBENCH
     names = _REWARDBENCH_GROUPS if is_rewardbench else TRACKS
-    found = {name: [score for each in episodes for score in _scores(each, name)] for name in names}
+    scored = {name: [(each, score) for each in episodes for score in _scores(each, name)] for name in names}
+    found = {name.removeprefix(f"{_REWARDBENCH}_"): each for name, each in scored.items() if each}
     return GroupedRow(
         world=world,
         agent=agent,
-        groups={name.removeprefix(f"{_REWARDBENCH}_"): scores for name, scores in found.items() if scores},
+        groups={name: [score for _, score in each] for name, each in found.items()},
+        clusters={name: [cluster_of(episode) for episode, _ in each] for name, each in found.items()},
         is_of_groups=not is_rewardbench,
         both_orders=_both_orders(episodes, others),
     )
@@ -136,13 +141,15 @@ def _both_orders(episodes: Sequence[Record], others: Sequence[Record]) -> float 
 
 def _told(row: GroupedRow) -> dict[str, str]:
     names = TRACKS if row.is_of_groups else tuple(name.removeprefix(f"{_REWARDBENCH}_") for name in _REWARDBENCH_GROUPS)
-    groups = {name: _with_interval(row.groups[name]) if name in row.groups else "" for name in names}
+    groups = {name: _with_interval(row, name) if name in row.groups else "" for name in names}
     means = {"of all items": f"{row.of_items:.3f}", "mean of groups": f"{row.of_groups:.3f}"}
     both = "" if row.both_orders is None else f"{row.both_orders:.3f}"
     told = {"world": row.world, "agent": row.agent, **groups, "overall": f"{row.overall:.3f}"}
     return told | means | {"right in both orders": both}
 
 
-def _with_interval(scores: Sequence[float]) -> str:
-    low, high = wilson_interval(round(sum(scores)), len(scores))
+def _with_interval(row: GroupedRow, name: str) -> str:
+    scores = row.groups[name]
+    by_content = by_cluster(row.clusters.get(name) or range(len(scores)), scores).values()
+    low, high = repeated_interval([sum(each) for each in by_content], [len(each) for each in by_content])
     return f"{fmean(scores):.3f} ({low:.3f} to {high:.3f}) of {len(scores)}"

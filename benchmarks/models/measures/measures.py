@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
+from benchmarks.models.measures.clusters import by_cluster, cluster_of, share_interval
 from benchmarks.models.measures.effort import (
     actions_over_optimal,
     is_solver_known,
@@ -18,13 +19,14 @@ from benchmarks.models.measures.effort import (
     turns_over_optimal,
     turns_to_success,
 )
+from benchmarks.models.measures.families import corrected
 from benchmarks.models.measures.perception import SEEN, view_of
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
-from vlm_envs.statistics.pairs import PairedOutcomes, holm, pair_outcomes, sign_flip_test
-from vlm_envs.statistics.rates import Interval, repeated_interval, wilson_interval
+from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes, sign_flip_test
+from vlm_envs.statistics.rates import Interval, wilson_interval
 
 Level = tuple[int, int]
 """Seed and repeat."""
@@ -44,7 +46,8 @@ class Row:
         num_episodes: Episodes played to their end.
         num_errors: Episodes that a failure of the provider or of a worker ended.
         num_successes: Of the played ones, solved.
-        interval: Of the success rate: Wilson's, for as many levels as repeats of one are worth.
+        interval: Of the success rate (`repeated_interval`); repeats of a level, and questions about the same image or
+            document, are clusters.
         reward: Mean return; None without episodes.
         invalid_rate: Share of turns whose response was not in the format; None without turns.
         ineffective_rate: Of turns with actions, the share in which none changed anything; None without such.
@@ -154,7 +157,7 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
         num_episodes=len(played),
         num_errors=len(episodes) - len(played),
         num_successes=len(solved),
-        interval=repeated_interval(list(map(sum, by_level.values())), list(map(len, by_level.values()))),
+        interval=share_interval(played, [bool(each["success"]) for each in played]),
         reward=_mean(each["total_reward"] for each in played),
         invalid_rate=_mean(turn["parse_error"] is not None for turn in turns),
         ineffective_rate=_mean(turn["action_effective"] is False for turn in acting),
@@ -236,9 +239,10 @@ class Pair:
         first: One agent.
         second: The other one.
         outcomes: Which of them solved what, of episodes with equal level and repeat.
-        p_value: That they solve as much: of McNemar's exact test, where levels are played several times of its form
-            for levels as a whole; corrected by Holm for all pairs of the board.
-        reward: Difference of their mean returns on a level, its p-value corrected likewise.
+        p_value: That they solve equally many, by McNemar's exact test, or by its form for clusters if levels were
+            played several times or share an image or a document. Holm-corrected over all pairs of contestants in all
+            worlds; pairs with a reference are a family of their own.
+        reward: Difference of their mean returns, its p-value corrected in the same way.
     """
 
     world: str
@@ -250,16 +254,18 @@ class Pair:
 
 
 def pairs(episodes: Sequence[Record]) -> list[Pair]:
-    """Returns every pair of agents in every world, on the levels that both have played; all of them are one family."""
+    """Returns every pair of agents in every world, on the levels that both have played, p-values corrected."""
     worlds: dict[str, dict[str, dict[Level, Record]]] = defaultdict(lambda: defaultdict(dict))
     for each in episodes:
         if not each["error"]:
             worlds[each["world"]][each["agent"]][each["seed"], each["repeat"]] = each
     found = [pair for world, agents in worlds.items() for pair in _pairs_of(world, agents)]
-    corrected = zip(holm([pair.p_value for pair in found]), holm([pair.reward.p_value for pair in found]), strict=True)
+    names = [(pair.first, pair.second) for pair in found]
+    of_success = corrected(names, [pair.p_value for pair in found])
+    of_reward = corrected(names, [pair.reward.p_value for pair in found])
     return [
-        replace(pair, p_value=of_success, reward=pair.reward._replace(p_value=of_reward))
-        for pair, (of_success, of_reward) in zip(found, corrected, strict=True)
+        replace(pair, p_value=p_value, reward=pair.reward._replace(p_value=reward_p_value))
+        for pair, p_value, reward_p_value in zip(found, of_success, of_reward, strict=True)
     ]
 
 
@@ -272,23 +278,14 @@ def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> Itera
         solved: list[dict[Hashable, bool]] = [
             {level: bool(agents[name][level]["success"]) for level in levels} for name in (first, second)
         ]
-        wins = _sums(levels, [int(solved[1][level]) - int(solved[0][level]) for level in levels])
-        gains = [agents[second][level]["total_reward"] - agents[first][level]["total_reward"] for level in levels]
-        num_repeats = Counter(seed for seed, _ in levels)
-        means = [total / num_repeats[seed] for seed, total in _sums(levels, gains).items()]
+        clusters = [cluster_of(agents[first][level], agents[second][level]) for level in levels]
+        wins = by_cluster(clusters, [int(solved[1][level]) - int(solved[0][level]) for level in levels])
+        returns = [[agents[name][level]["total_reward"] for level in levels] for name in (first, second)]
         yield Pair(
             world=world,
             first=first,
             second=second,
             outcomes=pair_outcomes(*solved),
-            p_value=sign_flip_test(list(map(int, wins.values()))),
-            reward=paired_bootstrap([0.0] * len(means), means),
+            p_value=sign_flip_test(list(map(sum, wins.values()))),
+            reward=paired_bootstrap(*returns, levels=clusters),
         )
-
-
-def _sums(levels: Sequence[Level], values: Sequence[float]) -> dict[int, float]:
-    """Returns the sum of a level's values by its seed."""
-    sums: dict[int, float] = defaultdict(float)
-    for (seed, _), value in zip(levels, values, strict=True):
-        sums[seed] += value
-    return dict(sums)

@@ -16,10 +16,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Any, cast
 
 from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.measures.clusters import by_cluster, cluster_of
 from benchmarks.models.text_table import text_table
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
@@ -58,7 +58,8 @@ class PerceptionGap:
         told: Success rate in the view.
         gap: Second less first: what the agent loses by having to see.
         interval: Of the gap.
-        p_value: That it is 0, exact and paired by level; corrected by Holm for all gaps of the board.
+        p_value: That it is 0, paired by cluster (a level, or the levels that share an image or a document);
+            Holm-corrected over all gaps of the board.
         outcomes: Levels solved in which of them, before the picture, after the view.
         reward: The same of the mean return, its p-value corrected likewise.
     """
@@ -144,11 +145,9 @@ def _gap(
     if not levels:
         return None
     outcomes = pair_outcomes({each: bool(seen[each]["success"]) for each in levels}, _solved(told, levels))
-    before, after = _by_seed(levels, _solved(seen, levels)), _by_seed(levels, _solved(told, levels))
-    rewards = [
-        [fmean(values) for values in _by_seed(levels, {each: of[each]["total_reward"] for each in levels}).values()]
-        for of in (seen, told)
-    ]
+    clusters = [cluster_of(seen[level], told[level]) for level in levels]
+    before, after = (by_cluster(clusters, [bool(of[level]["success"]) for level in levels]) for of in (seen, told))
+    rewards = [[of[level]["total_reward"] for level in levels] for of in (seen, told)]
     rates = [
         repeated_interval([int(sum(values)) for values in of.values()], [len(values) for values in of.values()])
         for of in (before, after)
@@ -157,13 +156,13 @@ def _gap(
         agent=agent,
         world=label,
         view=view,
-        num_levels=len(before),
+        num_levels=len({seed for seed, _ in levels}),
         seen=(outcomes.num_both + outcomes.num_only_before) / len(levels),
         told=(outcomes.num_both + outcomes.num_only_after) / len(levels),
         interval=paired_rates_interval(outcomes, *rates),
-        p_value=sign_flip_test([int(sum(after[seed]) - sum(before[seed])) for seed in before]),
+        p_value=sign_flip_test([sum(after[cluster]) - sum(before[cluster]) for cluster in before]),
         outcomes=outcomes,
-        reward=paired_bootstrap(*rewards),
+        reward=paired_bootstrap(*rewards, levels=clusters),
     )
 
 
@@ -173,13 +172,6 @@ def _start(episode: Record) -> Any:
 
 def _solved(episodes: Mapping[Level, Record], levels: Sequence[Level]) -> dict[Any, bool]:
     return {level: bool(episodes[level]["success"]) for level in levels}
-
-
-def _by_seed(levels: Sequence[Level], values: Mapping[Level, float]) -> dict[int, list[float]]:
-    by_seed: dict[int, list[float]] = defaultdict(list)
-    for level in levels:
-        by_seed[level[0]].append(values[level])
-    return dict(by_seed)
 
 
 def _corrected(gaps: Sequence[PerceptionGap]) -> list[PerceptionGap]:

@@ -1,6 +1,14 @@
 // Every episode of a board.
 
 const browsing = new BoardBrowsing(payload.labels);
+const files = new EpisodeFiles(browsing.labels);
+const agentName = (agent) => payload.names?.[agent] ?? agent;
+
+// What a file of episodes calls once it is loaded.
+function loadEpisodes(number, content) {
+  files.take(number, content);
+  for (const [place, episode] of files.byPlace) if (Math.floor(place / files.perFile) === number) browsing.searched.delete(episode);
+}
 const byId = (id) => document.getElementById(id);
 // Until something is chosen, the address stays as it is.
 let isAddressed = false;
@@ -33,14 +41,23 @@ function keepingFocus(element, makeChildren) {
   if (place >= 0) element.querySelectorAll("button, select")[place]?.focus();
 }
 
+const STOP_NAMES = { length: "token limit", context: "limit of the model", content_filter: "refused", tool_call: "unoffered tool", error: "no response" };
+
 function placesView() {
   const { agent, world } = browsing.here();
   const agents = browsing.ofWorld().map((each) => each.agent);
   const worlds = browsing.worlds();
   const pickers = [
-    picker("Agent", agents.map((name) => [name, name]), agent, (name) => set({ label: browsing.labelOf(name, world) })),
-    picker("beside", [["", "nobody"], ...agents.filter((name) => name !== agent).map((name) => [name, name])], browsing.beside()?.agent ?? "", (rival) => set({ rival })),
+    picker("Agent", agents.map((name) => [name, agentName(name)]), agent, (name) => set({ label: browsing.labelOf(name, world) })),
+    picker("beside", [["", "nobody"], ...agents.filter((name) => name !== agent).map((name) => [name, agentName(name)])], browsing.beside()?.agent ?? "", (rival) => set({ rival })),
   ];
+  const stops = browsing.stops();
+  if (stops.length) {
+    const reasons = stops.map(([reason, number]) => [reason, (STOP_NAMES[reason] ?? reason.replaceAll("_", " ")) + " (" + number + ")"]);
+    pickers.push(picker("Stop reason", [["", "any"], ...reasons], browsing.stop, (stop) => set({ stop })));
+  }
+  const orders = browsing.orders();
+  if (orders.length > 1) pickers.push(picker("Sort by", orders, browsing.order, (order) => set({ order })));
   if (worlds.length > 1) {
     pickers.unshift(picker("World", worlds.map((name) => [name, name]), world, (name) => set({ label: browsing.labelOf(agent, name) })));
   }
@@ -97,7 +114,8 @@ function showMap() {
     ...browsing.ofWorld().map((label) => {
       const isHere = label === browsing.here();
       const line = make("div", isHere ? "line here" : "line");
-      const name = make("button", "name", label.agent);
+      const name = make("button", "name", agentName(label.agent));
+      if (browsing.isNarrowed()) name.append(make("small", "", browsing.chosen({ of: label }).length));
       name.type = "button";
       name.title = label.agent;
       name.addEventListener("click", () => set({ label: browsing.labels.indexOf(label) }));
@@ -131,19 +149,25 @@ function rivalsOf(episode) {
   return browsing.ofWorld(episode.world).flatMap((label) => {
     const theirs = browsing.byKey.get(label).get(episode.key);
     if (!theirs || theirs.error) return [];
-    const numActions = theirs.turns.reduce((sum, turn) => sum + (turn.actions || []).length, 0);
-    return [label.agent + (theirs.success ? " solved it" + (numActions ? " in " + numActions : "") : " did not")];
+    const numActions = theirs.num_actions;
+    return [agentName(label.agent) + (theirs.success ? " solved it" + (numActions ? " in " + numActions : "") : " did not")];
   });
 }
 
 function boardEpisodeView(episode, label) {
   const shown = { ...episode, mistake: episode.error ? null : episode.mistake };
-  const article = episodeView(shown, label.agent);
+  const article = episodeView(shown, agentName(label.agent));
   const header = article.querySelector("header");
+  header.querySelector("h4").title = label.agent;
   const button = playButton(episode);
-  if (button) header.insertBefore(button, header.querySelector(".mistake, .error"));
-  if (!episode.turns.length && episode.num_turns) {
-    article.append(make("p", "note", "This page had no room for the turns of this episode; they are in episodes.jsonl of its folder."));
+  if (button) header.insertBefore(button, header.querySelector(".question, .mistake, .error"));
+  if (!files.has(episode)) {
+    const number = files.numberOf(episode);
+    article.append(
+      files.missing.has(number)
+        ? make("p", "error", "The file " + files.pathOf(number) + " is missing; python -m benchmarks page BOARD writes it.")
+        : make("p", "note", "Loading …")
+    );
   }
   episode.turns.forEach((turn, index) => {
     const result = article.querySelectorAll(".turn")[index].querySelector(".result");
@@ -152,7 +176,24 @@ function boardEpisodeView(episode, label) {
   return article;
 }
 
+// Loads what the shown episodes and the search need, then shows it, unless something else has been chosen since.
+let numShown = 0;
+function loadThenShow(episodes) {
+  const searched = browsing.query.trim() ? browsing.ofWorld().flatMap((label) => label.episodes) : [];
+  const needed = files.numbers([...episodes, ...searched]).filter((number) => !files.loaded.has(number) && !files.missing.has(number));
+  if (!needed.length) return;
+  const now = numShown;
+  const key = browsing.episode()?.key;
+  if (searched.length) byId("position").textContent = "Searching …";
+  Promise.all(needed.map((number) => files.loadFile(number))).then(() => {
+    if (now !== numShown) return;
+    browsing.stayOn(key);
+    show();
+  });
+}
+
 function show() {
+  numShown += 1;
   const episode = browsing.episode();
   keepingFocus(byId("pickers"), placesView);
   keepingFocus(byId("controls"), controlsView);
@@ -170,6 +211,7 @@ function show() {
     if (other) stage.append(boardEpisodeView(other, browsing.beside()));
   }
   byId("stage").replaceWith(stage);
+  loadThenShow([episode, episode && browsing.other(episode)].filter(Boolean));
   if (isAddressed) history.replaceState(null, "", browsing.toAddress());
 }
 

@@ -1,4 +1,4 @@
-"""The episodes of a board for its page: what became of all of them, and as many turn by turn as fit."""
+"""A board's episodes for its page: an outline of each in the page, and turns in files that the page loads on demand."""
 
 from __future__ import annotations
 
@@ -6,45 +6,43 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.effort import regrets
 from benchmarks.models.measures.measures import judged_worlds
-from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.episodes import data_uri, image_names, shown_episode
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import TEMPORARY, Record, replace_file
+from vlm_envs.records.report.document import script_json
+from vlm_envs.records.report.episodes import data_uri, image_names, shown_course
 from vlm_envs.records.report.mistakes import first_mistake
 
-_World = dict[str, list[Record]]
-"""Episodes of one world, by level: seed and repeat."""
+EPISODES_PER_FILE = 64
+FOLDER = "episodes"
+"""Folder beside the page that holds the files."""
+
+_INTERNED = ("text", "system")
+"""Fields of turns whose texts repeat; a file holds each text once."""
 
 
-def board_browser(
-    board: Board, episodes: Sequence[Record], order: Sequence[tuple[str, str]], max_bytes: int
-) -> dict[str, Any]:
-    """Returns the episodes of a board, by agent and world.
+def outlines(episodes: Sequence[Record], order: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Returns what became of every episode, without turns.
 
     Args:
-        board: Whose pictures they have.
-        episodes: All of them.
+        episodes: All of them, in the order of their files.
         order: Agents and worlds, in the order of the labels.
-        max_bytes: Most bytes of all of it. Where turns and pictures need more, whole levels are shown, so that agents
-            can be laid beside each other: first those that some solved and others did not. One level of each world is
-            shown in any case.
 
     Returns:
-        `labels` (agent, world, how many were recorded and failed, episodes; without turns where there was no room)
-        and `images` (data URI by name), ready for JSON.
+        `label`, `agent`, `world`, `num_recorded`, `num_failed`, and `episodes` for each agent in a world. Each episode
+        has `place`, its index among all; what is None, empty, or zero is left out.
     """
-    images: dict[str, str | None] = {}
     judged = judged_worlds(episodes)
-    outlines = {id(episode): _outline(episode, episode["world"] in judged) for episode in episodes}
-    shown = _shown(board, episodes, max_bytes - len(json.dumps(list(outlines.values()))), images)
     grouped: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for episode in episodes:
-        grouped[episode["agent"], episode["world"]].append(outlines[id(episode)] | shown.get(id(episode), {}))
-    labels = [
+    for place, episode in enumerate(episodes):
+        outline = _outline(episode, place, is_judged=episode["world"] in judged)
+        grouped[episode["agent"], episode["world"]].append(outline)
+    return [
         {
             "label": f"{agent} · {world}",
             "agent": agent,
@@ -53,87 +51,111 @@ def board_browser(
             "is_training": False,
             "beside": None,
             "num_recorded": len(group),
-            "num_failed": sum(not each["success"] for each in group),
-            "episodes": sorted(group, key=lambda each: (each["seed"], each["repeat"])),
+            "num_failed": sum("success" not in outline for outline in group),
+            "episodes": sorted(group, key=lambda outline: (outline["seed"], outline.get("repeat", 0))),
         }
         for agent, world in order
         if (group := grouped.get((agent, world)))
     ]
-    return {"labels": labels, "images": images}
 
 
-def _key(episode: Record) -> str:
-    return f"{episode['seed']}/{episode['repeat']}"
+def write_files(board: Board, episodes: Sequence[Record]) -> None:
+    """Writes the files of turns into the board's folder; files that would not change are left alone.
+
+    A board only grows at its end, so its earlier files stay as they are.
+    """
+    folder = board.directory / FOLDER
+    names = set()
+    for number, content in enumerate(contents(episodes)):
+        path = folder / f"{number:04}.js"
+        names.add(path.name)
+        script = f"loadEpisodes({number},{script_json(content)});\n".encode("ascii")
+        if not (path.is_file() and path.stat().st_size == len(script) and path.read_bytes() == script):
+            replace_file(path, script)
+    _remove_others(folder, names)
 
 
-def _outline(episode: Record, is_judged: bool) -> dict[str, Any]:
-    """Returns what became of an episode, without its turns."""
+def remove_files(board: Board) -> None:
+    """Removes the files of turns, of which a single-file page has no use."""
+    _remove_others(board.directory / FOLDER, set())
+
+
+def embedded(board: Board, episodes: Sequence[Record], max_bytes: int) -> dict[str, Any]:
+    """Returns what a single-file page embeds: `files`, the files' contents, and `images`, data URIs by name.
+
+    Raises:
+        ConfigError: If it needs more than `max_bytes`.
+    """
+    files = list(contents(episodes))
+    names = sorted({name for episode in episodes if episode.get("turns") for name in image_names(episode)})
+    num_bytes = len(json.dumps(files))
+    images: dict[str, str | None] = {}
+    for name in names:
+        images[name] = data_uri(board.images.load, name)
+        num_bytes += len(images[name] or "") + 70
+        if num_bytes > max_bytes:
+            raise ConfigError(
+                f"{board.directory} does not fit into a single file of {max_bytes / 1e6:g} MB. Leave out "
+                "--single-file, or raise --max-megabytes."
+            )
+    return {"files": files, "images": images}
+
+
+def contents(episodes: Sequence[Record]) -> Iterator[dict[str, Any]]:
+    """Yields the content of each file: `texts`, and `episodes`, whose turns name texts by index; None without turns."""
+    for start in range(0, len(episodes), EPISODES_PER_FILE):
+        texts: dict[str, int] = {}
+        shown = [_course(episode, texts) for episode in episodes[start : start + EPISODES_PER_FILE]]
+        yield {"episodes": shown, "texts": list(texts)}
+
+
+def _outline(episode: Record, place: int, *, is_judged: bool) -> dict[str, Any]:
     turns = episode.get("turns", ())
     mistake = None if episode["error"] or not turns else first_mistake(episode, trusts_judge=is_judged)
-    return {
-        "key": _key(episode),
-        "seed": episode["seed"],
+    stops = {turn["stop_reason"] for turn in turns} - {"stop", None}
+    outline = {
         "repeat": episode["repeat"],
-        "world": episode["world"],
         "success": bool(episode.get("success")) and not episode["error"],
         "error": episode["error"],
         "is_unread": any(turn["parse_error"] is not None for turn in turns),
         "total_reward": episode.get("total_reward"),
         "mistake": None if mistake is None else asdict(mistake),
-        "turns": [],
         "num_turns": len(turns),
-        "final": None,
+        "num_actions": sum(len(turn.get("actions") or ()) for turn in turns),
+        "stops": sorted(stops),
+        "usd": episode.get("usd"),
+        "tokens": episode.get("tokens"),
     }
+    return {"seed": episode["seed"], "place": place, **{name: value for name, value in outline.items() if value}}
 
 
-def _shown(
-    board: Board, episodes: Sequence[Record], max_bytes: int, images: dict[str, str | None]
-) -> dict[int, dict[str, Any]]:
-    """Returns the turns of as many episodes as fit, by the episode's `id`; adds their pictures to `images`."""
-    shown: dict[int, dict[str, Any]] = {}
-    begun: set[str] = set()
-    full: set[str] = set()
-    num_bytes = 0
-    for level in _levels_in_turn(episodes):
-        world = level[0]["world"]
-        if world in full:
-            continue
-        turns = {id(each): _turns(each) for each in level if each.get("turns")}
-        names = {name for each in level if each.get("turns") for name in image_names(each)} - images.keys()
-        pictures = {name: data_uri(board.images.load, name) for name in sorted(names)}
-        added = len(json.dumps(list(turns.values()))) + sum(len(each or "") + 70 for each in pictures.values())
-        if num_bytes + added > max_bytes and world in begun:
-            full.add(world)
-            continue
-        num_bytes += added
-        begun.add(world)
-        shown |= turns
-        images |= pictures
-    return shown
-
-
-def _levels_in_turn(episodes: Sequence[Record]) -> Iterator[list[Record]]:
-    """Yields the episodes of each level, one level of every world after the other."""
-    worlds: dict[str, _World] = defaultdict(lambda: defaultdict(list))
-    for episode in episodes:
-        worlds[episode["world"]][_key(episode)].append(episode)
-    for levels in zip_longest(*(_most_telling_first(world) for world in worlds.values())):
-        yield from (level for level in levels if level is not None)
-
-
-def _most_telling_first(world: Mapping[str, list[Record]]) -> list[list[Record]]:
-    """Returns levels that agents disagree about, then those that all failed, then those that all solved."""
-
-    def rank(level: list[Record]) -> int:
-        outcomes = {"error" if each["error"] else bool(each["success"]) for each in level}
-        return 0 if len(outcomes) > 1 else 1 if True not in outcomes else 2
-
-    return sorted(world.values(), key=rank)
-
-
-def _turns(episode: Record) -> dict[str, Any]:
-    """Returns the turns of an episode, each with its regret: None where nobody knows."""
-    shown = shown_episode(_key(episode), episode)
-    for turn, regret in zip(shown["turns"], regrets(episode), strict=True):
+def _course(episode: Record, texts: dict[str, int]) -> dict[str, Any] | None:
+    """Returns the turns of an episode, each with its regret; adds texts that repeat to `texts`."""
+    if not episode.get("turns"):
+        return None
+    course = shown_course(episode)
+    for turn, regret in zip(course["turns"], regrets(episode), strict=True):
         turn["regret"] = None if turn.get("agent_error") else regret
-    return {"turns": shown["turns"], "final": shown["final"]}
+    course["turns"] = [_interned(_without_defaults(turn), texts) for turn in course["turns"]]
+    return course | {"final": _interned(course["final"], texts)}
+
+
+def _without_defaults(turn: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a turn without what the page assumes: None, empty values, and turns that end nothing."""
+    ends = ("terminated", "truncated")
+    return {name: value for name, value in turn.items() if value or (value in (0, False) and name not in ends)}
+
+
+def _interned(moment: Mapping[str, Any], texts: dict[str, int]) -> dict[str, Any]:
+    named = {name: texts.setdefault(moment[name], len(texts)) for name in _INTERNED if moment.get(name)}
+    return {**moment, **named}
+
+
+def _remove_others(folder: Path, names: set[str]) -> None:
+    if not folder.is_dir():
+        return
+    for path in (*folder.glob("[0-9]*.js"), *folder.glob(f".*{TEMPORARY}")):
+        if path.name not in names:
+            path.unlink(missing_ok=True)
+    if not any(folder.iterdir()):
+        folder.rmdir()

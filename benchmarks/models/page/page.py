@@ -1,10 +1,10 @@
-"""The page of a board as one HTML file that needs neither a server nor a network."""
+"""The page of a board: an HTML file that opens without a server, and files of episodes that it loads on demand."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,12 +14,15 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from benchmarks.models.board.board import STRICT, Board
+from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.measures import Pair, Row, pairs, rows
+from benchmarks.models.measures.overall import overall
 from benchmarks.models.measures.perception import perception_gaps
-from benchmarks.models.page.columns import Column, columns, written
-from benchmarks.models.page.episodes import board_browser
+from benchmarks.models.page.columns import Column, columns
+from benchmarks.models.page.episodes import EPISODES_PER_FILE, FOLDER, embedded, outlines, remove_files, write_files
 from benchmarks.models.page.gaps import gap_parts
+from benchmarks.models.page.lede import lede, short_id
 from benchmarks.models.page.levels import playable_levels
 from benchmarks.models.page.matrix import Cell, matrix
 from benchmarks.models.page.scatter import Scatter, scatter
@@ -28,7 +31,7 @@ from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("board_browsing.js", "table.js", "grids.js", "play.js", "board.js")
+_SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "grids.js", "play.js", "board.js")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,12 +59,15 @@ class WorldPart:
     legend: list[str]
 
 
-def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
-    """Writes `index.html` into a board's folder, also while the board grows.
+def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: int = 16_000_000) -> Path:
+    """Writes `index.html` and the folder `episodes` into a board's folder, also while the board grows.
+
+    Images are read from the board's folder `images`.
 
     Args:
         directory: The board's folder.
-        max_bytes: Most bytes of turns and pictures; fewer levels are shown turn by turn where they need more.
+        single_file: Whether turns and images are embedded in `index.html` instead.
+        max_bytes: Most bytes of turns and images in a single file.
 
     Returns:
         Path of the HTML file.
@@ -69,26 +75,42 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
     Raises:
         MissingRunDataError: If there is no board.
         BrokenRunDataError: If it cannot be read.
+        ConfigError: If a single file would be larger than `max_bytes`.
     """
     board = Board(directory)
-    episodes = board.episodes()
-    table = rows(board.lines(), board.record["worlds"])
+    lines = board.lines()
+    episodes = list({EpisodeKey.of(line): line for line in lines}.values())  # as `Board.episodes`, read once
+    table = rows(lines, board.record["worlds"])
     compared = pairs(episodes)
     worlds = [each["label"] for each in board.record["worlds"]]
-    parts = [_part(name, index, table, compared) for index, name in enumerate(worlds)]
+    names = short_names(_agents(table))
+    parts = [_part(name, index, table, compared, names) for index, name in enumerate(worlds)]
     parts = [part for part in parts if part.rows]
+    ranking = overall(episodes)
     verified = verified_rows(board, episodes)
-    browser = board_browser(board, episodes, _order(worlds, table), max_bytes)
+    source = embedded(board, episodes, max_bytes) if single_file else _beside_page(board, episodes)
     html = document(
         _HERE / "board.html.j2",
         scripts=[*EPISODE_SCRIPTS, *(_HERE / name for name in _SCRIPTS)],
         styles=[_HERE / "board.css"],
-        payload={**browser, "levels": _levels(board.record["worlds"], episodes)},
-        filters={"id": _id, "settings": _settings, "breakable": _breakable},
+        payload={
+            "labels": outlines(episodes, _order(worlds, table)),
+            "levels": _levels(board.record["worlds"], episodes),
+            "names": {name: short for name, short in names.items() if name != short},
+            **source,
+        },
+        loads_files=not single_file,
+        filters={
+            "id": short_id,
+            "settings": _settings,
+            "breakable": _breakable,
+            "agent_name": lambda agent: names.get(agent, agent),
+        },
         address=_address,
         name=board.directory.resolve().name,
         facts=_facts(board.record, table, len(verified)),
-        lede=_lede(table, [agent for agent in _agents(table) if agent not in REFERENCES]),
+        lede=lede(table, [agent for agent in _agents(table) if agent not in REFERENCES], names, ranking),
+        overall=[row for row in ranking if row.num_worlds > 1],
         parts=parts,
         agents=_agents(table),
         by_place={(row.agent, row.world): row for row in table},
@@ -99,10 +121,25 @@ def build_page(directory: str | Path, *, max_bytes: int = 16_000_000) -> Path:
     )
     path = board.directory / "index.html"
     write_document(path, html)
+    if single_file:
+        remove_files(board)
     return path
 
 
-def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> WorldPart:
+def _beside_page(board: Board, episodes: Sequence[Record]) -> dict[str, Any]:
+    """Writes the files of episodes, and returns where the page finds them and the images."""
+    write_files(board, episodes)
+    return {"episode_folder": FOLDER, "episodes_per_file": EPISODES_PER_FILE, "image_folder": "images"}
+
+
+def short_names(agents: Sequence[str]) -> dict[str, str]:
+    """Returns agents' names without the addresses of their servers, where these are not needed to tell them apart."""
+    short = {agent: re.sub(r"@https?://[^\s,]+", "", agent) or agent for agent in agents}
+    counts = Counter(short.values())
+    return {agent: name if counts[name] == 1 else agent for agent, name in short.items()}
+
+
+def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair], names: Mapping[str, str]) -> WorldPart:
     of_world = sorted((row for row in table if row.world == name), key=lambda row: (-row.success, row.agent))
     kinds = dict.fromkeys(kind for row in of_world for kind in row.mistakes)
     return WorldPart(
@@ -111,7 +148,7 @@ def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair])
         rows=of_world,
         columns=columns(of_world),
         matrix=matrix([row.agent for row in of_world], [pair for pair in compared if pair.world == name]),
-        scatter=scatter(of_world),
+        scatter=scatter(of_world, names),
         endings={row.agent: _endings(row, list(kinds)) for row in of_world},
         legend=list(dict.fromkeys(kind for row in of_world for kind, _, _ in _endings(row, list(kinds)))),
     )
@@ -141,54 +178,6 @@ def _address(agent: str, world: str, ending: str = "") -> str:
 def _breakable(name: str) -> Markup:
     """Returns a name that a line may break at its punctuation."""
     return Markup("<wbr>").join(re.split(r"(?<=[,/@=])|(?<=:)(?=[A-Za-z])", name))
-
-
-def _lede(table: Sequence[Row], models: Sequence[str]) -> str:
-    """Returns who solves the most, in a sentence; agents that are on every board are its measure.
-
-    Means are taken over the same worlds only; where agents have played different ones, each world has its best.
-    """
-    played: dict[str, dict[str, float]] = {}
-    for row in table:
-        if row.num_episodes:
-            played.setdefault(row.agent, {})[row.world] = row.success
-    models = [agent for agent in models if agent in played]
-    if not models:
-        return ""
-    worlds = list(dict.fromkeys(world for agent in models for world in played[agent]))
-    if any(played[agent].keys() != set(worlds) for agent in models):
-        return f"Most solved: {'; '.join(_best_in(world, played, models) for world in worlds)}."
-    best = _highest({agent: sum(played[agent].values()) for agent in models})
-
-    def mean(agent: str) -> str:
-        return written(sum(played[agent][world] for world in worlds) / len(worlds), "rate")
-
-    where = "of the levels" if len(worlds) == 1 else f"of the levels, on average of {len(worlds)} worlds"
-    among = f"Of {len(models)} agents " if len(models) > 1 else ""
-    solving = f"{_listed(best)} {'solves' if len(best) == 1 else 'solve'}"
-    known = [f"{name} {mean(name)}" for name in REFERENCES if played.get(name, {}).keys() >= set(worlds)]
-    measured = f"; {', '.join(known)}" if known else ""
-    return f"{among}{solving} {'the most: ' if among else ''}{mean(best[0])} {where}{measured}."
-
-
-def _best_in(world: str, played: Mapping[str, Mapping[str, float]], models: Sequence[str]) -> str:
-    best = _highest({agent: played[agent][world] for agent in models if world in played[agent]})
-    return f"in {_id(world)} {_listed(best)} with {written(played[best[0]][world], 'rate')}"
-
-
-def _highest(success: Mapping[str, float]) -> list[str]:
-    """Returns the agents that nobody is above."""
-    return [agent for agent, rate in success.items() if math.isclose(rate, max(success.values()))]
-
-
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _id(world: str) -> str:
-    """Returns a world's id of what a board calls the world, without what all ids begin with."""
-    return world.partition(":")[0].removeprefix("VLM/")
 
 
 def _settings(world: str) -> str:

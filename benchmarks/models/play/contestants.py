@@ -9,12 +9,10 @@ from agents.agent import Agent
 from agents.api.providers.registry import PROVIDERS
 from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
 from benchmarks.models.board.lines import require_distinct
+from benchmarks.models.board.spec import REFERENCES as REFERENCES
 from benchmarks.models.board.spec import AgentSpec, digest_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
-
-REFERENCES = ("random", "lazy", "oracle")
-"""Agents that stand on every board, so that a number says something."""
 
 BATCH = 32
 """Episodes that agents which answer in batches play side by side."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vlm_envs.qa.datasets.images import StoredImage, StoredImageRef, image_ref
 from vlm_envs.qa.datasets.rows import BrokenRowError, LabelledBox, LabelledPoint
 from vlm_envs.qa.datasets.source import DatasetRow
-from vlm_envs.qa.sample import Evidence, Sample
+from vlm_envs.qa.sample import Evidence, Sample, cluster_id
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.errors import ToolError, ToolErrorKind
@@ -52,6 +52,7 @@ class PictureRow(DatasetRow):
             key=self.answer,
             category=self.category,
             digest=content.hexdigest(),
+            cluster=cluster_id("image", shown.digest),
             images=(shown,),
             evidence=_evidence(self.boxes, shown) + _pointed_at(self.points, shown),
             facts=self.facts,

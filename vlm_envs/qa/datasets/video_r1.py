@@ -33,7 +33,7 @@ from vlm_envs.qa.datasets.images import image_ref
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
 from vlm_envs.qa.datasets.source import Copy, Dataset, DatasetRow
-from vlm_envs.qa.sample import Sample
+from vlm_envs.qa.sample import Sample, cluster_id
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, AnswerKind
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
@@ -101,6 +101,7 @@ class VideoRow(DatasetRow):
             key=self.answer,
             category=self.category,
             digest=content.hexdigest(),
+            cluster=cluster_id("video", self.folder),
             images=images,
             times_s=tuple(index / FRAMES_PER_SECOND for index in chosen),
         )

@@ -79,23 +79,29 @@ class Browsing {
     if (!this.searched.has(episode)) {
       const said = episode.turns.map((turn) => [turn.response, turn.parse_error, (turn.actions || []).join(", ")].join("\n"));
       const blamed = episode.mistake ? episode.mistake.kind + " " + episode.mistake.detail : "solved";
-      this.searched.set(episode, [episode.key, "seed " + episode.seed, blamed, ...said].join("\n").toLowerCase());
+      const { question } = episode;
+      const asked = question ? [question.text, question.answered, question.correct] : [];
+      this.searched.set(episode, [episode.key, "seed " + episode.seed, blamed, ...asked, ...said].join("\n").toLowerCase());
     }
     return this.searched.get(episode);
+  }
+
+  matches(episode, words) {
+    return this.haystack(episode).includes(words);
   }
 
   accepting() {
     return this.beside() ? [...ALWAYS, ...COMPARED] : ALWAYS;
   }
 
-  chosen({ filter = this.filter, mistake = this.mistake, query = this.query } = {}) {
+  chosen({ filter = this.filter, mistake = this.mistake, query = this.query, of = this.here() } = {}) {
     const [, accepts] = this.accepting().find(([name]) => name === filter);
     const words = query.trim().toLowerCase();
-    return this.here().episodes.filter(
+    return of.episodes.filter(
       (episode) =>
         accepts(episode, this.other(episode)) &&
         (!mistake || episode.mistake?.kind === mistake) &&
-        (!words || this.haystack(episode).includes(words))
+        (!words || this.matches(episode, words))
     );
   }
 

@@ -18,7 +18,7 @@ from vlm_envs.records.report.values import short
 
 _HERE = Path(__file__).parent
 
-EPISODE_SCRIPTS = tuple(_HERE / name for name in ("browsing.js", "elements.js", "turns.js"))
+EPISODE_SCRIPTS = tuple(_HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
 """What chooses an episode and draws it; it reads the element `payload`, with the `images` that turns name."""
 
 
@@ -29,6 +29,7 @@ def document(
     payload: Mapping[str, Any],
     styles: Sequence[Path] = (),
     filters: Mapping[str, Callable[..., Any]] | None = None,
+    loads_files: bool = False,
     **values: Any,
 ) -> str:
     """Returns a page.
@@ -39,6 +40,7 @@ def document(
         payload: What they read from the element `payload`, ready for JSON.
         styles: Files after the common style.
         filters: The template's own, beside `short`, `percent` and `p_value`.
+        loads_files: Whether its script may load scripts and images from files beside it.
         **values: The template's variables. Texts are escaped.
     """
     environment = jinja2.Environment(
@@ -55,7 +57,8 @@ def document(
         style=Markup(_joined([_HERE / "style.css", *styles])),
         script=Markup(script),
         script_hash=csp_hash(script),
-        payload=_script_json(payload),
+        payload=script_json(payload),
+        loads_files=loads_files,
         **values,
     )
 
@@ -72,7 +75,7 @@ def _joined(paths: Sequence[Path]) -> str:
     return "".join(path.read_text(encoding="utf-8") for path in paths)
 
 
-def _script_json(value: Any) -> Markup:
+def script_json(value: Any) -> Markup:
     r"""Returns JSON that is safe inside a script element: `<`, `>` and `&` occur only as `\u` escapes."""
     text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))

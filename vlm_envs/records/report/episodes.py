@@ -12,6 +12,7 @@ from vlm_envs.records.episode_record import episode_keys
 from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.report.claims import compare
 from vlm_envs.records.report.mistakes import first_mistake
+from vlm_envs.records.report.questions import call_of, question_of
 from vlm_envs.records.run_data import RunReader, is_training_label
 
 _MAX_TEXT_CHARS = 12_000
@@ -163,8 +164,21 @@ def shown_episode(key: str, episode: Record) -> dict[str, Any]:
         **{
             name: episode.get(name) for name in ("env_id", "world", "seed", "success", "total_reward", "policy_version")
         },
-        "turns": [_turn(turn) for turn in episode["turns"]],
+        **shown_course(episode),
+    }
+
+
+def shown_course(episode: Record) -> dict[str, Any]:
+    """Returns an episode's turns and last observation as the page shows them, and its question if it asks one."""
+    question = question_of(episode)
+    turns = [_turn(turn) for turn in episode["turns"]]
+    if question is not None:
+        for index, turn in enumerate(turns):
+            turn |= {"call": call} if (call := call_of(episode, index)) else {}
+    return {
+        "turns": turns,
         "final": {"text": _cut(episode["final"]["text"]), "images": episode["final"]["images"]},
+        **({"question": question} if question else {}),
     }
 
 
@@ -183,7 +197,7 @@ def _turn(turn: Record) -> dict[str, Any]:
         "text": _cut(turn["text"]),
         "response": _cut(turn["response"]),
         "sections": sections,
-        "claims": {name: compare(sections[name], *truth) for name, truth in truths.items() if name in sections},
+        "claims": {name: _compared(sections[name], *truth) for name, truth in truths.items() if name in sections},
         **{name: turn.get(name) for name in copied},
         **({"system": _cut(turn["system"])} if turn.get("system") else {}),
         **({"unread": turn["unread"]} if turn.get("unread") else {}),
@@ -191,14 +205,29 @@ def _turn(turn: Record) -> dict[str, Any]:
     }
 
 
+def _compared(claim: str, truth: str | None, state: Record | None) -> dict[str, Any]:
+    """Returns what `compare` does, without what the claim itself says already."""
+    compared = compare(claim, truth, state)
+    if compared["verdict"] == "same":
+        return {"verdict": "same"}
+    return compared if compared["verdict"] == "differs" else {**compared, "segments": None}
+
+
 def _of_model(turn: Record) -> dict[str, Any]:
-    """Returns what only models behind an API have: reasoning beside the response, failures, what it took."""
+    """Returns what only models behind an API have: reasoning, failures, usage, and what was sent and received."""
     return {
         "thoughts": _cut(turn.get("thoughts") or ""),
+        "summary": _cut(turn.get("summary") or ""),
+        **{name: _written(turn[name]) for name in ("request", "raw") if turn.get(name)},
+        "stop_detail": turn.get("stop_detail"),
         "agent_error": turn.get("agent_error"),
         "usage": turn.get("usage"),
         "model": turn.get("model") or "",
     }
+
+
+def _written(value: Any) -> str:
+    return _cut(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def _cut(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Literal
 
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.claims import compare
+from vlm_envs.records.report.questions import answers_of, is_question
 from vlm_envs.responses.extraction import last_section
 
 Kind = Literal[
@@ -19,6 +20,7 @@ Kind = Literal[
     "out of format",
     "saw wrongly",
     "not stated",
+    "wrong answer",
     "lost",
     "became unsolvable",
     "no effect",
@@ -74,6 +76,10 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
         if (mistake := read(turn, index) or _of_seeing(turn, index) or _of_acting(turn, index)) is not None
     ]
     fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
+    if fatal and fatal[-1].kind == "lost" and is_question(episode):
+        fatal = [mistake for mistake in fatal if mistake.kind != "no effect"]  # refused tool calls
+        fatal[-1] = _wrong_answer(episode, fatal[-1])
+        return fatal[0]
     if fatal or mistakes:
         return _unless_unstated((fatal or mistakes)[0], turns, expects_observation=expects_observation)
     if turns and turns[-1].get("context_full"):
@@ -81,6 +87,12 @@ def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | No
     if turns and turns[-1].get("truncated"):
         return Mistake(kind="ran out of turns", turn=len(turns) - 1)
     return Mistake(kind="not solved", turn=None)
+
+
+def _wrong_answer(episode: Record, mistake: Mistake) -> Mistake:
+    answered, correct = answers_of(episode)
+    detail = f"It answered {answered}; correct is {correct}." if answered else f"Correct is {correct}."
+    return replace(mistake, kind="wrong answer", detail=detail)
 
 
 def _unless_unstated(mistake: Mistake, turns: Sequence[Record], *, expects_observation: bool) -> Mistake:

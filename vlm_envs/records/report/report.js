@@ -138,6 +138,7 @@ if (browsing.labels.length) {
   document.getElementById("next").addEventListener("click", () => go(1));
   document.addEventListener("keydown", (event) => {
     if (event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.target.id === "search") return;
+    if (document.querySelector("dialog[open]")) return;
     const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (!step) return;
     event.preventDefault();

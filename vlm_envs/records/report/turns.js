@@ -2,6 +2,7 @@
 
 const STOPPED = {
   length: "the response hit the token limit",
+  context: "the request was more than the model takes",
   content_filter: "the model or its provider refused to answer",
   tool_call: "the model called a tool that it was not offered",
   error: "no response could be had",
@@ -17,6 +18,7 @@ function episodeView(episode, label) {
   header.append(
     make("span", "note", (episode.world || episode.env_id) + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
   );
+  if (episode.question) header.append(questionView(episode.question));
   if (episode.mistake) {
     const mistake = make("p", "mistake", blame(episode.mistake) + " ");
     mistake.append(make("small", "", episode.mistake.detail));
@@ -24,13 +26,47 @@ function episodeView(episode, label) {
   }
   if (episode.error) header.append(errorView("Ended by a failure: ", episode.error));
   article.append(header);
+  article.classList.toggle("question-episode", Boolean(episode.question));
+  let numShown = 0;
   episode.turns.forEach((turn, index) => {
-    const card = turnView(turn, index, episode.turns.length);
+    const card = turnView(turn, index, episode, numShown);
+    numShown += turn.images.length;
     card.classList.toggle("first-mistake", episode.mistake?.turn === index);
     article.append(card);
   });
-  if (episode.final) article.append(finalView(episode.final));
+  const hasMore = episode.final && (episode.final.images.length || !episode.question);
+  if (hasMore) article.append(finalView(episode.final, episode.question, numShown));
   return article;
+}
+
+// The question as the episode's headline, its options, and both answers.
+function questionView(question) {
+  const view = make("div", "question");
+  view.append(make("p", question.text.length > 160 ? "asked long" : "asked", question.text));
+  for (const [name, text] of question.texts) {
+    const quoted = make("p", "quoted");
+    quoted.append(make("b", "", name), text);
+    view.append(quoted);
+  }
+  if (question.options.length) {
+    const options = make("ul", "options");
+    for (const option of question.options) {
+      const item = make("li", "", option);
+      if (option === question.correct) item.classList.add("correct");
+      if (option === question.answered) item.classList.add("answered");
+      options.append(item);
+    }
+    view.append(options);
+  }
+  const answers = make("p", "answers");
+  const answered = make("span", "", question.answered === null ? "no answer" : "answered ");
+  if (question.answered !== null) answered.append(make("b", "", question.answered));
+  const correct = make("span", "", " · correct ");
+  correct.append(make("b", "", question.correct));
+  answers.append(answered, correct);
+  if (question.pages.length) answers.append(make("span", "", " · on page " + question.pages.join(", ")));
+  view.append(answers);
+  return view;
 }
 
 function errorView(title, text) {
@@ -39,22 +75,19 @@ function errorView(title, text) {
   return error;
 }
 
-function picturesView(names) {
+// The images of one moment. Those of a question are numbered through the episode, as its tool calls name them.
+function picturesView(names, question, numShown) {
   const pictures = make("div", "pictures");
-  for (const name of names) {
-    if (!payload.images[name]) {
-      pictures.append(make("div", "missing", "The picture’s file is missing"));
-      continue;
-    }
-    const image = make("img");
-    image.src = payload.images[name];
-    image.alt = "What the agent saw";
-    pictures.append(image);
-  }
+  names.forEach((name, place) => {
+    const index = numShown + place;
+    const marks = (question?.marks ?? []).filter((mark) => mark.image === index);
+    pictures.append(imageView(name, question ? { caption: "Image " + (index + 1), marks } : {}));
+  });
   return pictures;
 }
 
 function shownText(text) {
+  if (!text) return "";
   if (text.length < 240) return make("p", "shown", text);
   const details = make("details", "shown");
   details.append(make("summary", "", text.trim().split("\n")[0]), make("div", "", text));
@@ -70,25 +103,51 @@ function readingErrors(turn) {
   return [["Not understood: ", turn.unread], ["Not in the format: ", error]];
 }
 
-function turnView(turn, index, total) {
+function turnView(turn, index, episode, numShown) {
   const card = make("div", "turn");
-  card.append(make("h5", "", "Turn " + (index + 1) + " of " + total + (turn.model ? " · " + turn.model : "")), picturesView(turn.images));
+  const title = "Turn " + (index + 1) + " of " + episode.turns.length + (turn.model ? " · " + turn.model : "");
+  card.append(make("h5", "", title), picturesView(turn.images, episode.question, numShown));
   const body = make("div");
   if (turn.system) body.append(shownText(turn.system));
-  body.append(shownText(turn.text));
+  body.append(episode.question ? foldedView(index ? "Reply of the world" : "Prompt", turn.text) : shownText(turn.text));
   for (const [title, text] of readingErrors(turn)) body.append(errorView(title, text));
   for (const [name, title] of [["worker_error", "World failed: "], ["agent_error", "Model failed: "]]) {
     if (turn[name]) body.append(errorView(title, turn[name]));
   }
-  if (turn.stop_reason !== "stop" && !turn.agent_error) body.append(errorView("Cut off: ", STOPPED[turn.stop_reason] ?? STOPPED.error));
+  if (turn.stop_reason !== "stop" && !turn.agent_error) {
+    const detail = turn.stop_detail ? " (" + turn.stop_detail + ")" : "";
+    body.append(errorView("Cut off: ", (STOPPED[turn.stop_reason] ?? STOPPED.error) + detail));
+  }
   if (turn.thoughts) body.append(thoughtsView(turn.thoughts));
-  const sections = Object.entries(turn.sections);
+  const sections = Object.entries(turn.sections).filter(([name]) => !turn.call || name !== "tool_call");
   const scores = turn.scores || {};
   if (sections.length) for (const [name, text] of sections) body.append(sectionView(name, text, turn.claims[name], scores[name]));
-  else body.append(sectionView("raw-response", turn.response || "(nothing)", undefined));
-  body.append(resultView(turn));
+  else if (!turn.call) body.append(sectionView("raw-response", turn.response || "(nothing)", undefined));
+  if (turn.call) body.append(callView(turn));
+  for (const [name, title] of FOLDED) if (turn[name]) body.append(foldedView(title, turn[name]));
+  body.append(resultView(turn, Boolean(episode.question)));
   card.append(body);
   return card;
+}
+
+// A tool call as a sentence; as it was written only on request.
+function callView(turn) {
+  const part = make("div", "part tool-call");
+  part.append(make("b", "", "tool call"), make("div", "said call", turn.call.sentence + "."));
+  if (turn.call.refused) part.append(errorView("Refused: ", turn.call.refused));
+  const isRead = Object.keys(turn.sections).length > 0;
+  const written = turn.sections.tool_call ?? (isRead ? "" : turn.response);
+  if (written) part.append(foldedView("As written", written));
+  return part;
+}
+
+// What only auditors read.
+const FOLDED = [["summary", "Summary"], ["request", "Request as sent"], ["raw", "Raw reply"]];
+
+function foldedView(title, content) {
+  const details = make("details", "folded");
+  details.append(make("summary", "", title), make("pre", "", content));
+  return details;
 }
 
 // Reasoning that is no part of the response, as far as a provider shows it.
@@ -97,6 +156,11 @@ function thoughtsView(text) {
   part.append(make("summary", "", "thoughts, not part of the response"), make("div", "said", text));
   part.open = text.length < 600;
   return part;
+}
+
+function verdictText(claim, text) {
+  if (claim.verdict === "same") return "true";
+  return text.trim() ? "differs from the truth" : "states nothing";
 }
 
 function sectionView(name, text, claim, score) {
@@ -108,13 +172,13 @@ function sectionView(name, text, claim, score) {
   if (score !== undefined) {
     title.append(make("span", isTrue ? "same" : "differs", isTrue ? "true" : "judge: " + short(score) + " of 1"));
   } else if (claim && claim.verdict !== "unknown") {
-    title.append(make("span", claim.verdict, claim.verdict === "same" ? "true" : "differs from the truth"));
+    title.append(make("span", claim.verdict, verdictText(claim, text)));
   }
   if (!claim || isTrue) {
     said.textContent = text; // other words for the same thing are no mistake
     return part;
   }
-  for (const [piece, differs] of claim.segments) said.append(differs ? make("mark", "", piece) : piece);
+  for (const [piece, differs] of claim.segments ?? [[text, false]]) said.append(differs ? make("mark", "", piece) : piece);
   if (claim.truth) {
     const truth = make("div", "truth");
     truth.append(make("b", "", "truth"), claim.truth);
@@ -123,16 +187,24 @@ function sectionView(name, text, claim, score) {
   return part;
 }
 
-function resultView(turn) {
-  const result = make("div", "result");
+function outcomeText(turn, isQuestion) {
   const done = (turn.actions || []).join(", ") || "nothing";
   const left = turn.optimal_actions_left;
+  const isOver = turn.terminated || turn.truncated;
   let text = "Carried out: " + done;
-  if (turn.actions?.length && turn.action_effective === false) text += ", without effect";
-  if (left !== null && left !== undefined) text += ", which leaves " + left + " to go at best";
-  if (turn.terminated) text += "; the world ended";
+  if (isQuestion) text = turn.call ? "" : turn.terminated ? "Answered: " + done : "Carried out: nothing";
+  if (!turn.call && turn.actions?.length && turn.action_effective === false) text += ", without effect";
+  if (!isOver && !isQuestion && left !== null && left !== undefined) text += ", which leaves " + left + " to go at best";
+  if (turn.terminated && !isQuestion) text += "; the world ended";
   if (turn.truncated) text += turn.agent_error ? "; the episode was given up" : "; out of turns";
-  result.append(make("p", "note", text), chip("reward", turn.reward, "total"));
+  return text.replace(/^; o/, "O").replace(/^; t/, "T");
+}
+
+function resultView(turn, isQuestion) {
+  const result = make("div", "result");
+  const text = outcomeText(turn, isQuestion);
+  if (text) result.append(make("p", "note", text));
+  result.append(chip("reward", turn.reward, "total"));
   for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
   for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
   const credit = turn.credit || {};
@@ -146,11 +218,11 @@ function resultView(turn) {
   return result;
 }
 
-function finalView(final) {
+function finalView(final, question, numShown) {
   const card = make("div", "turn");
   const body = make("div");
   body.append(shownText(final.text));
-  card.append(make("h5", "", "In the end"), picturesView(final.images), body);
+  card.append(make("h5", "", "In the end"), picturesView(final.images, question, numShown), body);
   return card;
 }
 

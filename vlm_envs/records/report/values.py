@@ -55,6 +55,8 @@ def short(value: float, scale: Scale = "number") -> str:
         text = f"{100 * value:.1f}".removesuffix(".0") + "%"
     elif value == 0:
         text = "0"
+    elif math.isinf(value):
+        text = "∞" if value > 0 else "-∞"
     elif abs(value) >= 100_000 or abs(value) < 0.001:
         mantissa, exponent = f"{value:.1e}".split("e")
         text = f"{mantissa.removesuffix('.0')}e{int(exponent)}"

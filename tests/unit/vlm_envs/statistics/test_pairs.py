@@ -42,6 +42,19 @@ class TestSignFlips:
     def test_on_levels_played_once_it_is_mcnemars(self, lost, won):
         assert sign_flip_test([-1] * lost + [1] * won) == pytest.approx(mcnemar_exact(lost, won))
 
+    @pytest.mark.parametrize("differences", [[0.5, -0.25, 1.125], [0.1, 0.2, -0.3, 0.1, 0.1], [0.1] * 12])
+    def test_of_few_numbers_that_are_not_whole_it_is_exact(self, differences):
+        sums = [abs(float(np.dot(signs, differences))) for signs in itertools.product((-1, 1), repeat=len(differences))]
+        share = np.mean([each >= abs(sum(differences)) - 1e-12 for each in sums])
+        assert sign_flip_test(differences) == pytest.approx(share)
+
+    def test_of_many_it_is_close_to_the_exact_one_and_the_same_every_time(self):
+        whole = [1] * 30 + [-1] * 14
+        drawn = sign_flip_test([0.1 * each for each in whole])
+        assert drawn == pytest.approx(sign_flip_test(whole), abs=0.006)
+        assert drawn == sign_flip_test([0.1 * each for each in whole])
+        assert sign_flip_test([0.1] * 60) == 1 / 10_001
+
 
 class TestHolm:
     def test_an_example_worked_by_hand(self):

@@ -5,7 +5,9 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
-from scipy.stats import binomtest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import beta, binomtest
 
 from vlm_envs.statistics.pairs import PairedOutcomes
 from vlm_envs.statistics.rates import paired_rates_interval, repeated_interval, wilson_interval
@@ -56,11 +58,30 @@ class TestRepeatedInterval:
         assert repeated_interval([4, 0, 4, 0, 0], [4] * 5) == pytest.approx(wilson_interval(2, 5))
         assert repeated_interval([0] * 5, [4] * 5) == pytest.approx(wilson_interval(0, 5))
 
-    def test_repeats_that_do_not_depend_on_the_level_are_all_worth_something(self):
-        assert repeated_interval([2] * 6, [4] * 6) == pytest.approx(wilson_interval(12, 24))
+    def test_repeats_that_do_not_depend_on_the_level_count_as_trials(self):
+        jeffreys = beta.ppf([0.025, 0.975], 12.5, 12.5)
+        assert tuple(repeated_interval([2] * 6, [4] * 6)) == pytest.approx(tuple(jeffreys))
 
-    def test_repeats_that_balance_by_chance_are_worth_no_more_than_trials_of_their_own(self):
-        assert repeated_interval([2, 2, 2, 3], [4] * 4) == pytest.approx(wilson_interval(9, 16))
+    def test_one_level_says_nothing_about_others(self):
+        assert repeated_interval([32], [64]) == (0.0, 1.0)
+        assert repeated_interval([64, 0], [64, 0]) == (0.0, 1.0)
+
+    @given(st.lists(st.integers(0, 6), min_size=2, max_size=12))
+    def test_it_lies_between_the_intervals_of_levels_and_of_trials(self, solved):
+        """Wilson's for levels is the widest: no cluster can tell less than one trial."""
+        low, high = repeated_interval(solved, [6] * len(solved))
+        rate = sum(solved) / (6 * len(solved))
+        most = repeated_interval([6 * rate] * len(solved), [6] * len(solved))
+        assert 0 <= low <= rate <= high <= 1
+        assert low <= most.low + 1e-9 and most.high <= high + 1e-9
+        if rate in (0, 1):
+            assert (low, high) == pytest.approx(wilson_interval(round(rate * len(solved)), len(solved)))
+
+    def test_clusters_of_unequal_size_count_as_fewer(self):
+        """Ten questions about one image and one about each of ten others."""
+        even = repeated_interval([1] * 5 + [0] * 6, [1] * 11)
+        uneven = repeated_interval([10] + [1] * 4 + [0] * 6, [10] + [1] * 10)
+        assert uneven.high - uneven.low > even.high - even.low
 
     def test_without_trials_every_rate_is_possible(self):
         assert repeated_interval([], []) == (0.0, 1.0)
@@ -77,6 +98,17 @@ class TestRepeatedInterval:
             naive += low <= 0.5 <= high
         assert 0.91 < hits / 400 < 0.98
         assert naive / 400 < 0.75  # so that the test can tell
+
+    @pytest.mark.parametrize(("a", "b"), [(0.3, 0.3), (5.0, 5.0), (0.5, 2.0)])
+    @pytest.mark.parametrize(("num_levels", "num_repeats"), [(2, 16), (4, 16), (8, 64), (16, 16), (64, 16)])
+    def test_few_levels_with_many_repeats_cover_the_truth_as_often_as_they_say(self, num_levels, num_repeats, a, b):
+        """2,000 boards whose levels have success rates from a beta distribution."""
+        rng = np.random.default_rng(48)
+        solved = rng.binomial(num_repeats, rng.beta(a, b, size=(2000, num_levels)))
+        trials = np.full(num_levels, num_repeats)
+        intervals = (repeated_interval(each, trials) for each in solved)
+        covered = np.mean([low <= a / (a + b) <= high for low, high in intervals])
+        assert 0.93 <= covered <= 0.98
 
 
 class TestPairedRates:

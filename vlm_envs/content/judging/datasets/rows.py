@@ -10,9 +10,10 @@ from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, Store
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.qa.datasets.source import DatasetRow
-from vlm_envs.qa.sample import Sample
+from vlm_envs.qa.sample import Sample, cluster_id
 from vlm_envs.responses.answers import AnswerKind
 from vlm_envs.splits import split_of
+from vlm_envs.tools.pictures import ImageRef
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,16 @@ class JudgedRow:
     @property
     def _image_name(self) -> str:
         return self.image.digest if isinstance(self.image, StoredPicture) else self.image
+
+    def cluster(self, images: Sequence[ImageRef]) -> str:
+        """Returns what it shares with other rows: its picture or document, or else its request.
+
+        Args:
+            images: Its picture, if it has one: the same one may have several names.
+        """
+        if self.document:
+            return cluster_id("document", self.document)
+        return cluster_id("image", images[0].digest) if images else cluster_id("request", self.request)
 
     @property
     def split(self) -> str:
@@ -101,6 +112,7 @@ class ShownRow(DatasetRow):
             key=judging_key(question, None if row.right is None else shown.index(row.right), len(shown)),
             category=row.category,
             digest=digest,
+            cluster=row.cluster(images),
             images=images,
             document=document,
             texts=tuple((response_name(place), row.responses[which]) for place, which in enumerate(shown)),

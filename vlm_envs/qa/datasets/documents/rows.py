@@ -10,7 +10,7 @@ from typing import Any
 
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, text
 from vlm_envs.qa.datasets.source import DatasetRow
-from vlm_envs.qa.sample import Sample
+from vlm_envs.qa.sample import Sample, cluster_id
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.errors import ToolError
@@ -67,6 +67,7 @@ class DocumentRow(DatasetRow):
             key=self.answer,
             category=self.category,
             digest=hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
+            cluster=cluster_id("document", self.document.name),  # windows of a document share pages
             document=self.document,
             evidence_pages=pages,
             facts=f"The document says: {self.answer.answers[0]}." if pages else "",

@@ -1,15 +1,17 @@
 """One small real board, and the system's Chromium to open pages in."""
 
 import shutil
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.page.page import build_page
 from benchmarks.models.play.contestants import Contestant, contestants
 from benchmarks.models.play.run import BoardRun, RunPlan
-from tests.unit.benchmarks.models.page.made import MODEL, WORLDS, Flawed
+from tests.unit.benchmarks.models.page.made import MODEL, QUESTIONS, WORLDS, Flawed, questioned
 from tests.unit.benchmarks.models.short_search import shorten_search
 
 
@@ -25,6 +27,19 @@ def board(tmp_path_factory):
         run.run()
     run.board.close()
     assert main(["replay", str(directory)]) == 0  # Which marks rows, and writes the page
+    return directory
+
+
+@pytest.fixture(scope="session")
+def question_board(tmp_path_factory):
+    """The folder of a board of questions about images: an agent that zooms, and one that answers at random."""
+    directory = tmp_path_factory.mktemp("boards") / "questions"
+    plan = RunPlan(worlds=[WorldSpec.parse(QUESTIONS)], episodes=2)
+    agents = [Contestant(label=name, identity={"name": name}, agent=agent) for name, agent in questioned().items()]
+    run = BoardRun(plan, agents, directory)
+    run.run()
+    run.board.close()
+    build_page(directory)
     return directory
 
 
@@ -51,7 +66,8 @@ def opened(board, chromium):
         page.on("console", lambda message: troubles.append(message.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("dialog", lambda dialog: troubles.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda asked: asked.url.startswith(("data:", url)) or troubles.append(asked.url))
+        ours = ("data:", f"file://{Path(path or board / 'index.html').parent}/")
+        page.on("request", lambda asked: asked.url.startswith(ours) or troubles.append(asked.url))
         page.goto(url + address)
         return page
 

@@ -6,6 +6,7 @@ from agents.agent import Response
 from agents.oracle import OracleAgent
 
 WORLDS = LAKE, SOKOBAN = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
+QUESTIONS = "VLM/ZoomQA-v0:max_objects=6,prompt_format=arm,side_px=700"
 HOSTILE = '</script><img src=x onerror="alert(1)"><!-- &amp; \ud800 \u202e \u2028'
 THOUGHTS = HOSTILE + "long " * 20_000
 MODEL = "model"
@@ -31,6 +32,18 @@ class Flawed(OracleAgent):
         usage = {"prompt_tokens": 800.0, "completion_tokens": 40.0, "usd": 0.002, "seconds": 1.5}
         text = HOSTILE if self._num_said == 2 else response.text
         return Response(text=text, thoughts=THOUGHTS, usage=usage)
+
+
+class Guessing(OracleAgent):
+    """Answers at once, and wrongly."""
+
+    def respond(self, rows, observations):
+        return [Response(text="<think>At a glance.</think><answer>no such answer</answer>") for _ in rows]
+
+
+def questioned():
+    """Returns who plays on the board of questions, by name; one behind an address."""
+    return {"compatible:zoomer@http://127.0.0.1:8799/v1": OracleAgent(), "guesser": Guessing()}
 
 
 def of(agent, world=LAKE, **more):

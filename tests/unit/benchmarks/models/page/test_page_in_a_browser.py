@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.models.board.board import Board
 from benchmarks.models.page.page import build_page
-from tests.unit.benchmarks.models.page.made import HOSTILE, LAKE, MODEL, SOKOBAN, of
+from tests.unit.benchmarks.models.page.made import HOSTILE, LAKE, MODEL, QUESTIONS, SOKOBAN, of
 
 PHONE = {"viewport": {"width": 375, "height": 812}, "is_mobile": True, "has_touch": True}
 
@@ -32,6 +32,7 @@ def test_the_table_has_a_row_for_each_agent_and_what_is_unknown_is_empty(opened,
     rows = page.locator("#world-0 .sortable tbody tr")
     assert rows.count() == 4
     assert page.locator("#overview tbody tr").count() == 4
+    assert page.locator("#overall tbody tr").count() == 4
     cell = {
         agent: page.locator("#world-0 .sortable tr", has_text=agent).locator("[data-name=USD]").inner_text()
         for agent in ("oracle", MODEL)
@@ -104,7 +105,7 @@ def test_filters_keep_what_they_say(opened, board):
         assert levels_shown(page) == expected[name]
     page.locator("#controls [data-value=all]").click()
     page.locator("#search").fill(str(played[2]["seed"]))
-    assert levels_shown(page) == 1
+    page.wait_for_function("document.querySelectorAll('#map .line.here .level').length === 1")
 
 
 def test_an_ending_leads_to_the_episodes_that_ended_so(opened):
@@ -172,7 +173,7 @@ def test_hostile_text_is_inert_and_long_thoughts_are_cut(opened, board):
         each for each in records(board, MODEL) if any(turn["response"] == HOSTILE for turn in each["turns"])
     ]
     page = opened(of(MODEL, episode=f"{episode['seed']}/0"))
-    assert page.locator("#stage img:not([src^='data:'])").count() == 0
+    assert page.locator("#stage img:not([src^='images/'])").count() == 0
     assert page.locator("#stage .raw-response .said").first.inner_text().startswith("</script><img src=x")
     thoughts = page.locator("#stage .thoughts .said").first.text_content()
     assert thoughts.startswith("</script>") and len(thoughts) < 20_000 and "more characters" in thoughts
@@ -182,12 +183,86 @@ def test_hostile_names_are_inert(opened, board, tmp_path):
     for name in ("board.json", "episodes.jsonl"):
         text = (board / name).read_text(encoding="utf-8")
         (tmp_path / name).write_text(text.replace('"random"', json.dumps(HOSTILE)), encoding="utf-8")
+    shutil.copytree(board / "images", tmp_path / "images")
     page = opened(path=build_page(tmp_path))
     named = page.locator("#world-0 .sortable td.label", has_text="</script>")
     assert named.count() == 1
     page.locator("#pickers select").nth(1).select_option(index=1)
     assert page.locator("#stage h4").inner_text().startswith("</script><img")
     assert page.locator("img[src='x']").count() == 0
+
+
+def test_images_that_are_lost_are_reported(opened, board, tmp_path):
+    for name in ("board.json", "episodes.jsonl"):
+        (tmp_path / name).write_bytes((board / name).read_bytes())
+    path = build_page(tmp_path, single_file=True)
+    page = opened(of("oracle"), path=path)
+    assert page.locator("#stage .missing").count() == page.locator("#stage .turn").count()
+
+
+def test_search_and_stop_reasons_reach_every_episode_in_every_file(opened, board, tmp_path, monkeypatch):
+    shutil.copytree(board, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr("benchmarks.models.page.episodes.EPISODES_PER_FILE", 2)
+    monkeypatch.setattr("benchmarks.models.page.page.EPISODES_PER_FILE", 2)
+    page = opened(of(MODEL), path=build_page(tmp_path))
+    page.locator("#search").fill("onerror=")
+    hits = sum(any(HOSTILE in turn["response"] for turn in each["turns"]) for each in records(board, MODEL))
+    assert 0 < hits < 4
+    page.wait_for_function(f"document.querySelectorAll('#map .line.here .level').length === {hits}")
+    page.locator("#search").fill("")
+    stopped = page.get_by_label("Stop reason")
+    stopped.select_option("error")
+    assert levels_shown(page) == 1
+    assert "stop=error" in page.evaluate("location.hash")
+    stopped.select_option("")
+    page.locator("#pickers").get_by_label("Sort by").select_option("turns")
+    turns = page.evaluate("browsing.chosen().map((episode) => episode.num_turns)")
+    assert turns == sorted(turns, reverse=True) and len(turns) == 4
+
+
+def test_a_lost_file_of_episodes_is_reported(board, tmp_path, chromium):
+    shutil.copytree(board, tmp_path, dirs_exist_ok=True)
+    path = build_page(tmp_path)
+    shutil.rmtree(tmp_path / "episodes")
+    page = chromium.new_page()
+    page.goto(f"file://{path}{of('oracle')}")
+    assert "episodes/0000.js is missing" in page.locator("#stage .error").inner_text()
+    page.close()
+
+
+def test_a_question_is_the_headline_with_both_answers(opened, question_board):
+    page = opened(of("guesser", QUESTIONS), path=question_board / "index.html")
+    [episode, *_] = records(question_board, "guesser", QUESTIONS)
+    state = episode["turns"][0]["state"]
+    assert page.locator("#stage .asked").inner_text() == state["question"]
+    answers = page.locator("#stage .answers").inner_text()
+    assert "answered no such answer" in answers and f"correct {state['answers'][0]}".lower() in answers.lower()
+    assert "to go" not in page.locator("#stage").inner_text()
+    assert "wrong answer" in page.locator("#stage .mistake").inner_text()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_keyboard_alone_opens_a_question_and_enlarges_its_image(opened, question_board, width, scheme):
+    page = opened(path=question_board / "index.html", viewport={"width": width, "height": 844}, color_scheme=scheme)
+    page.locator("#world-0 .sortable td.label a", has_text="zoomer").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelectorAll('#stage .turn').length > 1")
+    assert page.locator("#stage h4").inner_text() == "compatible:zoomer"
+    assert "Zoomed into [" in page.locator("#stage .call").first.inner_text()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("document.querySelector('#position').textContent.startsWith('Level 2')")
+    page.locator("#stage .enlarge").first.focus()
+    first = page.locator("#stage .image").first
+    assert first.locator("rect.said-mark").count() >= 1
+    page.keyboard.press("Enter")
+    enlarged = page.locator("dialog.enlarged")
+    assert enlarged.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") > 300
+    assert enlarged.evaluate("dialog => dialog.scrollWidth <= dialog.clientWidth + 1")
+    page.keyboard.press("Escape")
+    enlarged.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.className") == "enlarge"
+    assert page.evaluate("document.documentElement.scrollWidth") == width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -204,11 +279,14 @@ def test_a_phone_has_nothing_beyond_its_edge_in_light_and_dark(opened, scheme):
 
 def test_a_phone_breaks_a_name_that_is_an_address(opened, board, tmp_path):
     label = "compatible:toy@http://127.0.0.1:18200/v1"
+    world = f"{LAKE}:prompt_format=grounding_worldmodeling,{'x' * 40}=1"
     for name in ("board.json", "episodes.jsonl"):
-        text = (board / name).read_text(encoding="utf-8")
+        text = re.sub(f'"(label|world)":( ?)"{LAKE}"', rf'"\1":\2"{world}"', (board / name).read_text(encoding="utf-8"))
         (tmp_path / name).write_text(text.replace('"random"', json.dumps(label)), encoding="utf-8")
-    page = opened(of(label), path=build_page(tmp_path), **PHONE)
-    assert page.locator("#stage h4").inner_text() == label
+    shutil.copytree(board / "images", tmp_path / "images")
+    page = opened(of(label, world), path=build_page(tmp_path), **PHONE)
+    assert page.locator("#stage h4").inner_text() == "compatible:toy"
+    assert page.locator("#stage h4").get_attribute("title") == label
     assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
@@ -232,13 +310,14 @@ def test_a_large_board_is_there_within_two_seconds(opened, board, tmp_path):
     before, rest = html.split('<script type="application/json" id="payload">')
     text, after = rest.split("</script>", 1)
     payload = json.loads(text)
-    outline = {**payload["labels"][0]["episodes"][0], "turns": [], "final": None}
-    episodes = [{**outline, "key": f"{seed}/0", "seed": seed, "success": seed % 3 == 0} for seed in range(256)]
+    outline = payload["labels"][0]["episodes"][0]
+    episodes = [{**outline, "place": seed, "seed": seed, "success": seed % 3 == 0} for seed in range(256)]
     payload["labels"] = [
         {**payload["labels"][0], "label": f"{agent} · {world}", "agent": agent, "world": world, "episodes": episodes}
         for world in worlds
         for agent in agents
     ]
+    payload["files"] = [{"episodes": [None] * 64, "texts": []}] * 4
     part = before[before.index('<section class="world-part" id="world-0">') : before.index('<section id="episodes">')]
     text = json.dumps(payload).replace("<", "\\u003c")
     path = tmp_path / "large.html"

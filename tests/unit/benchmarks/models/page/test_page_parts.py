@@ -1,8 +1,9 @@
-"""What the page of a board is made of: columns, pairs, graphs, gaps, and as many episodes as fit."""
+"""What the page of a board is made of: columns, pairs, graphs, gaps, and files of episodes."""
 
 import itertools
 import json
 import re
+import shutil
 from dataclasses import dataclass, field, fields
 
 import pytest
@@ -10,12 +11,14 @@ import pytest
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.measures import Row, pairs, rows
+from benchmarks.models.measures.overall import overall
 from benchmarks.models.measures.perception import perception_gaps
 from benchmarks.models.page.columns import columns, written
-from benchmarks.models.page.episodes import board_browser
+from benchmarks.models.page.episodes import outlines
 from benchmarks.models.page.gaps import gap_parts
+from benchmarks.models.page.lede import lede
 from benchmarks.models.page.matrix import matrix, signed_points
-from benchmarks.models.page.page import _lede, build_page
+from benchmarks.models.page.page import build_page, short_names
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.page.made import LAKE, MODEL, WORLDS
@@ -24,6 +27,11 @@ from tests.unit.benchmarks.models.page.made import LAKE, MODEL, WORLDS
 def payload(path):
     text = re.search(r'id="payload">(.*?)</script>', path.read_text(encoding="utf-8"), re.DOTALL)[1]
     return json.loads(text)
+
+
+def loaded(path):
+    """The content of a file of episodes: the second argument of its one call."""
+    return json.loads(re.fullmatch(r"loadEpisodes\(\d+,(.*)\);\n", path.read_text(encoding="ascii"))[1])
 
 
 def played(agent, outcomes, **told):
@@ -102,6 +110,20 @@ def test_names_in_the_graph_do_not_stand_on_each_other():
         assert all(0 < y < HEIGHT_PX for y in ys)
 
 
+def test_names_of_agents_that_solve_nothing_do_not_stand_on_each_other():
+    costs = {"a long name of a model": 100.0, "another long name": 140.0, "a third model": 300.0, "random": None}
+    rows_ = rows([each for name, tokens in costs.items() for each in played(name, [False] * 4, tokens=tokens)])
+    marks = scatter(rows_).marks
+    boxes = []
+    for mark in marks:
+        width = 6.5 * len(mark.label)
+        left = 500 - width if mark.x is None else mark.x - 10 - width if mark.is_flipped else mark.x + 10
+        boxes.append((left, left + width, mark.name_y - 9, mark.name_y + 2))
+    for one, other in itertools.combinations(boxes, 2):
+        is_beside = one[1] <= other[0] or other[1] <= one[0]
+        assert is_beside or one[3] <= other[2] or other[3] <= one[2]
+
+
 def test_gaps_stand_under_the_world_of_the_picture():
     worlds = [
         {"label": LAKE, "env_id": LAKE, "kwargs": {}, "split": "test"},
@@ -116,38 +138,81 @@ def test_gaps_stand_under_the_world_of_the_picture():
     assert 50 < low <= mark == 100 and high == pytest.approx(100)
 
 
-def test_a_page_that_would_be_too_large_keeps_whole_levels_and_all_outcomes(board):
+def test_every_episode_has_its_turns_in_a_file_that_the_page_loads(board, monkeypatch, tmp_path):
+    shutil.copytree(board, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr("benchmarks.models.page.episodes.EPISODES_PER_FILE", 5)
+    page = payload(build_page(tmp_path))
     reader = Board(board)
-    episodes = reader.episodes()
-    order = [(agent, world) for world in WORLDS for agent in (MODEL, "random", "lazy", "oracle")]
-    whole = board_browser(reader, episodes, order, 10**9)
-    assert [(each["agent"], each["world"]) for each in whole["labels"]] == order
-    cut = board_browser(reader, episodes, order, 1)
-    for label in cut["labels"]:
+    recorded = reader.episodes()
+    files = [loaded(path) for path in sorted((tmp_path / "episodes").iterdir())]
+    courses = [course for file in files for course in file["episodes"]]
+    assert len(courses) == len(recorded) == 32
+    for label in page["labels"]:
         assert len(label["episodes"]) == 4
-        assert sum(bool(each["turns"]) for each in label["episodes"]) == 1
-    for world in WORLDS:
-        shown = [
-            [bool(each["turns"]) for each in label["episodes"]] for label in cut["labels"] if label["world"] == world
-        ]
-        assert all(each == shown[0] for each in shown)
-    assert len(json.dumps(cut)) < len(json.dumps(whole)) / 2
-    assert cut["images"].keys() < whole["images"].keys()
+        for outline in label["episodes"]:
+            episode, course = recorded[outline["place"]], courses[outline["place"]]
+            assert (episode["agent"], episode["seed"]) == (label["agent"], outline["seed"])
+            assert len(course["turns"]) == len(episode["turns"]) == outline["num_turns"]
+    assert "data:image" not in json.dumps(page["labels"])
 
 
-def test_a_lost_picture_is_said_and_a_board_without_episodes_has_a_page(board, tmp_path):
+def test_a_grown_board_leaves_earlier_files_alone_and_a_shrunk_one_no_leftovers(board, monkeypatch, tmp_path):
+    shutil.copytree(board, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr("benchmarks.models.page.episodes.EPISODES_PER_FILE", 8)
+    lines = (tmp_path / "episodes.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "episodes.jsonl").write_bytes(b"".join(lines[:20]))
+    build_page(tmp_path)
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "episodes").iterdir()}
+    (tmp_path / "episodes.jsonl").write_bytes(b"".join(lines))
+    build_page(tmp_path)
+    after = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "episodes").iterdir()}
+    assert sorted(before) == ["0000.js", "0001.js", "0002.js"] and sorted(after) == [*sorted(before), "0003.js"]
+    assert [name for name in before if after[name] == before[name]] == ["0000.js", "0001.js"]
+    (tmp_path / "episodes.jsonl").write_bytes(b"".join(lines[:5]))
+    build_page(tmp_path)
+    assert [path.name for path in (tmp_path / "episodes").iterdir()] == ["0000.js"]
+
+
+def test_a_single_file_holds_all_turns_and_images(board, tmp_path, capsys):
+    shutil.copytree(board, tmp_path, dirs_exist_ok=True)
+    assert main(["page", str(tmp_path), "--single-file"]) == 0
+    page = payload(tmp_path / "index.html")
+    assert sum(course is not None for file in page["files"] for course in file["episodes"]) == 32
+    assert all(uri.startswith("data:image/png") for uri in page["images"].values())
+    assert not (tmp_path / "episodes").exists()
+    capsys.readouterr()
+    before = (tmp_path / "index.html").read_bytes()
+    assert main(["page", str(tmp_path), "--single-file", "--max-megabytes", "0.01"]) == 2
+    error = capsys.readouterr().err
+    assert "--single-file" in error and "--max-megabytes" in error
+    assert (tmp_path / "index.html").read_bytes() == before
+
+
+def test_a_thousand_episodes_have_an_index_of_a_megabyte_at_most(board):
+    episodes = Board(board).episodes()
+    many = [{**episodes[index % len(episodes)], "seed": 10**9 + index} for index in range(1024)]
+    order = [(agent, world) for world in WORLDS for agent in (MODEL, "random", "lazy", "oracle")]
+    assert len(json.dumps(outlines(many, order))) < 400_000  # the rest of the page has less than half
+
+
+def test_agents_behind_an_address_have_short_names_unless_these_are_ambiguous():
+    toy, other = "compatible:toy@http://127.0.0.1:8799/v1", "compatible:toy@http://127.0.0.1:8800/v1"
+    assert short_names([toy, "random"]) == {toy: "compatible:toy", "random": "random"}
+    assert short_names([f"{toy},temperature=0"]) == {f"{toy},temperature=0": "compatible:toy,temperature=0"}
+    assert short_names([toy, other]) == {toy: toy, other: other}
+
+
+def test_a_board_without_episodes_has_a_page(board, tmp_path):
     (tmp_path / "board.json").write_bytes((board / "board.json").read_bytes())
     assert "No episode has been played yet" in build_page(tmp_path).read_text(encoding="utf-8")
-    (tmp_path / "episodes.jsonl").write_bytes((board / "episodes.jsonl").read_bytes())
-    images = payload(build_page(tmp_path))["images"]
-    assert images and set(images.values()) == {None}
+    assert not (tmp_path / "episodes").exists()
 
 
 def test_the_command_writes_the_page_and_a_folder_without_a_board_is_told(board, tmp_path, capsys):
     page = board / "index.html"
     page.unlink()
-    assert main(["page", str(board), "--max-megabytes", "2"]) == 0
-    assert str(page) in capsys.readouterr().out and page.stat().st_size < 2_600_000
+    assert main(["page", str(board)]) == 0
+    assert str(page) in capsys.readouterr().out and page.is_file()
     assert main(["page", str(tmp_path)]) == 2
     assert "Expected a board" in capsys.readouterr().err
 
@@ -174,13 +239,32 @@ def test_the_first_sentence_compares_only_agents_of_the_same_worlds():
         )
 
     alike = table(("a", "A", 0.5), ("a", "B", 0.25), ("b", "A", 0.5), ("b", "B", 0.75), ("lazy", "A", 0.125))
-    assert _lede(alike, ["a", "b"]) == "Of 2 agents b solves the most: 62.5% of the levels, on average of 2 worlds."
+    assert lede(alike, ["a", "b"]) == "Of 2 agents b solves the most: 62.5% of the levels, on average of 2 worlds."
     apart = table(("a", "A", 0.875), ("b", "A", 0.5), ("b", "VLM/B-v0:size=4,x=1", 0.75), ("random", "A", 0.25))
-    assert _lede(apart, ["a", "b"]) == "Most solved: in A a with 87.5%; in B-v0 b with 75%."
+    assert lede(apart, ["a", "b"]) == "Most solved: in A a with 87.5%; in B-v0 b with 75%."
     alone = table(("a", "A", 0.5), ("random", "A", 0.25))
-    assert _lede(alone, ["a"]) == "a solves 50% of the levels; random 25%."
-    assert _lede(table(("random", "A", 0.25)), []) == ""
+    assert lede(alone, ["a"]) == "a solves 50% of the levels; random 25%."
+    assert lede(table(("random", "A", 0.25)), []) == ""
     tied = table(("a", "A", 0.5), ("b", "A", 0.5), ("c", "A", 0.25), ("d", "A", 0.5))
-    assert _lede(tied, ["a", "b", "c", "d"]) == "Of 4 agents a, b and d solve the most: 50% of the levels."
+    assert lede(tied, ["a", "b", "c", "d"]) == "Of 4 agents a, b and d solve the most: 50% of the levels."
     tied_apart = table(("a", "A", 0.5), ("b", "A", 0.5), ("b", "B", 0.5))
-    assert _lede(tied_apart, ["a", "b"]) == "Most solved: in A a and b with 50%; in B b with 50%."
+    assert lede(tied_apart, ["a", "b"]) == "Most solved: in A a and b with 50%; in B b with 50%."
+
+
+def test_the_first_sentence_praises_nobody_below_lazy():
+    def table(**rates):
+        return rows([episode(agent, seed, seed < 8 * rate) for agent, rate in rates.items() for seed in range(8)])
+
+    below = lede(table(a=0.25, b=0.125, lazy=0.5), ["a", "b"])
+    assert "most" not in below and "reaches lazy" in below
+    assert "less than lazy" in lede(table(a=0.25, lazy=0.5), ["a"])
+    assert "most" in lede(table(a=0.5, b=0.125, lazy=0.5), ["a", "b"])
+
+
+def test_the_first_sentence_names_agents_that_may_be_as_good():
+    def said(*rates):
+        played_ = [episode(agent, seed, seed < 8 * rate) for agent, rate in rates for seed in range(8)]
+        return lede(rows(played_), [agent for agent, _ in rates], None, overall(played_))
+
+    assert said(("a", 0.5), ("b", 0.375)).endswith("The difference from b may be chance.")
+    assert "chance" not in said(("a", 1.0), ("b", 0.0))

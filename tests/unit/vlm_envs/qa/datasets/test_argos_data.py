@@ -284,4 +284,7 @@ class TestVideoR1:
         for split in ("train", "val", "test"):
             numbers = [int(each.rsplit("/", 1)[1]) for each in source.ids(split)]
             assert {number ^ 1 for number in numbers} == {*numbers}
+            clusters = {number // 2: source.find(f"video_r1:part/{number}").cluster for number in numbers}
+            assert clusters == {number // 2: source.find(f"video_r1:part/{number ^ 1}").cluster for number in numbers}
+            assert len(set(clusters.values())) == len(clusters)
         assert source.num_samples("train") > 30

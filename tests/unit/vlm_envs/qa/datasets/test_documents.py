@@ -334,6 +334,13 @@ def test_a_folder_of_pdf_files(pdf_folder):
     assert first.digest != second.digest
 
 
+def test_windows_of_a_document_are_one_cluster(mp_folder):
+    rows = [mp_row(1), mp_row(2, page_ids=["pybv0228_p82"], answer_page_idx=0), mp_row(3, doc_id="another")]
+    source = document_source("mp_docvqa", mp_folder(*rows))
+    first, window, other = (source.find(each).cluster for each in source.ids("val"))
+    assert first == window != other
+
+
 def test_all_questions_about_a_document_are_in_one_split(pdf_folder):
     rows = [{"document": "a.pdf", "question": f"Question {n}?", "answer": "42"} for n in range(9)]
     source = document_source("pdf_folder", pdf_folder(json.dumps(rows), file="questions.json"))

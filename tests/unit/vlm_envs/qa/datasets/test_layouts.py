@@ -126,6 +126,17 @@ def test_a_count_of_tallyqa_must_be_equal(tmp_path, count, right, wrong):
     assert [score_answer(answer, key) for answer in (*right, *wrong)] == [1.0] * len(right) + [0.0] * len(wrong)
 
 
+def test_questions_about_one_image_are_a_cluster_whatever_its_files_are_called(tmp_path):
+    images = {"VG_100K/1.jpg": picture(), "VG_100K/copy.jpg": picture(), "VG_100K/2.png": picture("PNG")}
+    for name, content in images.items():
+        put(tmp_path / name, content)
+    row = {"answer": 4, "question": "How many lamps?", "issimple": True}
+    put(tmp_path / "test.json", [row | {"image": name} for name in (*images, "VG_100K/1.jpg")])
+    source = dataset_source("tallyqa", tmp_path)
+    first, copy, other, again = (source.find(each).cluster for each in source.ids("test"))
+    assert first == copy == again != other
+
+
 def test_gqa(tmp_path):
     question = {
         "semantic": [{"operation": "select", "dependencies": [], "argument": "roof (719060)"}],

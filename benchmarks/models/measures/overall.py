@@ -1,0 +1,182 @@
+"""One number per agent over all worlds that every agent has played."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from benchmarks.models.board.spec import REFERENCES
+from benchmarks.models.measures.clusters import cluster_of, share_interval
+from benchmarks.models.measures.families import corrected
+from vlm_envs.records.json_lines import Record
+from vlm_envs.statistics.pairs import sign_flip_test
+from vlm_envs.statistics.rates import Interval
+
+SIGNIFICANT = 0.05
+"""Corrected p-value below which two agents are distinguished."""
+
+Level = tuple[int, int]
+"""Seed and repeat."""
+
+Played = dict[str, dict[str, dict[Level, Record]]]
+"""Episodes by agent, world, and level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverallRow:
+    """One agent over all worlds that every agent has played; each world has the same weight.
+
+    Attributes:
+        agent: Its label on the board.
+        num_worlds: Worlds averaged.
+        success: Mean of its success rates in these worlds.
+        low: Lower end of its 95% interval.
+        high: Upper end.
+        mean_rank: Mean rank by success rate among all agents listed, 1 for the best; ties share their mean rank.
+        indistinguishable_from: Agents whose mean success does not differ from its own at 0.05, by a paired test on the
+            levels both played, Holm-corrected over all pairs of contestants or, for pairs with a reference, over those.
+        below_lazy: Whether `lazy` has a higher mean success. Such an agent is not to be praised.
+    """
+
+    agent: str
+    num_worlds: int
+    success: float
+    low: float
+    high: float
+    mean_rank: float
+    indistinguishable_from: tuple[str, ...] = ()
+    below_lazy: bool = False
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is one of the baselines that are on every board."""
+        return self.agent in REFERENCES
+
+
+def overall(episodes: Sequence[Record]) -> list[OverallRow]:
+    """Returns a row per agent, the most successful first; empty if no world was played by all agents.
+
+    The worlds are those that all agents have played, references included. If there are none, references that lack a
+    world are left out. In the interval, worlds count as independent unless they
+    share content such as images.
+
+    Args:
+        episodes: As `Board.episodes` returns them; those that ended with an error count for nothing.
+
+    Sources: the interval combines those of the worlds by Zou and Donner, Stat. Med. 27 (2008) 1693-1702; with one world
+        it is that world's. Differences are tested by flipping signs of whole clusters (`sign_flip_test`).
+    """
+    played: Played = defaultdict(lambda: defaultdict(dict))
+    for episode in episodes:
+        if not episode["error"]:
+            played[episode["agent"]][episode["world"]][episode["seed"], episode["repeat"]] = episode
+    agents, worlds = _compared(played)
+    if not worlds:
+        return []
+    rates = {agent: [_rate(played[agent][world]) for world in worlds] for agent in agents}
+    means = {agent: fmean(rates[agent]) for agent in agents}
+    ranks = [_ranks([rates[agent][index] for agent in agents]) for index in range(len(worlds))]
+    similar = _indistinguishable(played, agents, worlds)
+    rows = [
+        OverallRow(
+            agent=agent,
+            num_worlds=len(worlds),
+            success=means[agent],
+            low=(interval := _interval(played[agent], worlds)).low,
+            high=interval.high,
+            mean_rank=fmean(of_world[position] for of_world in ranks),
+            indistinguishable_from=tuple(other for other in agents if frozenset((agent, other)) in similar),
+            below_lazy="lazy" in means and _is_below(means[agent], means["lazy"]),
+        )
+        for position, agent in enumerate(agents)
+    ]
+    return sorted(rows, key=lambda row: (-row.success, row.mean_rank, row.agent))
+
+
+def leaders(rows: Sequence[OverallRow]) -> list[OverallRow]:
+    """Returns the contestants that a summary may name as best, ties included; none if all are below `lazy`."""
+    best = max((row.success for row in rows if not row.is_reference), default=0.0)
+    return [
+        row
+        for row in rows
+        if not (row.is_reference or row.below_lazy) and math.isclose(row.success, best, abs_tol=1e-9)
+    ]
+
+
+def _compared(played: Played) -> tuple[list[str], list[str]]:
+    """Returns the agents to compare, and the worlds that all of them have played, in order of first appearance."""
+    agents = list(played)
+    if worlds := _common(played, agents):
+        return agents, worlds
+    worlds = _common(played, [agent for agent in agents if agent not in REFERENCES])
+    return [agent for agent in agents if all(world in played[agent] for world in worlds)], worlds
+
+
+def _common(played: Played, agents: Sequence[str]) -> list[str]:
+    return [world for world in (played[agents[0]] if agents else ()) if all(world in played[agent] for agent in agents)]
+
+
+def _rate(episodes: Mapping[Level, Record]) -> float:
+    return fmean(bool(episode["success"]) for episode in episodes.values())
+
+
+def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]) -> Interval:
+    """Returns the interval of the mean of an agent's success rates."""
+    below, above, known, is_shared = [], [], set[Hashable](), False
+    for name in names:
+        episodes = list(worlds[name].values())
+        low, high = share_interval(episodes, [bool(episode["success"]) for episode in episodes])
+        rate = _rate(worlds[name])
+        below.append(rate - low)
+        above.append(high - rate)
+        content = {each for each in map(cluster_of, episodes) if isinstance(each, str)}
+        is_shared, known = is_shared or bool(content & known), known | content
+    mean = fmean(_rate(worlds[name]) for name in names)
+    # Errors of worlds with the same content may be equal; then they add up as they are
+    low, high = (sum(each) if is_shared else math.hypot(*each) for each in (below, above))
+    return Interval(max(0.0, mean - low / len(names)), min(1.0, mean + high / len(names)))
+
+
+def _ranks(rates: Sequence[float]) -> list[float]:
+    """Returns the rank of each rate, 1 for the highest; equal rates share the mean of their ranks."""
+    return [sum(other > rate for other in rates) + (sum(other == rate for other in rates) + 1) / 2 for rate in rates]
+
+
+def _indistinguishable(played: Played, agents: Sequence[str], worlds: Sequence[str]) -> set[frozenset[str]]:
+    """Returns the pairs of agents whose mean success rates do not differ significantly."""
+    pairs = list(itertools.combinations(agents, 2))
+    p_values = corrected(pairs, [_p_value(played[first], played[second], worlds) for first, second in pairs])
+    return {frozenset(pair) for pair, p_value in zip(pairs, p_values, strict=True) if p_value >= SIGNIFICANT}
+
+
+def _p_value(
+    first: Mapping[str, Mapping[Level, Record]],
+    second: Mapping[str, Mapping[Level, Record]],
+    worlds: Sequence[str],
+) -> float:
+    """Returns the p-value that two agents have the same mean success rate; 1 if they share no level in some world."""
+    differences: dict[Hashable, float] = defaultdict(float)
+    levels = {world: [level for level in first[world] if level in second[world]] for world in worlds}
+    sizes = [len(of_world) for of_world in levels.values()]
+    if not all(sizes):
+        return 1.0
+    least_common = math.lcm(*sizes)
+    # Whole weights keep the test exact; with worlds of many different sizes they would be too large
+    unit = least_common if least_common <= 16 * max(sizes) else 1
+    for world, of_world in levels.items():
+        weight = unit / len(of_world)
+        for level in of_world:
+            cluster = cluster_of(first[world][level], second[world][level])
+            # Content is the same in every world, but equal seeds are different levels
+            key = cluster if isinstance(cluster, str) else (world, cluster)
+            gain = int(bool(second[world][level]["success"])) - int(bool(first[world][level]["success"]))
+            differences[key] += weight * gain
+    return sign_flip_test(list(differences.values()))
+
+
+def _is_below(rate: float, other: float) -> bool:
+    return rate < other and not math.isclose(rate, other, abs_tol=1e-9)
