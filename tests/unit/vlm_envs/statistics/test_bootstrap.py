@@ -9,7 +9,6 @@ from scipy import stats
 
 from vlm_envs.statistics.bootstrap import paired_bootstrap, paired_seeds_bootstrap, seeds_difference, seeds_interval
 
-
 REWARDS = {
     "normal": lambda rng, size: rng.normal(0, 1, size),
     "skewed": lambda rng, size: rng.lognormal(0, 1, size),
