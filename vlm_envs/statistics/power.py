@@ -201,8 +201,10 @@ def _simulated_power(
         solved = (chance < rates).astype(np.float32)
         both = np.swapaxes(solved, -1, -2) @ solved
         wins = np.diagonal(both, axis1=-2, axis2=-1)
-        only = [wins[..., one] - both[..., one, other] for one, other in (pairs.T, pairs.T[::-1])]
-        found += int(_significant(*(each.reshape(rows, -1) for each in only), alpha)[:, differs].sum())
+        only_first, only_second = (
+            (wins[..., one] - both[..., one, other]).reshape(rows, -1) for one, other in (pairs.T, pairs.T[::-1])
+        )
+        found += int(_significant(only_first, only_second, alpha)[:, differs].sum())
     return found / (num_draws * int(differs.sum()))
 
 
@@ -218,6 +220,6 @@ def _significant(
     order = np.argsort(p_values, axis=1)
     num_tests = p_values.shape[1]
     rejected = np.take_along_axis(p_values, order, axis=1) < alpha / (num_tests - np.arange(num_tests))
-    significant = np.empty_like(rejected)
+    significant = np.empty(rejected.shape, bool)
     np.put_along_axis(significant, order, np.logical_and.accumulate(rejected, axis=1), axis=1)
     return significant

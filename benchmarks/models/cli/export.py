@@ -68,4 +68,7 @@ def run_merge(options: MergeOptions) -> None:
             print(f"{sources[0].directory} and {source.directory} differ in versions: {told}.", file=sys.stderr)
     print(board_text(merged))
     print(page_of(merged))
+    num_left = sum(len(source.lines()) for source in sources) - len(merged.lines())
+    if num_left:
+        print(f"{num_left} episodes were on several boards and are kept once, as on the first of them.")
     print(f"No row is marked verified yet: python -m benchmarks replay {merged.directory}")

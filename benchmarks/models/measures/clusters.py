@@ -17,7 +17,8 @@ def cluster_of(*episodes: Record) -> Hashable:
 
     Boards made before clusters were recorded have seeds only.
     """
-    return next((each["cluster"] for each in episodes if each.get("cluster")), episodes[0]["seed"])
+    cluster: Hashable = next((each["cluster"] for each in episodes if each.get("cluster")), episodes[0]["seed"])
+    return cluster
 
 
 def by_cluster(clusters: Iterable[Hashable], values: Iterable[ValueT]) -> dict[Hashable, list[ValueT]]:

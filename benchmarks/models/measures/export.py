@@ -148,7 +148,7 @@ def _cell(value: Any) -> Any:
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     try:
-        import pyarrow as pa
+        import pyarrow as pa  # type: ignore[import-untyped]
         from pyarrow import parquet
     except ImportError as error:
         raise EngineUnavailableError(

@@ -85,6 +85,20 @@ def test_an_episode_that_both_have_played_differently_is_refused(tmp_path, capsy
     assert not out.exists()
 
 
+def test_of_references_the_first_boards_episode_counts(tmp_path, capsys):
+    """`random` draws from one stream, so it plays a level differently on every board."""
+    boards = [
+        made(tmp_path / name, contestant(RandomAgent(seed=seed), "random"), oracle(f"model {name}"))
+        for seed, name in enumerate(("one", "two"))
+    ]
+    for first, second in (boards, boards[::-1]):
+        out = merged(tmp_path, first, second)
+        assert played(out) == {**played(second), **played(first)}
+        assert "kept once" in capsys.readouterr().out
+        assert main(["replay", str(out)]) == 0
+        shutil.rmtree(out)
+
+
 def test_scores_of_a_judge_are_kept_whichever_board_has_them(tmp_path):
     one = made(tmp_path / "one", oracle())
     two = shutil.copytree(one, tmp_path / "two")
