@@ -49,7 +49,8 @@ def _not_started(run: BoardRun) -> Iterator[str]:
     """Yields lines on episodes that no try has started, and why."""
     counts = run.not_started()
     if run.reason and counts:
-        yield f"{_episodes(sum(count for _, count in counts))} not started. The same command starts with these."
+        total = sum(count for _, count in counts)
+        yield f"{_episodes(total)} {'were' if total > 1 else 'was'} not started."
         return
     for part, count in counts:
         if part.has_left:

@@ -254,8 +254,18 @@ def test_what_it_used_is_told_when_it_plays(price, told, endpoint, prices_of, mo
     assert main(["play", *words, *asked, "--max-turns", "2", "--episodes", "2", "--colors", "none"]) == 0
     said = capsys.readouterr().out
     assert f"Used 200 tokens sent, 20 received{', 0.0020 USD' if price else ''}.\n" in said
-    assert f"solved 0 of 2. Used 300 tokens sent, 30 received{told}\n" in said
+    assert f"solved 0 of 1. 1 failed. Used 300 tokens sent, 30 received{told}\n" in said
     assert "Problem: no response could be had: HTTP 400" in said and "too long" in said
+
+
+def test_a_game_without_any_response_fails(endpoint, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint.script.extend([fake.status(401, "wrong key")] * 2)
+    words = [f"compatible:judge@{endpoint.base_url}", FROZEN_LAKE, "--episodes", "2", "--colors", "none"]
+    assert main(["play", *words]) == 1
+    said = capsys.readouterr().out
+    assert "Failed (HTTP 401: wrong key): 1 turn" in said and "2 failed." in said
+    assert "Not solved" not in said
 
 
 def test_a_refusal_is_the_models_answer(endpoint, agent):

@@ -97,6 +97,7 @@ def test_old_scores_stay_where_there_is_no_new_one_and_only_these_are_asked_for_
     assert texts == [f"{num_missing} of {num_texts}"]
     assert f"{num_missing} of {num_texts}" in (board.directory / "index.html").read_text()
     assert main(["replay", str(board.directory)]) == 0
+    judge.script.clear()
     asked = len(judge.requests)
     assert rescore(board, *direct(judge)) == 0
     assert 0 < len(judge.requests) - asked <= num_missing

@@ -20,7 +20,7 @@ from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of
 from vlm_envs.errors import ConfigError
 
 UP = "<think>No.</think><answer>Up</answer>"
-WORLD = f"{LAKE}:max_turns=1"
+WORLD = f"{LAKE}:max_turns=1,min_solution_length=2"
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from benchmarks.models.board.spec import WorldSpec
 from tests.unit.agents.api.endpoint import FakeEndpoint, status
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of
 
-WORLD = f"{LAKE}:max_turns=1"
+WORLD = f"{LAKE}:max_turns=1,min_solution_length=2"
 
 
 @pytest.fixture
