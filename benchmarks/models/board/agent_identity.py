@@ -34,11 +34,11 @@ def entry_for(agent: Record, known: Sequence[Record], where: object) -> Record |
         if entry["label"] == agent["label"]:
             if entry["digest"] != agent["digest"] and not _is_same_model(entry, agent):
                 raise ConfigError(
-                    f"{where} has another {entry['label']} (hash {entry['digest']}, now {agent['digest']}): its model "
-                    "or settings changed. Name another folder with --out, or another agent with as=NAME."
+                    f"{where} has another {entry['label']} (hash {entry['digest']}, now {agent['digest']}): it has "
+                    "changed since. Name another folder with --out, or this agent with as=NAME."
                 )
             return entry
-    if "title" in agent["identity"]:
+    if "title" in agent.get("identity", {}):
         return None
     served = [entry for entry in known if _has_address_in_label(entry) and _is_same_model(entry, agent)]
     if len(served) > 1:

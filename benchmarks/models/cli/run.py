@@ -25,6 +25,7 @@ from benchmarks.models.play.interruption import second_interrupt_quits
 from benchmarks.models.play.lazy_choice import skip_unchoosable
 from benchmarks.models.play.reachability import require_reachable
 from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.spending import require_prices
 from benchmarks.models.play.trained import format_warnings
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
@@ -141,7 +142,7 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
     assert options.out is not None
     options.worlds()
     asked = asked_agents(options.agent, references=options.references)
-    probed = _probe_new(asked, options.out)
+    probed = _probe_new(asked, options)
     plan = options.plan()
     views = _views(plan) if options.split_perception else None
     players, skipped = skip_unchoosable(plan.worlds, make_contestants(asked))
@@ -165,12 +166,15 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
     return board_run, code
 
 
-def _probe_new(asked: Iterable[AgentSpec], out: Path) -> set[str]:
+def _probe_new(asked: Iterable[AgentSpec], options: RunOptions) -> set[str]:
     """Asks the models that are not on the board yet, before any world is made; returns their labels."""
-    known = Board.agents_in(out)
+    assert options.out is not None
+    known = Board.agents_in(options.out)
     served = make_contestants(spec for spec in asked if is_served(spec))
     try:
-        new = [player for player in served if entry_for(player.record(), known, out) is None]
+        if options.budget_usd is not None:
+            require_prices(served)
+        new = [player for player in served if entry_for(player.record(), known, options.out) is None]
         _require_reachable(new)
     finally:
         for player in served:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 
 from agents.lazy import LazyAgent
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.play.contestants import Contestant
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
+from vlm_envs.splits import split_seeds
 
 _CHOSEN_ON = ("train", "val")
 
@@ -45,7 +47,8 @@ def _fault(world: WorldSpec) -> str:
         return ""
     for split in _CHOSEN_ON:
         try:
-            make(world.env_id, **world.made_with, split=split, disable_env_checker=True).close()
+            with closing(make(world.env_id, **world.made_with, split=split, disable_env_checker=True)) as made:
+                made.reset(seed=next(iter(split_seeds(split, 1))))
         except ConfigError as error:
             return f"{str(error).partition('. ')[0].rstrip('.')}."
     return ""

@@ -47,9 +47,7 @@ def test_every_item_of_a_benchmark_is_played_once(tmp_path, benchmark, capsys):
 
 @pytest.mark.usefixtures("short_search")
 @pytest.mark.parametrize("command", ["run", "evaluate"])
-def test_lazy_skips_a_benchmark_without_training_levels_and_plays_the_other_world(
-    tmp_path, benchmark, capsys, command
-):
+def test_lazy_skips_a_benchmark_without_training_levels_and_plays_the_other_world(tmp_path, benchmark, capsys, command):
     words = ["--agent", f"{HERE}:first_option"] if command == "run" else [f"{HERE}:first_option"]
     worlds = ["--world", benchmark, "--world", LAKE, "--episodes", "1"]
     assert main([command, *words, *worlds, "--out", str(tmp_path / "board")]) == 0
@@ -128,9 +126,9 @@ def test_what_was_judged_is_not_judged_again(tmp_path, monkeypatch):
     words = ("oracle", "--world", LAKE, "--no-references", "--episodes")
     judged = []
 
-    def counted(episodes, judge_for):
+    def counted(episodes, *arguments):
         judged.extend(each.seed for each in episodes)
-        return judge_episodes(episodes, judge_for)
+        return judge_episodes(episodes, *arguments)
 
     monkeypatch.setattr("benchmarks.models.cli.rescore.judge_episodes", counted)
     assert evaluate(tmp_path / "board", *words, "2") == 0
