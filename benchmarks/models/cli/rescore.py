@@ -265,13 +265,13 @@ def _unjudged(line: Record) -> dict[tuple[int | None, str], Record]:
 def _with_scores(line: Record, said: JudgedEpisode, graded: Mapping[str, float | None], label: str) -> Record:
     turns = [turn | {"scores": dict(scores)} for turn, scores in zip(line["turns"], said.scores, strict=True)]
     missing = [
-        {"of": section, "turn": turn, **_kept(line, (turn, section), section in line["turns"][turn]["scores"])}
+        {"of": section, "turn": turn, **_kept(line, (turn, section), line["turns"][turn]["scores"].get(section))}
         for turn, section in said.unjudged
     ]
     old, grades = line.get("judged") or {}, {}
     for name, grade in graded.items():
         if grade is None:
-            missing.append({"of": name, **_kept(line, (None, name), name in old)})
+            missing.append({"of": name, **_kept(line, (None, name), old.get(name))})
         if (value := old.get(name) if grade is None else grade) is not None:
             grades[name] = value
     plain = {name: value for name, value in line.items() if name != "unjudged"}
@@ -279,9 +279,9 @@ def _with_scores(line: Record, said: JudgedEpisode, graded: Mapping[str, float |
     return plain | ({"unjudged": missing} if missing else {})
 
 
-def _kept(line: Record, place: tuple[int | None, str], has_score: bool) -> Record:
+def _kept(line: Record, place: tuple[int | None, str], score: float | None) -> Record:
     """Returns which judge gave the score that stays in a place without a verdict; nothing where there is no score."""
-    if not has_score:
+    if score is None:
         return {}
     entry = _unjudged(line).get(place)
     return {"kept": str(line.get("judge") or "") if entry is None else entry.get("kept", "")}

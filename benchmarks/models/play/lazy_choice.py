@@ -8,7 +8,7 @@ from contextlib import closing
 from agents.lazy import LazyAgent
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.play.contestants import Contestant
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
 
@@ -49,6 +49,6 @@ def _fault(world: WorldSpec) -> str:
         try:
             with closing(make(world.env_id, **world.made_with, split=split, disable_env_checker=True)) as made:
                 made.reset(seed=next(iter(split_seeds(split, 1))))
-        except ConfigError as error:
+        except VLMEnvsError as error:
             return f"{str(error).partition('. ')[0].rstrip('.')}."
     return ""

@@ -65,7 +65,7 @@ def test_options_out_of_range_are_named_as_they_were_typed(option, said, capsys)
         "calibrate",
         "VLM/FrozenLake-v0",
         "--judge",
-        "llm",
+        "direct",
         f"{AT}.model",
         "m",
         f"{AT}.base-url",
