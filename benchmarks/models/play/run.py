@@ -345,8 +345,8 @@ class BoardRun:
             raise RunInterruptedError  # It is ours: agents were closed
         used = used_by(trajectory)
         label, world = contestant.label, progress.world
-        served = {"address": contestant.address} if contestant.address else {}
-        self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **served, **used)
+        facts = used | ({"address": contestant.address} if contestant.address else {})
+        self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **facts)
         with self._lock:
             self._started.add(key)
             self._num_tries[key] += 1
