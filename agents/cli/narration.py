@@ -64,8 +64,9 @@ class Narration:
         if self._num_episodes > 1:
             used = _used(self._all_turns)
             num_played = self._num_episodes - self.num_failed
+            solved = f" solved {self._num_solved} of {num_played}." if num_played else ":"
             failed = f" {self.num_failed} failed." if self.num_failed else ""
-            print(f"{self.agent} solved {self._num_solved} of {num_played}.{failed}{used}", flush=True)
+            print(f"{self.agent}{solved}{failed}{used}", flush=True)
 
     @property
     def has_only_failed(self) -> bool:
