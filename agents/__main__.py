@@ -36,7 +36,8 @@ def main(words: Sequence[str] | None = None) -> int:
         words: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, 2 for a mistake on the command line, 130 when interrupted.
+        Exit status: 0 for success, 1 if every episode failed, 2 for a mistake on the command line, 130 when
+        interrupted.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # A page of turns is no place for bars.
     return run_command("python -m agents", COMMANDS, words)

@@ -6,9 +6,10 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from tyro.conf import OmitArgPrefixes, Positional, arg
+from tyro.conf import Positional, arg
 
 from agents.api.config import EndpointConfig
 from judges.batches import BatchJudge, TextAndState
@@ -90,34 +91,40 @@ class Calibrate:
 
     Attributes:
         env_id: Such as VLM/FrozenLake-v0.
-        judge: Which; "llm" and "agentic" need a model at an endpoint.
+        judge: exact (by rule); direct or extraction (a model at an endpoint), as in benchmarks evaluate and rescore;
+            agentic (a model at an endpoint, with tools).
         representation: How states are written.
         num_states: Start states to draw.
         seed: Reset seed of the first state.
         threshold: Least score that means right.
-        method: Of the judge "llm".
-        skill: Of the judge "llm".
-        endpoint: The model and the limits of its use.
+        skill: What direct and extraction judge.
+        judge_endpoint: The model and the limits of its use.
     """
 
+    HINTS: ClassVar[Mapping[str, str]] = MappingProxyType({
+        "--method": "The judge has this name: --judge direct or --judge extraction.",
+        "--model": "The judge's model is --judge-endpoint.model NAME.",
+        "--base-url": "The judge's address is --judge-endpoint.base-url URL.",
+    })  # fmt: skip
+
     env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
-    judge: Literal["exact", "llm", "agentic"] = "exact"
+    judge: Literal["exact", "direct", "extraction", "agentic"] = "exact"
     representation: Representation = "natural_language"
     num_states: int = 64
     seed: int = 0
     threshold: float = 0.99
-    method: Literal["direct", "extraction"] = "direct"
     skill: Literal["grounding", "worldmodeling"] = "grounding"
-    endpoint: Annotated[EndpointConfig, OmitArgPrefixes] = _NOBODY
+    judge_endpoint: EndpointConfig = _NOBODY
 
     def __post_init__(self) -> None:
         """Refuses numbers that nothing can be measured with, and a judge without its model."""
         require_at_least(self, 0, "seed")
         require_at_least(self, 2, "num_states")
         require_between(self, 0, 1, "threshold", includes=(False, True))
-        is_missing = _NOBODY.model == self.endpoint.model or _NOBODY.base_url == self.endpoint.base_url
+        endpoint = self.judge_endpoint
+        is_missing = endpoint.model == _NOBODY.model or endpoint.base_url == _NOBODY.base_url
         if self.judge != "exact" and is_missing:
-            raise ConfigError(f"--judge {self.judge} needs --model and --base-url.")
+            raise ConfigError(f"--judge {self.judge} needs --judge-endpoint.model and --judge-endpoint.base-url.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +250,7 @@ def _require_somebody(client: ChatClient, reason: str) -> None:
     if usage.num_unavailable == usage.num_questions > 0 and usage.num_unreadable == 0:
         raise ConfigError(
             f"Nothing came from {client.config.model} at {client.config.base_url} in {usage.num_requests} attempts "
-            f"({reason}). Is the endpoint up, and are --model, --base-url and --api-key-variable right?"
+            f"({reason}). Is the endpoint up, and are its model, base-url, and api-key-variable right?"
         )
 
 
@@ -275,14 +282,13 @@ def _print_calibration(options: Calibrate) -> None:
     from agents.api.client import ChatClient
     from judges.llm.judge import DirectJudge, ExtractionJudge
 
-    judge_type = DirectJudge if options.method == "direct" else ExtractionJudge
-    with ChatClient(options.endpoint) as client:
+    judge_type = DirectJudge if options.judge == "direct" else ExtractionJudge
+    with ChatClient(options.judge_endpoint) as client:
         model = judge_type(client, options.env_id, options.skill, options.representation)
         agreement = measure_agreement(examples, _FirstAlone(model, client), threshold=options.threshold)
-        _require_verdicts(agreement, options.endpoint)
-        print(
-            report(agreement, f"{title}{options.endpoint.model}, {options.method}, {options.skill}", str(client.usage))
-        )
+        _require_verdicts(agreement, options.judge_endpoint)
+        title += f"{options.judge} {options.judge_endpoint.model}, {options.skill}"
+        print(report(agreement, title, str(client.usage)))
 
 
 def _print_agentic_calibration(options: Calibrate) -> None:
@@ -293,7 +299,7 @@ def _print_agentic_calibration(options: Calibrate) -> None:
     from judges.agentic.generate import Utterance, chat_generate
     from judges.agentic.judge import AgenticJudge
 
-    with ChatClient(options.endpoint) as client:
+    with ChatClient(options.judge_endpoint) as client:
         generate = chat_generate(client)
 
         def generate_if_somebody_is_there(utterances: Sequence[Utterance]) -> str | Unavailable:
@@ -310,8 +316,8 @@ def _print_agentic_calibration(options: Calibrate) -> None:
         measured = measure_verdicts(
             judge, options.env_id, num_cases=options.num_states, seed=options.seed, map_fn=first_alone
         )
-        _require_verdicts(measured, options.endpoint)
-        title = f"{options.env_id}, {options.num_states} single responses, {options.endpoint.model} with tools"
+        _require_verdicts(measured, options.judge_endpoint)
+        title = f"{options.env_id}, {options.num_states} single responses, {options.judge_endpoint.model} with tools"
         print(report(measured, title, str(client.usage)))
 
 

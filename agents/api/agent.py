@@ -58,6 +58,9 @@ class APIAgent:
         max_wait_s: Longest wait that a provider may ask for; one that asks for more has failed.
         prices: A table of prices beside the shipped one. See `agents.api.prices`.
 
+    Attributes:
+        address: URL that requests are sent to; empty for the provider's own.
+
     Raises:
         ConfigError: If a setting cannot be, or the key is not set.
         EngineUnavailableError: If the provider's package is not installed.
@@ -105,7 +108,7 @@ class APIAgent:
             max_parallel=max_parallel,
             prices=None if prices is None else Path(prices),
         )
-        self._address = self.config.address
+        self.address = self.config.address
         self.client = ModelClient(self.config)
         self.num_parallel = max_parallel
         self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix=f"{provider}:{name}")
@@ -113,12 +116,11 @@ class APIAgent:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides its responses: two agents that differ in it are two."""
+        """Model and settings that decide its responses; not the address, as a model may be served anywhere."""
         config = self.config
         return {
             "provider": self.provider,
             "model": config.model,
-            "base_url": self._address,
             "history": self.history_name,
             "system_prompt": self.system_prompt,
             "temperature": config.temperature,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
@@ -24,15 +24,19 @@ _BUSY = frozenset({429, 529})
 """Statuses of an endpoint that is there and has no time now."""
 
 
-def faults_of(endpoints: Sequence[EndpointConfig]) -> list[str]:
+def faults_of(endpoints: Sequence[EndpointConfig], *, busy: Container[int] = _BUSY) -> list[str]:
     """Returns why each of several models does not answer now, with what may help; empty for one that does.
 
     They are asked side by side, each once, however often it is named.
+
+    Args:
+        endpoints: The models.
+        busy: HTTP statuses that are no fault.
     """
     asked = {_asking(config): "" for config in endpoints}
     if not asked:
         return []
-    under_way = _UnderWay()
+    under_way = _UnderWay(busy)
     with ThreadPoolExecutor(len(asked), thread_name_prefix="probe") as pool:
         try:
             faults = dict(zip(asked, pool.map(under_way.fault, asked), strict=True))
@@ -63,6 +67,7 @@ def _asking(config: EndpointConfig) -> EndpointConfig:
 class _UnderWay:
     """The models that are being asked, from several threads."""
 
+    busy: Container[int]
     clients: list[ModelClient] = field(default_factory=list)
     is_over: threading.Event = field(default_factory=threading.Event)
 
@@ -83,7 +88,7 @@ class _UnderWay:
             if not self.is_over.is_set():
                 client.complete([Message(role="user", parts=(QUESTION,))])
         except EndpointError as error:
-            is_busy = error.status in _BUSY and not isinstance(error, PermanentError)
+            is_busy = error.status is not None and error.status in self.busy and not isinstance(error, PermanentError)
             return "" if is_busy else f"{str(error).rstrip('.')}. {_remedy(error, config)}"
         finally:
             client.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from agents.rollout import failure_of
 from agents.screen import observation_lines, text_lines
 from vlm_envs.cli.terminal import Colors, wrapped
 from vlm_envs.trajectory import Trajectory, Turn
@@ -24,6 +25,7 @@ class Narration:
         self.agent, self.env_id, self.colors = agent, env_id, colors
         self.shows_observations = shows_observations
         self._num_turns = self._num_episodes = self._num_solved = 0
+        self.num_failed = 0
         self._all_turns: list[Turn] = []
         self._level = ""
 
@@ -46,7 +48,11 @@ class Narration:
         self._num_episodes += 1
         self._num_solved += episode.success
         last = episode.turns[-1]
-        how = "Solved" if episode.success else "Not solved; it is over" if last.terminated else "Not solved in time"
+        if failure := failure_of(episode):
+            self.num_failed += 1
+            how = f"Failed ({failure.rstrip('.')})"
+        else:
+            how = "Solved" if episode.success else "Not solved; it is over" if last.terminated else "Not solved in time"
         print(f"── {self.env_id}, {self._level}, the end ──")
         print(*observation_lines(episode.final_observation, self.colors), sep="\n")
         turns = f"{len(episode.turns)} turn{'s' * (len(episode.turns) != 1)}"
@@ -57,7 +63,15 @@ class Narration:
         """Prints how many episodes were solved, of several."""
         if self._num_episodes > 1:
             used = _used(self._all_turns)
-            print(f"{self.agent} solved {self._num_solved} of {self._num_episodes}.{used}", flush=True)
+            num_played = self._num_episodes - self.num_failed
+            solved = f" solved {self._num_solved} of {num_played}." if num_played else ":"
+            failed = f" {self.num_failed} failed." if self.num_failed else ""
+            print(f"{self.agent}{solved}{failed}{used}", flush=True)
+
+    @property
+    def has_only_failed(self) -> bool:
+        """Whether a failure ended every episode, so that nothing is known of the agent."""
+        return self.num_failed == self._num_episodes > 0
 
 
 def _used(turns: Sequence[Turn]) -> str:

@@ -35,6 +35,8 @@ _FROM_PYTHON = {"model", "encoder", "sampling"}
 _OF_VECTORS = {"env_id", "num_envs", "workers"}
 """What belongs to many worlds at once."""
 
+EXIT_FAILED = 1
+
 _Settings = tyro.conf.UseAppendAction[tuple[str, ...]]
 
 
@@ -79,8 +81,11 @@ class PlayConfig:
         require_at_least(self, 0, "seed")
         require_at_least(self, 1, "episodes", *(["max_turns"] if self.max_turns is not None else []))
 
-    def run(self) -> None:
+    def run(self) -> int:
         """Plays and shows the episodes.
+
+        Returns:
+            Exit status: 0, or 1 if a failure of the agent's server or of the world ended every episode.
 
         Raises:
             ConfigError: If the agent, the world or a setting is not there, or `out` cannot be written.
@@ -108,6 +113,7 @@ class PlayConfig:
                 narration.end(episode)
                 recording.add(episode)
             narration.total()
+        return EXIT_FAILED if narration.has_only_failed else 0
 
     def _agent(self, played: Cast) -> Agent:
         """Returns who plays; how responses are drawn may be set name by name."""

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+from benchmarks.models.board.agent_identity import entry_for
 from benchmarks.models.board.lines import (
     EpisodeKey,
     RowName,
@@ -94,6 +95,11 @@ class Board:
         self._last_seals: dict[RowName, str] | None = None
 
     @classmethod
+    def agents_in(cls, directory: Path) -> list[Record]:
+        """Returns the entries of the agents on a board; none if there is no board."""
+        return list(cls(directory).record["agents"]) if (directory / _BOARD).is_file() else []
+
+    @classmethod
     def open(cls, directory: Path, definition: Mapping[str, Any]) -> Board:
         """Returns a board to add to, which nobody else can write to until it is closed.
 
@@ -126,6 +132,16 @@ class Board:
                 raise
         board._folder_lock = lock
         return board
+
+    def agent_entry(self, agent: Record) -> Record:
+        """Returns the entry of an agent that the board was opened with; earlier boards may have it by another hash.
+
+        Args:
+            agent: As in the definition.
+        """
+        entry = entry_for(agent, self.record["agents"], self.directory / _BOARD)
+        assert entry is not None
+        return entry
 
     def close(self) -> None:
         """Lets others write to it; harmless to call twice."""
@@ -275,18 +291,19 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
                 f"{path} was made with {name} {_told(known.get(name))}, not {_told(new.get(name))}: numbers of both "
                 "do not compare. Name another folder with --out."
             )
-    merged = dict(known)
+    by_label = {world["label"]: world for world in known["worlds"]}
+    for world in new["worlds"]:
+        before = by_label.setdefault(world["label"], world)
+        if before["digest"] != world["digest"]:
+            raise ConfigError(
+                f"{path} has another {world['label']} (hash {before['digest']}, now {world['digest']}): it has "
+                "changed since. Name another folder with --out."
+            )
+    agents = list(known["agents"])
+    agents += [agent for agent in new["agents"] if entry_for(agent, agents, path) is None]
+    merged = {**known, "worlds": list(by_label.values()), "agents": agents}
     for kind in ("worlds", "agents"):
-        by_label = {each["label"]: each for each in known[kind]}
-        for each in new[kind]:
-            before = by_label.setdefault(each["label"], each)
-            if before["digest"] != each["digest"]:
-                raise ConfigError(
-                    f"{path} has another {each['label']} (hash {before['digest']}, now {each['digest']}): it has "
-                    "changed since. Name another folder with --out."
-                )
-        merged[kind] = list(by_label.values())
-        require_distinct(f"{path}:", ((each["label"], each["digest"]) for each in merged[kind]))
+        require_distinct(f"{path}:", ((entry["label"], entry["digest"]) for entry in merged[kind]))
     return merged
 
 

@@ -44,6 +44,8 @@ _NAMED = {
     "digest?": str,
     "reading?": str,
     "expects_observation?": bool,
+    "address?": str,
+    "unjudged?": [{"of": str, "turn?": int, "kept?": str}],
 }
 
 EPISODE = {**_NAMED, "turns": [_TURN], "final": _SHOWN, "success": bool, "total_reward": _NUMBER}

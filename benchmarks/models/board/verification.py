@@ -246,5 +246,5 @@ def _digest(board: Board, row: RowName, episodes: Iterable[Record]) -> str:
 
 
 def _unjudged(episode: Record) -> Record:
-    told = {name: value for name, value in episode.items() if name not in ("judged", "judge", *SEALS)}
+    told = {name: value for name, value in episode.items() if name not in ("judged", "judge", "unjudged", *SEALS)}
     return {**told, "turns": [{**turn, "scores": None} for turn in episode["turns"]]}

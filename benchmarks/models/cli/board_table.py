@@ -24,7 +24,8 @@ def board_text(board: Board) -> str:
     episodes = board.episodes()
     verified = verified_rows(board, episodes)
     places = {world["label"]: place for place, world in enumerate(board.record["worlds"])}
-    found = [replace(row, metrics={}, judged={}) for row in rows(board.lines(), board.record["worlds"])]
+    found = rows(board.lines(), board.record["worlds"])
+    found = [replace(row, metrics={}, judged={}, num_unjudged=None) for row in found]
     found.sort(key=lambda row: (places.get(row.world, len(places)), -row.success, row.agent))
     measured = [column for column in columns(found) if column.title not in _ON_THE_PAGE_ONLY]
     table = []

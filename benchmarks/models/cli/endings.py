@@ -35,6 +35,7 @@ def told_of(run: BoardRun) -> list[str]:
         # Only now: episodes that were under way have cost something, too
         spent = f" ({run.spent_usd:.2f} USD on this board)" if run.plan.budget_usd is not None else ""
         lines.append(f"Stopped: {run.reason}{spent}. {run.remedy}")
+    lines += _not_started(run)
     num_errors = {total.label: total.num_errors for total in run.progress.agents()}
     players = {each.label: each for each in run.contestants}
     for label, failure in run.failures.items():
@@ -44,8 +45,27 @@ def told_of(run: BoardRun) -> list[str]:
     return lines
 
 
+def _not_started(run: BoardRun) -> Iterator[str]:
+    """Yields lines on episodes that no try has started, and why."""
+    counts = run.not_started()
+    if run.reason and counts:
+        total = sum(count for _, count in counts)
+        yield f"{_episodes(total)} {'were' if total > 1 else 'was'} not started."
+        return
+    for part, count in counts:
+        if part.has_left:
+            yield (
+                f"{part.agent} left {part.world} with {_episodes(count)} not started, because the last "
+                f"{part.num_failed_in_a_row} failed. The same command starts with these."
+            )
+
+
+def _episodes(count: int) -> str:
+    return f"{count:,} episode{'s' * (count > 1)}"
+
+
 def unread_of(run: BoardRun) -> list[str]:
-    """Returns lines that report each agent's unread and cut-off responses, for the end of a run.
+    """Returns lines that report each agent's unread and cut-off responses, and changed models, for the end of a run.
 
     Counts all of the agent's turns on the board, except in episodes that a failure ended: unread ones by world, so that
     worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
@@ -60,7 +80,9 @@ def unread_of(run: BoardRun) -> list[str]:
         for world in worlds:
             where = f" in {world}" if len(worlds) > 1 else ""
             lines += _unread_line(player.label, where, turns[player.label, world])
-        lines += _cut_line(player, [turn for world in worlds for turn in turns[player.label, world]])
+        of_all_worlds = [turn for world in worlds for turn in turns[player.label, world]]
+        lines += _cut_line(player, of_all_worlds)
+        lines += _models_line(player.label, of_all_worlds)
     return lines
 
 
@@ -90,6 +112,16 @@ def _cut_line(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
         )
     else:
         yield f"{of_all} at {name}={limit}. To raise the limit, run the agent {_renamed(player, name, 2 * limit)}."
+
+
+def _models_line(label: str, turns: Sequence[Record]) -> Iterator[str]:
+    models = Counter(model for turn in turns if (model := turn.get("model")))
+    if len(models) > 1:
+        counts = ", ".join(f"{model} ({count:,} responses)" for model, count in models.items())
+        yield (
+            f"{label}: the server returned {len(models)} model IDs, which count as one agent here: {counts}. To "
+            "measure a new version by itself, add it with as=NAME."
+        )
 
 
 def _tokens_if_far_below(limit: int, cut: Sequence[Record]) -> int:

@@ -16,16 +16,18 @@ from tyro.conf import Positional, UseAppendAction, arg
 from agents.registry import require_agent, setting_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey
-from benchmarks.models.board.spec import AgentSpec, WorldSpec
+from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.cli.judged_table import judged_text
-from benchmarks.models.cli.rescore import rescore
+from benchmarks.models.cli.rescore import EXIT_UNJUDGED, rescore, tell_unjudged
 from benchmarks.models.cli.run import RunOptions, play_board, print_unread
 from benchmarks.models.judged.judge_choice import JudgeOptions
 from benchmarks.models.measures.groups import grouped_rows, grouped_text
 from benchmarks.models.measures.modes import in_modes, modes_text
 from benchmarks.models.page.page import build_page
-from benchmarks.models.play.contestants import REFERENCES, Contestant
+from benchmarks.models.play.contestants import Contestant
+from benchmarks.models.play.reachability import UnreachableModelError, require_reachable
 from benchmarks.models.play.run import RunPlan
+from vlm_envs.arguments.options import tell
 from vlm_envs.errors import require
 
 
@@ -47,7 +49,7 @@ class EvaluateOptions(JudgeOptions):
         top_p: Smallest probability mass that is kept; if not given, the agent's own.
         max_tokens: Tokens a response may have; if not given, the agent's own.
         out: The board's folder.
-        references: Whether random, lazy and oracle play too; lazy not where a benchmark leaves nothing to choose by.
+        references: Whether random, lazy and oracle play too.
         budget_usd: Begin nothing more once so much has been spent on this board.
     """
 
@@ -98,26 +100,34 @@ class _Evaluation(RunOptions):
 
 
 def run_evaluate(options: EvaluateOptions) -> int:
-    """Plays what is missing, judges it, and prints both tables; the exit code is that of `run`."""
+    """Plays what is missing, judges it, and prints both tables.
+
+    Returns:
+        The exit code of `run`; also 1 if the judge does not answer, or verdicts are missing.
+    """
     require(bool(options.world), "Name what is played: --world VLM/Sokoban-v0.")
     require_agent(options.agent.partition(",")[0])
     evaluation = _Evaluation(
-        agent=(options.sampled_agent, *_references(options)),
+        agent=(options.sampled_agent,),
         world=options.worlds,
         episodes=options.episodes,
         repeats=options.repeats,
         split=options.split,
         reading=options.reading,
         out=options.out,
-        references=False,
+        references=options.references,
         budget_usd=options.budget_usd,
     )
-    # Before anything is played: a judge that is not there is said at once
+    try:
+        require_reachable(options.endpoints(), "Nothing was played.")
+    except UnreachableModelError as error:
+        tell(error)
+        return EXIT_UNJUDGED
     with options.chosen() as judge_for, options.graders() as graders:
         board_run, code = play_board(evaluation)
         assert options.out is not None
         board = Board(options.out)
-        rescore(board, judge_for, options.label, graders=graders, only_new=True)
+        rescored = rescore(board, judge_for, options.label, graders=graders, only_new=True)
         build_page(options.out)
     print(f"\n{judged_text(board.episodes())}")
     if grouped := grouped_rows(board.episodes(), board.record["worlds"]):
@@ -125,14 +135,4 @@ def run_evaluate(options: EvaluateOptions) -> int:
     if options.modes is not None:
         print(f"\n{modes_text(board.episodes(), options.world, options.modes, options.split)}")
     print_unread(board_run)
-    return code
-
-
-def _references(options: EvaluateOptions) -> tuple[str, ...]:
-    """Returns the agents that shall stand beside it."""
-    if not options.references:
-        return ()
-    listed = any(WorldSpec.parse(text, options.split).num_levels is not None for text in options.world)
-    asked = AgentSpec.parse(options.sampled_agent)
-    plain = "" if asked.settings else asked.name
-    return tuple(name for name in REFERENCES if name != plain and not (listed and name == "lazy"))
+    return max(code, tell_unjudged(rescored, options.label))

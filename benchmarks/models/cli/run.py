@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from tyro.conf import UseAppendAction
 
+from benchmarks.models.board.agent_identity import entry_for
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import require_distinct
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.spec import AgentSpec, WorldSpec
 from benchmarks.models.board.suites import suite_named
 from benchmarks.models.cli.board_table import board_text
 from benchmarks.models.cli.endings import told_of, unread_of
 from benchmarks.models.measures.perception import gaps_text, perception_gaps, split_views
 from benchmarks.models.page.page import build_page
-from benchmarks.models.play.contestants import Contestant, contestants
+from benchmarks.models.play.contestants import Contestant, asked_agents, contestants, is_served, make_contestants
 from benchmarks.models.play.display import ProgressDisplay
 from benchmarks.models.play.interruption import second_interrupt_quits
+from benchmarks.models.play.lazy_choice import skip_unchoosable
+from benchmarks.models.play.reachability import require_reachable
 from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.spending import require_prices
 from benchmarks.models.play.trained import format_warnings
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available
-from vlm_envs.errors import require
+from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.registration import registered_name
 
@@ -52,7 +56,7 @@ class RunOptions:
         reading: How actions are read. With lenient, the actions of the last complete <answer> are executed even if the
             response is out of the format; the column "out of format" counts such turns. With strict, they are not.
         out: The board's folder.
-        references: Whether random, lazy and oracle play too.
+        references: Whether random, lazy and oracle play too; lazy skips datasets without training or validation levels.
         budget_usd: Begin nothing more once so much has been spent on this board.
         stop_when_ci: Let an agent leave a world once half the width of its interval is at most this.
         split_perception: Also play every world as text, as picture and text, and as picture with a true description,
@@ -79,6 +83,21 @@ class RunOptions:
         require(not self.split_perception or bool(self.agent), "Name whose sight is measured: --agent NAME.")
         require(self.suite is None or not self.world, "Name worlds with --world, or a suite with --suite, not both.")
 
+    def worlds(self) -> list[WorldSpec]:
+        """Returns what is played, before any world is made.
+
+        Raises:
+            ConfigError: If there is no such world or suite.
+            EngineUnavailableError: If a world cannot run here.
+        """
+        texts = self.world if self.suite is None else suite_named(self.suite).worlds
+        worlds = [WorldSpec.parse(text, self.split, self.reading) for text in texts]
+        labels = [world.label for world in worlds]
+        for world in worlds:
+            require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
+            require_available(registered_name(world.env_id))
+        return worlds
+
     def plan(self) -> RunPlan:
         """Returns what the board shall hold.
 
@@ -87,12 +106,7 @@ class RunOptions:
             EngineUnavailableError: If a world cannot run here.
         """
         suite = None if self.suite is None else suite_named(self.suite)
-        texts = suite.worlds if suite else self.world
-        worlds = [WorldSpec.parse(text, self.split, self.reading) for text in texts]
-        labels = [world.label for world in worlds]
-        for world in worlds:
-            require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
-            require_available(registered_name(world.env_id))
+        worlds = self.worlds()
         require_distinct("--world", ((world.label, world.digest) for world in worlds))
         return RunPlan(
             worlds=worlds,
@@ -126,25 +140,51 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
     )
     require(options.out is not None, "Name the board's folder: --out boards/NAME.")
     assert options.out is not None
+    options.worlds()
+    asked = asked_agents(options.agent, references=options.references)
+    probed = _probe_new(asked, options)
     plan = options.plan()
     views = _views(plan) if options.split_perception else None
-    players = contestants(options.agent, references=options.references)
+    players, skipped = skip_unchoosable(plan.worlds, make_contestants(asked))
     require(
         all(map(_sees, players)) or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
         "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
         "leave NO_COLOR unset.",
     )
-    for line in format_warnings(plan.worlds, players):
+    for line in (*skipped, *format_warnings(plan.worlds, players)):
         print(line, file=sys.stderr)
-    board_run, code = _played(plan, players, options.out)
+    board_run, code = _played(plan, players, options.out, probed)
     if views is not None and not board_run.reason:
-        board_run, code_of_views = _played(views, contestants(options.agent, references=False), options.out)
+        of_views = contestants(options.agent, references=False)
+        probed = {player.label for player in of_views}
+        board_run, code_of_views = _played(views, of_views, options.out, probed)
         code = max(code, code_of_views)
     print(board_text(board_run.board))
     if views is not None:
         print(f"\n{gaps_text(perception_gaps(board_run.board.episodes(), board_run.board.record['worlds']))}")
     print(page_of(board_run.board))
     return board_run, code
+
+
+def _probe_new(asked: Iterable[AgentSpec], options: RunOptions) -> set[str]:
+    """Asks the models that are not on the board yet, before any world is made; returns their labels."""
+    assert options.out is not None
+    known = Board.agents_in(options.out)
+    served = make_contestants(spec for spec in asked if is_served(spec))
+    try:
+        if options.budget_usd is not None:
+            require_prices(served)
+        new = [player for player in served if entry_for(player.record(), known, options.out) is None]
+        _require_reachable(new)
+    finally:
+        for player in served:
+            player.close()
+    return {player.label for player in new}
+
+
+def _require_reachable(players: Iterable[Contestant]) -> None:
+    endpoints = {player.label: player.config for player in players if player.config is not None}
+    require_reachable(endpoints, "Nothing was played.")
 
 
 def _sees(contestant: Contestant) -> bool:
@@ -160,11 +200,21 @@ def _views(plan: RunPlan) -> RunPlan:
     return replace(plan, worlds=[view for of_world in views for view in of_world])
 
 
-def _played(plan: RunPlan, players: Sequence[Contestant], out: Path) -> tuple[BoardRun, int]:
-    """Returns a run that is over, after saying what it lacks, and its exit code."""
+def _played(plan: RunPlan, players: Sequence[Contestant], out: Path, probed: Container[str]) -> tuple[BoardRun, int]:
+    """Returns a run that is over, after saying what it lacks, and its exit code.
+
+    Models that have something left to play are probed, except those whose labels are in `probed`.
+    """
     with second_interrupt_quits(), ProgressDisplay(sys.stderr) as display:
         board_run = BoardRun(plan, players, out, display.show)
         code = 0
+        try:
+            _require_reachable(player for player in board_run.waiting() if player.label not in probed)
+        except ConfigError:
+            board_run.close()
+            raise
+        for line in board_run.moved:
+            print(line, file=sys.stderr)
         try:
             board_run.run(on_person=lambda plays: display.pause(is_paused=plays))
         except KeyboardInterrupt:

@@ -34,32 +34,47 @@ class Graders:
     zoom_need: Callable[[str, Sequence[npt.NDArray[np.uint8]]], int | None] | None = None
     _needs: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
 
-    def measures(self, episodes: Sequence[Trajectory]) -> list[dict[str, float]]:
-        """Returns what they say of each episode, in order; nothing of worlds that do not ask."""
+    def measures(
+        self, episodes: Sequence[Trajectory], known: Sequence[Mapping[str, float]] = ()
+    ) -> list[dict[str, float | None]]:
+        """Returns what they say of each episode, in order; nothing of worlds that do not ask.
+
+        Args:
+            episodes: The episodes.
+            known: What they have said of each before, which is not asked again.
+
+        Returns:
+            Measures by name; None where a grader was asked and gave no verdict.
+        """
         if self.grade is None and self.zoom_need is None:
             return [{} for _ in episodes]
-        asked = {query_id(each): each for each in episodes if "sample_id" in final_state(each)}
+        before = known or [{} for _ in episodes]
+        pairs = list(zip(episodes, before, strict=True))
+        asked = {query_id(each): each for each, said in pairs if self._asks(each, said, ZOOM_NEED)}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             new = [name for name in asked if name not in self._needs]
             self._needs.update(zip(new, pool.map(lambda name: self._need(asked[name]), new), strict=True))
-            return list(pool.map(self._of, episodes))
+            return list(pool.map(lambda pair: self._of(*pair), pairs))
 
-    def _of(self, episode: Trajectory) -> dict[str, float]:
-        if "sample_id" not in final_state(episode):
-            return {}
-        need = self._needs[query_id(episode)]
-        found: Mapping[str, float | None] = {
-            "graded": self._grade(episode),
-            ZOOM_NEED: None if need is None else need / 10,
-        }
-        return {name: value for name, value in found.items() if value is not None}
+    def _asks(self, episode: Trajectory, known: Mapping[str, float], name: str) -> bool:
+        grader = self.grade if name == "graded" else self.zoom_need
+        return grader is not None and name not in known and "sample_id" in final_state(episode)
+
+    def _of(self, episode: Trajectory, known: Mapping[str, float]) -> dict[str, float | None]:
+        found: dict[str, float | None] = dict(known)
+        if self._asks(episode, known, "graded"):
+            found["graded"] = self._grade(episode)
+        if self._asks(episode, known, ZOOM_NEED):
+            need = self._needs[query_id(episode)]
+            found[ZOOM_NEED] = None if need is None else need / 10
+        return found
 
     def _need(self, episode: Trajectory) -> int | None:
-        return None if self.zoom_need is None else self.zoom_need(key_of(episode).question, shown_images(episode))
+        assert self.zoom_need is not None
+        return self.zoom_need(key_of(episode).question, shown_images(episode))
 
     def _grade(self, episode: Trajectory) -> float | None:
-        if self.grade is None:
-            return None
+        assert self.grade is not None
         key, said = key_of(episode), own_pieces(episode)[-1]
         answer = extract_answer(said) or last_boxed(without_thoughts(said))
         if answer is None and self.extract is not None:
@@ -69,6 +84,9 @@ class Graders:
         score = grade_answer(answer, in_words(key), self.grade)
         return score.value if score.available else None
 
+
+GRADED_MEASURES = ("graded", ZOOM_NEED)
+"""Measures that graders give."""
 
 NO_GRADERS = Graders()
 """Nobody is asked."""

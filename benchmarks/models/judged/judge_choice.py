@@ -76,6 +76,16 @@ class JudgeOptions:
         further = {"answers": self.answer_judge, "zoom": self.zoom_judge}
         return ", ".join([own, *(f"{what} {each.model}" for what, each in further.items() if each not in _UNASKED)])
 
+    def endpoints(self) -> dict[str, EndpointConfig]:
+        """Returns the models that are asked, by option; without those whose replies may all be cached."""
+        asked = {"--judge": self.judge_endpoint} if self.judge in _BY_MODEL else {}
+        asked |= {"--answer-judge": self.answer_judge, "--zoom-judge": self.zoom_judge}
+        return {
+            f"{option} {endpoint.model}": endpoint
+            for option, endpoint in asked.items()
+            if endpoint not in _UNASKED and endpoint.cache_dir is None
+        }
+
     @contextmanager
     def chosen(self) -> Iterator[JudgeFor | Mapping[Section, JudgeFor]]:
         """Gives the judge, as `judge_episodes` takes it, and lets go of its connection afterwards.

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from judges.batches import score_together
 from judges.consistency.contradictions import contradiction, own_contradiction
 from judges.episode_rewards.argos import spatial_score
 from judges.episode_rewards.episode import final_state, key_of, own_pieces, strategy_of, true_boxes
@@ -30,15 +31,8 @@ from judges.episode_rewards.exact import exact_masks
 from judges.reading.boxes import box_reward
 from judges.reading.grounding import WrittenPoint, read_response
 from judges.reading.sections import thoughts_of
-from judges.turn_rewards.shaping import (
-    JudgeFor,
-    ScoredTurn,
-    Section,
-    exact_judge,
-    grounding_reward,
-    shape,
-    worldmodeling_reward,
-)
+from judges.scores import JudgeScore
+from judges.turn_rewards.shaping import JudgeFor, ScoredTurn, Section, claims_by_judge, exact_judge
 from vlm_envs.responses.answers import AnswerKey, anls, inclusion
 from vlm_envs.tools.written_boxes import find_boxes
 from vlm_envs.trajectory import Trajectory, Turn
@@ -50,35 +44,75 @@ _WITHOUT_BOXES = ("points", "ivgr_textual")
 _NAME_OF: Mapping[Section, str] = {"observation": "grounding", "prediction": "worldmodeling"}
 
 
+Place = tuple[int, Section]
+"""A text of an episode: its turn, from 0, and its section."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierScores:
+    """Scores that an episode has already.
+
+    Attributes:
+        final: Scores of texts that are not asked about again.
+        fallback: Scores that stay where the judge gives no verdict.
+    """
+
+    final: Mapping[Place, float] = field(default_factory=dict)
+    fallback: Mapping[Place, float] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class JudgedEpisode:
     """What judges say of an episode.
 
     Attributes:
-        scores: Of each turn, the score of each section that was judged; what a judge could not answer is left out.
+        scores: Of each turn, the score of each section that has one, now or from before.
         measures: Of the episode, by name.
+        num_asked: Texts that the judge was asked about.
+        unjudged: Of these, each text that it gave no verdict on, and why.
     """
 
     scores: tuple[Mapping[str, float], ...]
     measures: Mapping[str, float]
+    num_asked: int = 0
+    unjudged: Mapping[Place, str] = field(default_factory=dict)
 
 
 def judge_episodes(
-    episodes: Sequence[Trajectory], judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
+    episodes: Sequence[Trajectory],
+    judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
+    earlier: Sequence[EarlierScores] = (),
 ) -> list[JudgedEpisode]:
     """Returns what judges say of each episode, in order.
 
     Args:
         episodes: With what the world said, as a rollout or a replay gives them.
         judge_for: Finds the judge of what is observed and predicted, as `judges.turn_rewards.shaping.shape` takes it.
+        earlier: Scores that each episode has already; none by default.
     """
-    shaped = shape(episodes, [grounding_reward(), worldmodeling_reward()], judge_for)
-    return [_judged(episode, turns) for episode, turns in zip(episodes, shaped, strict=True)]
+    before = earlier or [EarlierScores() for _ in episodes]
+    turns = [(number, place) for number, episode in enumerate(episodes) for place in range(len(episode.turns))]
+    scored = [ScoredTurn(turn=episodes[number].turns[place], env_id=episodes[number].env_id) for number, place in turns]
+    asked = [
+        (judge, [claim for claim in claims if (turns[claim[0]][1], claim[1]) not in before[turns[claim[0]][0]].final])
+        for judge, claims in claims_by_judge(scored, tuple(_NAME_OF), judge_for)
+    ]
+    verdicts = score_together([(judge, [text for _, _, text in claims]) for judge, claims in asked])
+    said: list[dict[Place, JudgeScore]] = [{} for _ in episodes]
+    for (_, claims), column in zip(asked, verdicts, strict=True):
+        for (index, section, _), score in zip(claims, column, strict=True):
+            number, place = turns[index]
+            said[number][place, section] = score
+    return [_judged(*each) for each in zip(episodes, said, before, strict=True)]
 
 
-def _judged(episode: Trajectory, turns: Sequence[ScoredTurn]) -> JudgedEpisode:
+def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: EarlierScores) -> JudgedEpisode:
+    unjudged = {place: score.reason for place, score in said.items() if not score.available}
+    known = {place: earlier.fallback[place] for place in unjudged if place in earlier.fallback}
+    known |= {**earlier.final, **{place: score.value for place, score in said.items() if score.available}}
     scores: list[Mapping[str, float]] = [
-        {section: score.value for section, score in turn.scores.items() if score.available} for turn in turns
+        {section: known[turn, section] for section in _NAME_OF if (turn, section) in known}
+        for turn in range(len(episode.turns))
     ]
     measures: dict[str, float | None] = {
         name: _mean([each[section] for each in scores if section in each]) for section, name in _NAME_OF.items()
@@ -87,7 +121,10 @@ def _judged(episode: Trajectory, turns: Sequence[ScoredTurn]) -> JudgedEpisode:
     if "sample_id" in final_state(episode):
         measures |= _of_question(episode)
     return JudgedEpisode(
-        scores=tuple(scores), measures={name: value for name, value in measures.items() if value is not None}
+        scores=tuple(scores),
+        measures={name: value for name, value in measures.items() if value is not None},
+        num_asked=len(said),
+        unjudged=unjudged,
     )
 
 

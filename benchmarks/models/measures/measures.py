@@ -31,6 +31,9 @@ from vlm_envs.statistics.rates import Interval, wilson_interval
 Level = tuple[int, int]
 """Seed and repeat."""
 
+_ASKED_MEASURES = ("graded", "zoom_need")
+"""Measures that a judge is asked for once per episode; see `benchmarks.models.judged.graders`."""
+
 _PARTS = {"usd": ("usd",), "tokens": ("prompt_tokens", "completion_tokens")}
 """What of a turn's usage adds up to what an episode took."""
 
@@ -43,6 +46,10 @@ class Row:
         agent: What the board calls it.
         world: What the board calls it.
         view: How it is seen, as its `obs_mode` says.
+        models: IDs of the models that answered, as servers returned them, in the order in which they first appear.
+        addresses: URLs of the servers, in the same order; empty where they were not recorded.
+        num_unjudged: Texts and answers that judges were asked about and gave no verdict on; None where all have one.
+        num_asked: Texts and answers that judges were asked about; None where all have a verdict.
         num_episodes: Episodes played to their end.
         num_errors: Episodes that a failure of the provider or of a worker ended.
         num_successes: Of the played ones, solved.
@@ -94,6 +101,20 @@ class Row:
     metrics: Mapping[str, float] = field(default_factory=dict)
     judged: Mapping[str, float] = field(default_factory=dict)
     view: str = SEEN
+    models: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    num_unjudged: int | None = None
+    num_asked: int | None = None
+
+    @property
+    def num_models(self) -> int | None:
+        """How many models answered; None where it was one, or is not known."""
+        return len(self.models) if len(self.models) > 1 else None
+
+    @property
+    def num_addresses(self) -> int | None:
+        """How many servers answered; None where it was one, or is not known."""
+        return len(self.addresses) if len(self.addresses) > 1 else None
 
     @property
     def success(self) -> float:
@@ -136,7 +157,7 @@ def judged_worlds(lines: Iterable[Record]) -> set[str]:
     judges: dict[str, set[str | None]] = defaultdict(set)
     for line in lines:
         if not line["error"]:
-            judges[line["world"]].add(line.get("judge"))
+            judges[line["world"]].add(None if line.get("unjudged") else line.get("judge"))
     return {world for world, names in judges.items() if len(names) == 1 and None not in names}
 
 
@@ -174,7 +195,23 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
         seconds=median(seconds) if seconds else None,
         metrics=_means(played, "metrics"),
         judged=_means(played, "judged"),
+        models=tuple(dict.fromkeys(model for turn in turns if (model := turn.get("model")))),
+        addresses=tuple(dict.fromkeys(address for each in played if (address := each.get("address")))),
+        **_unjudged(played),
     )
+
+
+def _unjudged(episodes: Sequence[Record]) -> dict[str, int]:
+    """Returns how many texts and answers have no verdict, and of how many; nothing where all have one."""
+    missing = [entry for each in episodes for entry in each.get("unjudged") or ()]
+    if not missing:
+        return {}
+    texts = sum(len(turn["scores"]) for each in episodes for turn in each["turns"])
+    measures = sum(name in (each.get("judged") or {}) for each in episodes for name in _ASKED_MEASURES)
+    return {
+        "num_unjudged": len(missing),
+        "num_asked": texts + measures + sum("kept" not in entry for entry in missing),
+    }
 
 
 def _mistakes(episodes: Iterable[Record], is_judged: bool) -> dict[str, int]:

@@ -28,22 +28,32 @@ class Column:
         hint: What it means, in a sentence; may be empty.
         kind: How its values are written.
         values: One a row; None where nobody knows.
+        totals: What each value is a part of; empty where values stand for themselves.
     """
 
     title: str
     hint: str
     kind: Kind
     values: tuple[float | None, ...]
+    totals: tuple[float | None, ...] = ()
 
     @property
     def texts(self) -> list[str]:
         """Its values as they are printed; what is not known is nothing, never 0."""
-        return ["" if value is None else written(value, self.kind) for value in self.values]
+        texts = ["" if value is None else written(value, self.kind) for value in self.values]
+        if not self.totals:
+            return texts
+        return [text and f"{text} of {total:,.0f}" for text, total in zip(texts, self.totals, strict=True)]
 
 
 _KNOWN = {
     "num_episodes": _Measure("episodes", "Played to their end.", "count"),
     "num_errors": _Measure("errors", "Ended by a failure of a provider or a worker; counted in nothing else.", "count"),
+    "num_unjudged": _Measure(
+        "no verdict", "Texts and answers that a judge was asked about and gave no verdict on.", "count"
+    ),
+    "num_models": _Measure("model IDs", "Different model IDs that the server returned for this agent.", "count"),
+    "num_addresses": _Measure("servers", "Different addresses at which this agent was served.", "count"),
     "reward": _Measure("reward", "Mean return of an episode."),
     "invalid_rate": _Measure(
         "out of format",
@@ -68,7 +78,10 @@ _FAMILIES = {
     "metrics": _Measure("{}", "Measured by the world at the end of an episode."),
     "judged": _Measure("{}", "Judges’ measure of an episode, from 0 to 1."),
 }
-_ELSEWHERE = {"agent", "world", "num_successes", "success", "interval", "mistakes"}
+_TOTALS = {"num_unjudged": "num_asked"}
+"""Fields that hold what others are a part of."""
+
+_ELSEWHERE = {"agent", "world", "num_successes", "success", "interval", "mistakes", "num_asked"}
 """What the page shows in another way than as a number of its own."""
 
 
@@ -87,7 +100,8 @@ def _of(name: str, rows: Sequence[Row]) -> Iterator[Column]:
     families = [value for value in values if isinstance(value, Mapping)]
     if not families:
         measure = _KNOWN.get(name) or _guessed(name)
-        yield Column(**measure._asdict(), values=tuple(map(_number, values)))
+        totals = tuple(_number(getattr(row, _TOTALS[name])) for row in rows) if name in _TOTALS else ()
+        yield Column(**measure._asdict(), values=tuple(map(_number, values)), totals=totals)
         return
     pattern = _FAMILIES.get(name) or _Measure(f"{_words(name)} {{}}", "")
     for key in dict.fromkeys(key for family in families for key in family if key != 1):  # pass@1 is the success rate

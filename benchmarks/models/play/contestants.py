@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agents.agent import Agent
+from agents.api.config import EndpointConfig
 from agents.api.providers.registry import PROVIDERS
 from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
+from benchmarks.models.board.agent_identity import name_without_address
 from benchmarks.models.board.lines import require_distinct
 from benchmarks.models.board.spec import REFERENCES as REFERENCES
 from benchmarks.models.board.spec import AgentSpec, digest_of
@@ -35,6 +37,7 @@ class Contestant:
         num_parallel: Episodes side by side.
         is_person: Whether it is asked at the terminal, which it has to itself.
         spec: The agent as it was named on the command line; None if it was made in Python.
+        skipped: Labels of worlds that it does not play.
     """
 
     label: str
@@ -43,10 +46,21 @@ class Contestant:
     num_parallel: int = BATCH
     is_person: bool = False
     spec: AgentSpec | None = None
+    skipped: frozenset[str] = frozenset()
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.digest = digest_of(self.identity)
+
+    @property
+    def address(self) -> str:
+        """URL of the server that it asks; empty for a provider's own, and for agents that ask none."""
+        return str(getattr(self.agent, "address", ""))
+
+    @property
+    def config(self) -> EndpointConfig | None:
+        """The model and server that it asks; None for agents that ask none."""
+        return getattr(self.agent, "config", None) if self.asks_endpoint else None
 
     @property
     def asks_endpoint(self) -> bool:
@@ -61,6 +75,10 @@ class Contestant:
     def record(self) -> Record:
         """Returns it as the board stores it."""
         return {"label": self.label, "identity": self.identity, "digest": self.digest}
+
+    def resume(self, entry: Record) -> None:
+        """Takes the label and the hash that a board already has this agent by."""
+        self.label, self.digest = entry["label"], entry["digest"]
 
     def close(self) -> None:
         """Lets go of connections, if the agent has any."""
@@ -78,15 +96,27 @@ def contestants(texts: Sequence[str], *, references: bool = True) -> list[Contes
     Raises:
         ConfigError: If there is no such agent, two have one name, or one has two.
     """
+    return make_contestants(asked_agents(texts, references=references))
+
+
+def asked_agents(texts: Sequence[str], *, references: bool = True) -> list[AgentSpec]:
+    """Returns what `contestants` makes agents of, checked as far as that takes no weights and no connection."""
     asked = [AgentSpec.parse(text) for text in texts]
     named = {spec.name for spec in asked if not spec.settings}
     asked += [AgentSpec(name=name) for name in REFERENCES if references and name not in named]
     labels = [_label(spec) for spec in asked]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
-        raise ConfigError(f"--agent {twice} is there twice.")
+        names = dict.fromkeys(spec.name for spec, label in zip(asked, labels, strict=True) if label == twice)
+        served = f" ({', '.join(names)}). Give each server a name of its own with as=NAME" if len(names) > 1 else ""
+        raise ConfigError(f"--agent {twice} is there twice{served}.")
     for spec in asked:  # All of them before the first one's weights are loaded
         require_agent(spec.name)
         require_settings(spec.name, spec.settings, _known_settings(spec.name))
+    return asked
+
+
+def make_contestants(asked: Iterable[AgentSpec]) -> list[Contestant]:
+    """Returns the agents; raises `ConfigError` if one cannot be made, or two are the same."""
     made = [_contestant(spec) for spec in asked]
     try:
         require_distinct("--agent", ((each.label, each.digest) for each in made))
@@ -108,13 +138,18 @@ def _known_settings(name: str) -> tuple[str, ...]:
 
 
 def _label(spec: AgentSpec) -> str:
-    return replace(spec, settings=_deciding(spec)).label
+    return replace(spec, name=name_without_address(spec.name), settings=_deciding(spec)).label
 
 
 def _deciding(spec: AgentSpec) -> Record:
     """Returns the settings that decide what an agent does."""
-    is_paced = spec.name.partition(":")[0] in PROVIDERS
+    is_paced = is_served(spec)
     return {name: value for name, value in spec.settings.items() if not (is_paced and name in PACE_SETTINGS)}
+
+
+def is_served(spec: AgentSpec) -> bool:
+    """Returns whether an agent is a model behind an API."""
+    return spec.name.partition(":")[0] in PROVIDERS
 
 
 def _contestant(spec: AgentSpec) -> Contestant:
@@ -125,7 +160,10 @@ def _contestant(spec: AgentSpec) -> Contestant:
         drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
         settings["sampling"] = SamplingConfig(**drawn)
     agent = make_agent(spec.name, **settings)
-    identity = {"name": spec.name, "settings": _deciding(spec), **getattr(agent, "identity", {})}
+    name = name_without_address(spec.name)
+    identity = {"name": name, "settings": _deciding(spec), **getattr(agent, "identity", {})}
+    if spec.title and is_served(spec):
+        identity["title"] = spec.title  # tells apart several servers of one model
     is_person = entry_of(spec.name).shows_observations
     num_parallel = getattr(agent, "num_parallel", 1 if is_person else BATCH)
     return Contestant(

@@ -26,6 +26,7 @@ class Progress:
         num_played: Episodes of this run, errors included.
         tokens: Of all tries on the board.
         usd: Of all tries on the board; None once a price is not known.
+        has_left: Whether failures in a row made the agent leave the world.
         is_over: Whether no more is going to be played in this run.
         began: When this run began here, in seconds of the monotonic clock; None if it has not yet.
     """
@@ -41,6 +42,7 @@ class Progress:
     num_played: int = 0
     tokens: int = 0
     usd: float | None = 0.0
+    has_left: bool = False
     is_over: bool = False
     began: float | None = None
 

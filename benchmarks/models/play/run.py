@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
@@ -39,7 +40,10 @@ WIDEST_HALF = 0.5
 """Half of the widest interval that a rate can have."""
 
 MOST_FAILURES = 8
-"""Failures in a row after which an agent leaves a world until the next run: whoever is out will not be back at once."""
+"""Failures in a row after which an agent leaves a world; it returns once it has played the others."""
+
+MOST_TRIES = 2
+"""Tries of one episode in one run: failed ones are retried in worlds that the agent left."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +83,8 @@ class RunPlan:
 
     def keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
         """Returns the episodes that an agent shall play in a world, every level once before any is repeated."""
+        if world.label in contestant.skipped:
+            return []
         num_episodes = self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
         return [
             EpisodeKey(world.digest, contestant.digest, seed, repeat)
@@ -99,6 +105,7 @@ class BoardRun:
     Attributes:
         left_out: By the world's label, what is wrong with each item that cannot be shown, by its seed. Nobody plays
             these: a world shows the next item in place of such a one, which would be counted twice.
+        moved: A line for each agent that is served at another address than before.
 
     Raises:
         ConfigError: If the board there is another one, or a budget cannot be held as a price is not known.
@@ -127,10 +134,18 @@ class BoardRun:
         self.board = Board.open(out, definition)
         try:
             lines = self.board.lines()
+            self._resume_agents()
         except BaseException:
             self.board.close()
             raise
-        self._done = {EpisodeKey.of(line): bool(line["success"]) for line in lines if not line["error"]}
+        self._done: dict[EpisodeKey, bool] = {}
+        self._started: set[EpisodeKey] = set()
+        self._num_tries: Counter[EpisodeKey] = Counter()  # in this run
+        for line in lines:
+            key = EpisodeKey.of(line)
+            self._started.add(key)
+            if not line["error"]:
+                self._done[key] = bool(line["success"])
         self.spent_usd = sum(line.get("usd") or 0.0 for line in lines)
         self._on_progress = on_progress
         self._lock = threading.Lock()
@@ -146,6 +161,7 @@ class BoardRun:
             (each.label, world.label): self._part(each, world, lines) for each in contestants for world in plan.worlds
         }
         self.progress = RunProgress(parts=list(self._parts.values()))
+        self.moved = list(self._moved(lines))
 
     def run(self, on_person: Callable[[bool], None] = lambda plays: None) -> None:
         """Plays until nothing is missing, the budget is spent, or Ctrl-C; what was played is on the board.
@@ -164,8 +180,55 @@ class BoardRun:
             self._stop("interrupted" if isinstance(error, KeyboardInterrupt) else "an error")
             raise
         finally:
-            self._close_agents()
-            self.board.close()
+            self.close()
+
+    def close(self) -> None:
+        """Closes the agents and the board; a run that is over is closed already."""
+        self._close_agents()
+        self.board.close()
+
+    def waiting(self) -> list[Contestant]:
+        """Returns the agents that have something left to play."""
+        labels = {part.agent for part in self.progress.parts if part.num_missing}
+        return [contestant for contestant in self.contestants if contestant.label in labels]
+
+    def not_started(self) -> list[tuple[Progress, int]]:
+        """Returns how many episodes were never started, for each agent and world with such episodes."""
+        counts = [
+            (
+                self._parts[contestant.label, world.label],
+                sum(key not in self._started for key in self._keys(world, contestant)),
+            )
+            for contestant in self.contestants
+            for world in self.plan.worlds
+        ]
+        return [(part, count) for part, count in counts if count]
+
+    def _resume_agents(self) -> None:
+        """Gives agents the labels and hashes by which the board has them already."""
+        for contestant in self.contestants:
+            contestant.resume(self.board.agent_entry(contestant.record()))
+        labels = [contestant.label for contestant in self.contestants]
+        for label in labels:
+            require(
+                labels.count(label) == 1,
+                f"Two agents of this command are {label} on this board. Leave one out, or name it with as=NAME.",
+            )
+
+    def _moved(self, lines: Sequence[Record]) -> Iterator[str]:
+        last = {line["agent"]: line for line in lines}
+        entries = {entry["label"]: entry for entry in self.board.record["agents"]}
+        for contestant in self.waiting():
+            label = contestant.label
+            if label in last and contestant.asks_endpoint:
+                recorded = entries[label].get("identity", {}).get("base_url", "")
+                before = last[label].get("address", recorded)
+                if before.rstrip("/") != contestant.address.rstrip("/"):
+                    then, now = before or "its provider", contestant.address or "its provider"
+                    yield (
+                        f"{label} was served by {then} and is now served by {now}. Both count as one agent; to add it "
+                        "as another, use as=NAME."
+                    )
 
     def _play_side_by_side(self, contestants: Sequence[Contestant]) -> None:
         if not contestants:
@@ -219,8 +282,9 @@ class BoardRun:
 
     def _play(self, contestant: Contestant) -> None:
         try:
-            for world in self.plan.worlds:
-                self._play_world(contestant, world)
+            left = [world for world in self.plan.worlds if self._play_world(contestant, world)]
+            while left:
+                left = [world for world in left if self._play_world(contestant, world, returns=True)]
         except EOFError:
             if not contestant.is_person:
                 raise
@@ -229,11 +293,29 @@ class BoardRun:
             if not self._interrupted.is_set():
                 raise
 
-    def _play_world(self, contestant: Contestant, world: WorldSpec) -> None:
+    def _missing(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
+        """Returns the episodes that an agent may still play in this run, those that were never started first."""
+        keys = [key for key in self._keys(world, contestant) if key not in self._done]
+        return sorted((key for key in keys if self._num_tries[key] < MOST_TRIES), key=self._started.__contains__)
+
+    def _play_world(self, contestant: Contestant, world: WorldSpec, *, returns: bool = False) -> bool:
+        """Plays what is missing.
+
+        Args:
+            contestant: Who plays.
+            world: What is played.
+            returns: Whether the agent left this world before.
+
+        Returns:
+            Whether failures made the agent leave, and it is worth returning: always once, then as long as each visit
+            finishes an episode.
+        """
         progress = self._parts[contestant.label, world.label]
-        missing = [key for key in self._keys(world, contestant) if key not in self._done]
+        progress.num_failed_in_a_row, progress.has_left, num_done = 0, False, progress.num_done
+        missing = self._missing(world, contestant)
         if missing and self._goes_on(progress):
-            progress.began = lapped = time.monotonic()
+            lapped = time.monotonic()
+            progress.began = progress.began or lapped
             agent = Interruptible.of(contestant.agent, self._interrupted)
             self._on_progress(self.progress)
             with closing(_vector(world, min(contestant.num_parallel, len(missing)))) as worlds:
@@ -243,8 +325,12 @@ class BoardRun:
                 ):
                     wall_s, lapped = time.monotonic() - lapped, time.monotonic()
                     self._keep(missing[number], contestant, progress, trajectory, wall_s)
-        progress.is_over = True
+        has_left = progress.has_left or progress.num_failed_in_a_row >= MOST_FAILURES
+        worth_it = not self._stopping.is_set() and (not returns or progress.num_done > num_done)
+        comes_back = has_left and worth_it and bool(self._missing(world, contestant))
+        progress.is_over = not comes_back
         self._on_progress(self.progress)
+        return comes_back
 
     def _keep(
         self,
@@ -259,8 +345,13 @@ class BoardRun:
             raise RunInterruptedError  # It is ours: agents were closed
         used = used_by(trajectory)
         label, world = contestant.label, progress.world
-        self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **used)
+        facts = used | ({"address": contestant.address} if contestant.address else {})
+        self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **facts)
         with self._lock:
+            self._started.add(key)
+            self._num_tries[key] += 1
+            if not error:
+                self._done[key] = trajectory is not None and trajectory.success
             usd = used.get("usd")
             self.spent_usd += usd or 0.0
             solved = trajectory is not None and trajectory.success
@@ -279,7 +370,10 @@ class BoardRun:
         budget = self.plan.budget_usd
         if budget is not None and self.spent_usd >= budget:
             self._stop(f"the budget of {budget:g} USD is spent", "Raise --budget-usd, and the same command goes on.")
-        if self._stopping.is_set() or progress.num_failed_in_a_row >= MOST_FAILURES:
+        if self._stopping.is_set():
+            return False
+        if progress.num_failed_in_a_row >= MOST_FAILURES:
+            progress.has_left = True
             return False
         return not self.is_narrow_enough(progress)
 

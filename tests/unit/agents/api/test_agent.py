@@ -154,13 +154,14 @@ def test_a_wait_of_minutes_is_obeyed_when_nobody_sits_and_waits(agent):
     assert agent().config.max_wait_s >= 120
 
 
-def test_another_address_is_part_of_the_identity(monkeypatch):
+def test_a_model_at_another_address_is_the_same_agent(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     there = make_agent("openai:gpt-4.1")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     elsewhere = make_agent("openai:gpt-4.1")
-    assert (there.identity["base_url"], elsewhere.identity["base_url"]) == ("", "http://127.0.0.1:9/v1")
+    assert there.identity == elsewhere.identity
+    assert (there.address, elsewhere.address) == ("", "http://127.0.0.1:9/v1")
     there.close(), elsewhere.close()
 
 
@@ -253,8 +254,18 @@ def test_what_it_used_is_told_when_it_plays(price, told, endpoint, prices_of, mo
     assert main(["play", *words, *asked, "--max-turns", "2", "--episodes", "2", "--colors", "none"]) == 0
     said = capsys.readouterr().out
     assert f"Used 200 tokens sent, 20 received{', 0.0020 USD' if price else ''}.\n" in said
-    assert f"solved 0 of 2. Used 300 tokens sent, 30 received{told}\n" in said
+    assert f"solved 0 of 1. 1 failed. Used 300 tokens sent, 30 received{told}\n" in said
     assert "Problem: no response could be had: HTTP 400" in said and "too long" in said
+
+
+def test_a_game_without_any_response_fails(endpoint, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint.script.extend([fake.status(401, "wrong key")] * 2)
+    words = [f"compatible:judge@{endpoint.base_url}", FROZEN_LAKE, "--episodes", "2", "--colors", "none"]
+    assert main(["play", *words]) == 1
+    said = capsys.readouterr().out
+    assert "Failed (HTTP 401: wrong key): 1 turn" in said and "2 failed." in said
+    assert "Not solved" not in said
 
 
 def test_a_refusal_is_the_models_answer(endpoint, agent):

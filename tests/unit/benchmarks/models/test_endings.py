@@ -37,7 +37,8 @@ def test_what_a_spent_budget_has_cost_is_what_the_table_says(tmp_path):
     assert usd > 5  # Of those that were under way when it was spent
     assert told_of(run) == [
         f"Stopped: the budget of 4 USD is spent ({usd:.2f} USD on this board). Raise --budget-usd, and the same "
-        "command goes on."
+        "command goes on.",
+        "8 episodes were not started.",
     ]
 
 

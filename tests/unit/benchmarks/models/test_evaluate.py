@@ -45,6 +45,24 @@ def test_every_item_of_a_benchmark_is_played_once(tmp_path, benchmark, capsys):
     assert "consistency" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("short_search")
+@pytest.mark.parametrize("command", ["run", "evaluate"])
+def test_lazy_skips_a_benchmark_without_training_levels_and_plays_the_other_world(tmp_path, benchmark, capsys, command):
+    words = ["--agent", f"{HERE}:first_option"] if command == "run" else [f"{HERE}:first_option"]
+    worlds = ["--world", benchmark, "--world", LAKE, "--episodes", "1"]
+    assert main([command, *words, *worlds, "--out", str(tmp_path / "board")]) == 0
+    assert "lazy does not play VLM/ZoomQA-v0" in capsys.readouterr().err
+    lazy = [each["world"] for each in Board(tmp_path / "board").episodes() if each["agent"] == "lazy"]
+    assert lazy == [LAKE]
+
+
+def test_lazy_alone_with_a_benchmark_is_refused(tmp_path, benchmark, capsys):
+    words = ["run", "--agent", "lazy", "--world", benchmark, "--no-references", "--out", str(tmp_path / "board")]
+    assert main(words) == 2
+    assert "lazy does not play" in capsys.readouterr().err
+    assert not (tmp_path / "board").exists()
+
+
 def test_an_item_that_cannot_be_shown_is_left_out_and_no_other_counted_twice(tmp_path, capsys):
     for number in (0, 1, 2, 3, 5):
         write(tmp_path / "images" / f"{number}.png", image_bytes())
@@ -108,9 +126,9 @@ def test_what_was_judged_is_not_judged_again(tmp_path, monkeypatch):
     words = ("oracle", "--world", LAKE, "--no-references", "--episodes")
     judged = []
 
-    def counted(episodes, judge_for):
+    def counted(episodes, *arguments):
         judged.extend(each.seed for each in episodes)
-        return judge_episodes(episodes, judge_for)
+        return judge_episodes(episodes, *arguments)
 
     monkeypatch.setattr("benchmarks.models.cli.rescore.judge_episodes", counted)
     assert evaluate(tmp_path / "board", *words, "2") == 0

@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import pytest
 
+from agents.agent import Response
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.models.board.board import Board, UnwritableBoardError
 from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.cli.endings import told_of
 from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
 from benchmarks.models.play.run import MOST_FAILURES, BoardRun
 from tests.unit.benchmarks.models.playing import (
@@ -26,6 +28,7 @@ from tests.unit.benchmarks.models.playing import (
 )
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.lock import BusyFolderError
+from vlm_envs.splits import split_seeds
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 
 
@@ -83,12 +86,56 @@ def test_a_providers_failure_is_no_loss_and_is_tried_again_the_next_time(tmp_pat
     assert [episode["error"] for episode in Board(tmp_path).episodes()] == [""] * 4
 
 
-def test_an_agent_that_fails_again_and_again_leaves_the_world_and_the_others_go_on(tmp_path):
+def test_an_agent_that_fails_again_and_again_gives_up_and_the_others_go_on(tmp_path):
     agents = [contestant(Failing(lambda asked: True), "out", num_parallel=1), contestant(OracleAgent(), "in")]
-    run = play(tmp_path, agents, episodes=MOST_FAILURES + 4)
+    run = play(tmp_path, agents, episodes=4 * MOST_FAILURES)
     out, there = (part for part in run.progress.parts)
-    assert out.num_errors == MOST_FAILURES
-    assert there.num_done == MOST_FAILURES + 4
+    assert out.num_errors == 2 * MOST_FAILURES, "it returned once"
+    assert there.num_done == 4 * MOST_FAILURES
+    assert run.not_started() == [(out, 2 * MOST_FAILURES)]
+    left, _ = told_of(run)
+    assert f"{2 * MOST_FAILURES} episodes not started" in left
+
+
+def test_an_agent_returns_to_a_world_that_it_left(tmp_path):
+    worlds = [WorldSpec.parse(LAKE), WorldSpec.parse(f"{LAKE}:size=3")]
+    agent = Failing(lambda asked: asked < MOST_FAILURES)
+    run = play(tmp_path, [contestant(agent, num_parallel=1)], worlds=worlds, episodes=MOST_FAILURES + 2)
+    assert [part.num_done for part in run.progress.parts] == [MOST_FAILURES + 2] * 2
+    assert not run.not_started()
+    names = [line["world"] for line in lines_of(tmp_path)]
+    assert list(dict.fromkeys(names[MOST_FAILURES:])) == [worlds[1].label, worlds[0].label]
+
+
+def failing_on(seeds):
+    """Returns an oracle whose provider always fails on some levels."""
+
+    class Choosy(OracleAgent):
+        def start(self, worlds):
+            super().start(worlds)
+            self.seeds = list(worlds.get_attr("np_random_seed"))
+
+        def respond(self, rows, observations):
+            failure = Response(text="", stop_reason="error", error="HTTP 400: no")
+            said = super().respond(rows, observations)
+            return [failure if self.seeds[row] in seeds else each for row, each in zip(rows, said, strict=True)]
+
+    return Choosy()
+
+
+def test_levels_that_always_fail_lock_no_others(tmp_path):
+    first = set(split_seeds("test", MOST_FAILURES))
+    run = play(tmp_path, [contestant(failing_on(first), num_parallel=1)], episodes=3 * MOST_FAILURES)
+    (part,) = run.progress.parts
+    assert part.num_done == 2 * MOST_FAILURES and not run.not_started()
+
+
+def test_levels_that_were_never_started_come_before_failed_ones(tmp_path):
+    play(tmp_path, [contestant(Failing(lambda asked: True), num_parallel=1)], episodes=2)
+    play(tmp_path, [contestant(OracleAgent(), num_parallel=1)], episodes=4)
+    seeds = [line["seed"] for line in lines_of(tmp_path)]
+    a, b, c, d = split_seeds("test", 4)
+    assert seeds == [a, b, c, d, a, b]
 
 
 def test_failures_that_are_not_in_a_row_keep_nobody_away(tmp_path):

@@ -17,7 +17,7 @@ from agents.registry import make_agent
 from benchmarks.__main__ import main
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.cli.endings import unread_of
-from tests.unit.agents.api.endpoint import FakeEndpoint, body_of
+from tests.unit.agents.api.endpoint import FakeEndpoint, body_of, completion, status
 from tests.unit.agents.api.wires import WIRES, Said
 from tests.unit.benchmarks.models.playing import ALONE, contestant, lines_of, play
 
@@ -263,7 +263,7 @@ def test_anthropics_package_sends_long_answers_without_a_stream(server, monkeypa
 def test_a_limit_that_a_model_does_not_take_is_named(server, tmp_path, capsys):
     message = "max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens"
     server.next_action = lambda request, key: (
-        lambda handler: handler.send(400, f'{{"error": {{"message": "{message}"}}}}'.encode())
+        status(400, message) if request["max_tokens"] > 4096 else body_of(completion("yes"))
     )
     command = ["run", "--agent", f"compatible:judge@{server.base_url},max_attempts=1,as=m", "--world", LAKE, ALONE]
     assert main([*command, "--episodes", "1", "--out", str(tmp_path / "board")]) == 1

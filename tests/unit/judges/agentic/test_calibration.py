@@ -82,8 +82,30 @@ def test_other_worlds_are_refused():
 def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
     with Gathering(threading.Barrier(3), num_alone=1) as server:
         server.answer = lambda messages: "<think>so</think><answer>True</answer>"
-        words = ["calibrate", ENV_ID, "--judge", "agentic", "--model", "m", "--base-url", server.base_url]
-        assert main([*words, "--num-states", "4", "--api-key-variable", "", "--max-parallel", "3"]) == 0
+        words = [
+            "calibrate",
+            ENV_ID,
+            "--judge",
+            "agentic",
+            "--judge-endpoint.model",
+            "m",
+            "--judge-endpoint.base-url",
+            server.base_url,
+        ]
+        assert (
+            main(
+                [
+                    *words,
+                    "--num-states",
+                    "4",
+                    "--judge-endpoint.api-key-variable",
+                    "",
+                    "--judge-endpoint.max-parallel",
+                    "3",
+                ]
+            )
+            == 0
+        )
         assert len(server.requests) == 4
         assert server.max_at_once == 3, "the first of 4 is asked alone, then the others are under way together"
         assert not server.together.broken

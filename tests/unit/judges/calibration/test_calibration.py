@@ -112,5 +112,5 @@ def test_the_command_prints_agreement_chance_and_cost(capsys):
 
 
 def test_a_judge_model_needs_a_name_and_an_address(capsys):
-    assert main(["calibrate", "VLM/FrozenLake-v0", "--num-states", "4", "--judge", "llm"]) == 2
-    assert "--judge llm needs --model and --base-url" in capsys.readouterr().err
+    assert main(["calibrate", "VLM/FrozenLake-v0", "--num-states", "4", "--judge", "direct"]) == 2
+    assert "--judge direct needs --judge-endpoint.model and --judge-endpoint.base-url" in capsys.readouterr().err

@@ -11,6 +11,8 @@ from judges.calibration.agreement import Agreement, report
 from judges.llm.judge import DirectJudge
 from tests.unit.agents.api.endpoint import YES, status
 
+AT = "--judge-endpoint"
+
 
 def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsys, prices_of):
     def answer(messages):
@@ -19,12 +21,19 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
         return f"<answer>{'YES' if text == '. '.join(truth) + '.' else 'NO'}</answer>"
 
     endpoint.answer = answer
-    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "letters"]
-    command += ["--base-url", endpoint.base_url, "--api-key-variable", "JUDGE_KEY", "--cache-dir", str(tmp_path)]
-    command += ["--prices", str(prices_of(10.0, model="letters"))]
+    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "direct", "--num-states", "4", f"{AT}.model", "letters"]
+    command += [
+        f"{AT}.base-url",
+        endpoint.base_url,
+        f"{AT}.api-key-variable",
+        "JUDGE_KEY",
+        f"{AT}.cache-dir",
+        str(tmp_path),
+    ]
+    command += [f"{AT}.prices", str(prices_of(10.0, model="letters"))]
     assert main(command) == 0
     printed = capsys.readouterr().out
-    assert "letters, direct, grounding" in printed and "accuracy     1.000" in printed
+    assert "direct letters, grounding" in printed and "accuracy     1.000" in printed
     # 12 questions of 100 tokens at 10 USD a million.
     assert "12 questions (0 cached, 0 unavailable)" in printed and "0.0120 USD" in printed
     assert main(command) == 0
@@ -34,18 +43,18 @@ def test_a_judge_model_is_calibrated_and_its_cost_told(endpoint, tmp_path, capsy
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        (["--max-attempts", "0"], "--max-attempts must be at least 1; got 0.\n"),
-        (["--prices", "nowhere.toml"], "Cannot read the prices in nowhere.toml"),
-        (["--timeout-s", "nan"], "--timeout-s must be above 0; got nan.\n"),
+        ([f"{AT}.max-attempts", "0"], f"{AT}.max-attempts must be at least 1; got 0.\n"),
+        ([f"{AT}.prices", "nowhere.toml"], "Cannot read the prices in nowhere.toml"),
+        ([f"{AT}.timeout-s", "nan"], f"{AT}.timeout-s must be above 0; got nan.\n"),
         (
-            ["--base-url", "localhost"],
-            "--base-url must be the endpoint's address with its version, such as http",
+            [f"{AT}.base-url", "localhost"],
+            f"{AT}.base-url must be the endpoint's address with its version, such as http",
         ),
         (["--seed", "-1"], "--seed must be at least 0; got -1.\n"),
         (
-            ["--api-key-variable", "NO_SUCH_KEY"],
+            [f"{AT}.api-key-variable", "NO_SUCH_KEY"],
             "The key of m is expected in the environment variable NO_SUCH_KEY, which is not set. "
-            "Set it, or use --api-key-variable '' for an endpoint without keys.",
+            f"Set it, or use {AT}.api-key-variable '' for an endpoint without keys.",
         ),
         (["--num-states", "0"], "--num-states must be at least 2; got 0.\n"),
         (["--threshold", "2"], "--threshold must be above 0 and at most 1; got 2.0.\n"),
@@ -56,10 +65,10 @@ def test_options_out_of_range_are_named_as_they_were_typed(option, said, capsys)
         "calibrate",
         "VLM/FrozenLake-v0",
         "--judge",
-        "llm",
-        "--model",
+        "direct",
+        f"{AT}.model",
         "m",
-        "--base-url",
+        f"{AT}.base-url",
         "http://127.0.0.1:1/v1",
     ]
     assert main([*command, *option]) == 2
@@ -69,8 +78,8 @@ def test_options_out_of_range_are_named_as_they_were_typed(option, said, capsys)
 def test_unavailable_verdicts_are_reported_beside_the_verdicts_there_are(endpoint, capsys):
     said = iter(["no verdict", "no verdict"])  # The first question is asked twice; every other one has its answer.
     endpoint.answer = lambda messages: next(said, YES)
-    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "shy"]
-    assert main([*command, "--base-url", endpoint.base_url, "--api-key-variable", ""]) == 0
+    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "direct", "--num-states", "4", f"{AT}.model", "shy"]
+    assert main([*command, f"{AT}.base-url", endpoint.base_url, f"{AT}.api-key-variable", ""]) == 0
     printed = capsys.readouterr().out
     assert "unavailable  1\n" in printed
     assert "nan" not in printed
@@ -96,8 +105,8 @@ def test_kinds_of_text_without_a_verdict_have_no_score_and_no_nan():
 
 def test_a_model_without_one_verdict_leaves_nothing_to_report(endpoint, capsys):
     endpoint.answer = lambda messages: "no verdict"
-    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--num-states", "4", "--model", "mute"]
-    assert main([*command, "--base-url", endpoint.base_url, "--api-key-variable", ""]) == 2
+    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "direct", "--num-states", "4", f"{AT}.model", "mute"]
+    assert main([*command, f"{AT}.base-url", endpoint.base_url, f"{AT}.api-key-variable", ""]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert f"mute at {endpoint.base_url} gave no verdict on any of 12 texts" in printed.err
@@ -112,8 +121,8 @@ def nobody():
 
 
 JUDGES = {
-    "direct": ["VLM/FrozenLake-v0", "--judge", "llm"],
-    "extraction": ["VLM/FrozenLake-v0", "--judge", "llm", "--method", "extraction"],
+    "direct": ["VLM/FrozenLake-v0", "--judge", "direct"],
+    "extraction": ["VLM/FrozenLake-v0", "--judge", "extraction"],
     "agentic": ["VLM/RewardJudging-v0", "--judge", "agentic"],
 }
 
@@ -122,8 +131,8 @@ JUDGES = {
 def test_an_endpoint_that_is_not_there_is_one_error_after_one_question(kind, nobody, capsys, caplog):
     if kind == "agentic":
         pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'")
-    limits = ["--max-attempts", "1", "--timeout-s", "5", "--api-key-variable", ""]
-    assert main(["calibrate", *JUDGES[kind], "--model", "m", "--base-url", nobody, *limits]) == 2
+    limits = [f"{AT}.max-attempts", "1", f"{AT}.timeout-s", "5", f"{AT}.api-key-variable", ""]
+    assert main(["calibrate", *JUDGES[kind], f"{AT}.model", "m", f"{AT}.base-url", nobody, *limits]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert printed.err.count("\n") == 1
@@ -146,14 +155,23 @@ def test_a_first_text_that_asks_nothing_does_not_mean_that_nobody_is_there(endpo
 
 def test_a_key_that_is_refused_is_one_error_too(endpoint, capsys):
     endpoint.script.append(status(401, "no such key"))
-    command = ["calibrate", "VLM/FrozenLake-v0", "--judge", "llm", "--model", "m", "--api-key-variable", "JUDGE_KEY"]
-    assert main([*command, "--base-url", endpoint.base_url]) == 2
+    command = [
+        "calibrate",
+        "VLM/FrozenLake-v0",
+        "--judge",
+        "direct",
+        f"{AT}.model",
+        "m",
+        f"{AT}.api-key-variable",
+        "JUDGE_KEY",
+    ]
+    assert main([*command, f"{AT}.base-url", endpoint.base_url]) == 2
     assert "no such key" in capsys.readouterr().err
     assert len(endpoint.requests) == 1
 
 
 def test_the_exact_judge_asks_no_endpoint(nobody, capsys):
-    command = ["calibrate", "VLM/FrozenLake-v0", "--num-states", "2", "--model", "m", "--base-url", nobody]
+    command = ["calibrate", "VLM/FrozenLake-v0", "--num-states", "2", f"{AT}.model", "m", f"{AT}.base-url", nobody]
     assert main(command) == 0
     assert "exact judge" in capsys.readouterr().out
 

@@ -1,0 +1,67 @@
+"""Which agent of a board plays now: a model with its settings is the same agent wherever it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agents.api.providers.registry import COMPATIBLE
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import Record
+
+_NOT_DECIDING = ("base_url", "title")
+"""Fields of an identity that do not change a response. Boards used to record the address as `base_url`."""
+
+
+def name_without_address(name: str) -> str:
+    """Returns an agent's name without its server's address: `compatible:qwen` for `compatible:qwen@http://…/v1`."""
+    kind = name.partition(":")[0]
+    return name.partition("@http")[0] if kind == COMPATIBLE else name
+
+
+def entry_for(agent: Record, known: Sequence[Record], where: object) -> Record | None:
+    """Returns a board's entry for an agent; None if the board does not have this agent.
+
+    Args:
+        agent: As `Contestant.record` returns it.
+        known: Entries of the board.
+        where: The board's file, for messages.
+
+    Raises:
+        ConfigError: If another agent has this label, or several entries are this model at different addresses.
+    """
+    for entry in known:
+        if entry["label"] == agent["label"]:
+            if entry["digest"] != agent["digest"] and not _is_same_model(entry, agent):
+                raise ConfigError(
+                    f"{where} has another {entry['label']} (hash {entry['digest']}, now {agent['digest']}): it has "
+                    "changed since. Name another folder with --out, or this agent with as=NAME."
+                )
+            return entry
+    if "title" in agent.get("identity", {}):
+        return None
+    served = [entry for entry in known if _has_address_in_label(entry) and _is_same_model(entry, agent)]
+    if len(served) > 1:
+        raise ConfigError(
+            f"{where} has {len(served)} agents that are {agent['label']} at different addresses: "
+            f"{', '.join(entry['label'] for entry in served)}. To add another, use as=NAME."
+        )
+    return next(iter(served), None)
+
+
+def _has_address_in_label(entry: Record) -> bool:
+    """Returns whether an entry was labeled by default when labels still had addresses in them."""
+    name = str(entry.get("identity", {}).get("name", ""))
+    return name != name_without_address(name) and entry["label"].startswith(name)
+
+
+def _is_same_model(entry: Record, agent: Record) -> bool:
+    """Returns whether two records are of one served model with the same settings."""
+    identities = [record.get("identity", {}) for record in (entry, agent)]
+    return all("provider" in each for each in identities) and _deciding(identities[0]) == _deciding(identities[1])
+
+
+def _deciding(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what decides responses; unset settings are left out, as boards made before a setting lack it."""
+    found = {name: value for name, value in identity.items() if name not in _NOT_DECIDING and value not in (None, "")}
+    return {**found, "name": name_without_address(str(identity.get("name", "")))}
