@@ -13,6 +13,9 @@ import numpy.typing as npt
 from vlm_envs.records.json_lines import Record
 from vlm_envs.trajectory import Observation, Trajectory, Turn, observation_images
 
+OF_PROVIDER = ("stop_detail", "summary", "request", "raw")
+"""Fields that only turns of agents behind an API have."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TurnNotes:
@@ -46,7 +49,9 @@ def episode_record(
         The record. `state` and `state_text` are of the state the agent saw, `state_text_after` is of the one its
         actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
         log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one, `level`
-        only where the episode began on a given one. Only lenient episodes have `reading`; in them, turns without an
+        only where the episode began on a given one. Of agents behind an API turns have `raw`, their provider's reply;
+        `stop_detail`, where a limit of the model ended the response; `summary`, where one was made before the turn; and
+        the first has `request`. Only lenient episodes have `reading`; in them, turns without an
         action have `unread`, which explains why none could be read, and `expects_observation` is true where the format
         has an `<observation>`.
     """
@@ -102,6 +107,7 @@ def _turn_record(turn: Turn, said: TurnNotes, save_image: Callable[[npt.NDArray[
         "optimal_actions_left": info.get("optimal_actions_left"),
         "state_hash": info.get("state_hash"),
         **({"context_full": True} if info.get("context_full") else {}),
+        **{name: value for name in OF_PROVIDER if (value := getattr(turn, name))},
         **({"unread": info["unread"]} if _is_lenient(turn) and info.get("unread") else {}),
     }
 
