@@ -145,7 +145,8 @@ class EndpointConfig:
                 bool(re.fullmatch(r"[A-Za-z0-9-]+", name))
                 and (variable in os.environ or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable))),
                 f"{field_name(self, 'headers')} takes NAME=VARIABLE, such as X-Api-Key=MY_KEY: the environment "
-                "variable that holds the header's value. What was given is not repeated here, as it may be the value itself.",
+                "variable that holds the header's value. What was given is not repeated here, as it may be the value "
+                "itself.",
             )
             variables[name] = variable
         return variables
