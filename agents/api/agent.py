@@ -143,6 +143,7 @@ class APIAgent:
             max_parallel=max_parallel,
             prices=None if prices is None else Path(prices),
         )
+        self._address = self.config.address  # As it is now: the environment may change
         self.client = ModelClient(self.config)
         self.num_parallel = max_parallel
         self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix=f"{provider}:{name}")
@@ -176,7 +177,7 @@ class APIAgent:
     @property
     def address(self) -> str:
         """Where the model is asked; empty for the provider's own address."""
-        return self.config.address
+        return self._address
 
     def start(self, worlds: VectorWorld) -> None:
         """Forgets earlier episodes."""

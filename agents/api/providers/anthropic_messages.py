@@ -83,7 +83,8 @@ class AnthropicMessages:
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
         if self._streams:
-            return await sent(streamed(self._client.messages.stream(**request), "get_final_message"), anthropic)
+            stream = self._client.messages.stream(**request)
+            return await sent(streamed(stream, lambda events: events.get_final_message()), anthropic)
         return await sent(self._client.messages.create(**request), anthropic)
 
     def read(self, body: Mapping[str, Any]) -> Completion:

@@ -83,7 +83,7 @@ class OpenAIChat:
         """Sends one request. See `Provider`."""
         if self._streams:
             stream = self._client.chat.completions.stream(**request, stream_options={"include_usage": True})
-            return await sent(streamed(stream, "get_final_completion"), openai)
+            return await sent(streamed(stream, _assembled), openai)
         return await sent(self._client.chat.completions.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -114,6 +114,12 @@ class OpenAIChat:
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.close()
+
+
+async def _assembled(events: Any) -> Any:
+    """Returns what the events of a stream add up to; the package's own final reply refuses ones that were cut off."""
+    await events.until_done()
+    return events.current_completion_snapshot
 
 
 def require_effort(reasoning: str) -> None:

@@ -64,7 +64,8 @@ class OpenAIResponses:
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
         if self._streams:
-            return await sent(streamed(self._client.responses.stream(**request), "get_final_response"), openai)
+            stream = self._client.responses.stream(**request)
+            return await sent(streamed(stream, lambda events: events.get_final_response()), openai)
         return await sent(self._client.responses.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from types import ModuleType
 from typing import Any
@@ -20,15 +20,15 @@ from agents.api.failures import (
 )
 
 
-async def streamed(stream: AbstractAsyncContextManager[Any], final: str) -> Any:
+async def streamed(stream: AbstractAsyncContextManager[Any], final: Callable[[Any], Awaitable[Any]]) -> Any:
     """Returns the whole reply of a stream, put together by the package.
 
     Args:
         stream: The package's manager of a stream.
-        final: Its method that returns the reply.
+        final: Waits for its events and returns the reply.
     """
     async with stream as events:
-        return await getattr(events, final)()
+        return await final(events)
 
 
 async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
