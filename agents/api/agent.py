@@ -210,7 +210,8 @@ class APIAgent:
         shown = _message(observation)
         episode.system = observation.get("system") or episode.system
         replies: list[_Reply] = []
-        summary, request = "", {}
+        summary = ""
+        request: Mapping[str, Any] = {}
         try:
             if episode.past and (question := self._history.asks_to_sum_up(episode.past, episode.summary)):
                 replies.append(self._complete(episode, question))

@@ -277,7 +277,7 @@ class ModelClient:
         )
 
 
-class _Patience:
+class _Patience(tenacity.stop.stop_base):
     """Decides when one request has been tried often enough.
 
     Args:

@@ -288,7 +288,7 @@ def test_a_later_turn_without_room_for_the_response_is_the_models_limit(endpoint
         (ROOM.format(total=16884, prompt=500, limit=16384), 16384, True),
         (ROOM.format(total=61000, prompt=60000, limit=1000), 1000, False),
         (
-            "'max_tokens' is too large: 16384. This model's maximum context length is 4096 tokens, your request has 116 "
+            "'max_tokens' is too large: 16384. This model's maximum context length is 4096 tokens; the request has 116 "
             "input tokens (16384 > 4096 - 116).",
             16384,
             True,
