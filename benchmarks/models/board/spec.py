@@ -263,7 +263,7 @@ def _split(settings: str, *, quotes: str) -> list[str]:
     for char in settings:
         if closing and closing[-1] in quotes:
             closing = closing[:-1] if char == closing[-1] and before != "\\" else closing
-        elif char in quotes and before in "=([{,: ":
+        elif char in quotes and before in ("([{,: " if closing else "="):
             closing += char
         elif char in _BRACKETS:
             closing += _BRACKETS[char]

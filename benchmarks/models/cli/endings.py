@@ -45,7 +45,7 @@ def told_of(run: BoardRun) -> list[str]:
 
 
 def unread_of(run: BoardRun) -> list[str]:
-    """Returns lines that report each agent's unread and cut-off responses, for the end of a run.
+    """Returns lines that report each agent's unread, cut-off, and uncounted responses, for the end of a run.
 
     Counts all of the agent's turns on the board, except in episodes that a failure ended: unread ones by world, so that
     worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
@@ -60,7 +60,9 @@ def unread_of(run: BoardRun) -> list[str]:
         for world in worlds:
             where = f" in {world}" if len(worlds) > 1 else ""
             lines += _unread_line(player.label, where, turns[player.label, world])
-        lines += _cut_line(player, [turn for world in worlds for turn in turns[player.label, world]])
+        everywhere = [turn for world in worlds for turn in turns[player.label, world]]
+        lines += _cut_line(player, everywhere)
+        lines += _uncounted_line(player.label, everywhere)
     return lines
 
 
@@ -90,6 +92,13 @@ def _cut_line(player: Contestant, turns: Sequence[Record]) -> Iterator[str]:
         )
     else:
         yield f"{of_all} at {name}={limit}. To raise the limit, run the agent {_renamed(player, name, 2 * limit)}."
+
+
+def _uncounted_line(label: str, turns: Sequence[Record]) -> Iterator[str]:
+    uncounted = int(sum(turn["usage"].get("uncounted", 0) for turn in turns))
+    if uncounted:
+        replies = "1 reply" if uncounted == 1 else f"{uncounted} replies"
+        yield f"{label}: the server did not count the tokens of {replies} in {len(turns)} turns, which are estimated."
 
 
 def _tokens_if_far_below(limit: int, cut: Sequence[Record]) -> int:

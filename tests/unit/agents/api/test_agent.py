@@ -258,6 +258,16 @@ def test_what_it_used_is_told_when_it_plays(price, told, endpoint, prices_of, mo
     assert "Problem: no response could be had: HTTP 400" in said and "too long" in said
 
 
+def test_a_limit_of_the_model_is_told_when_it_plays(endpoint, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint.script.extend([fake.reply(UP), fake.status(400, "full", error_code="context_length_exceeded")])
+    words = [f"compatible:judge@{endpoint.base_url}", FROZEN_LAKE, "--set", "prompt_format=free_think"]
+    assert main(["play", *words, "--colors", "none"]) == 0
+    said = capsys.readouterr().out
+    assert "HTTP 400: full" in said and "no response could be had" not in said
+    assert len(endpoint.requests) == 2
+
+
 def test_a_refusal_is_the_models_answer(endpoint, agent):
     refused = fake.completion("I will not.")
     refused["choices"][0]["finish_reason"] = "content_filter"

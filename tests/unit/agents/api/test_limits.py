@@ -1,6 +1,7 @@
 """A model's own limits end its episode, whichever provider reports them; every other refusal is an error."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[a
 
 from agents.api.conversation import Message
 from agents.api.failures import Unavailable
-from agents.api.limits import fits_without_response, limit_of
+from agents.api.limits import CODES, fits_without_response, limit_of
 from agents.episodes import play_episodes
 from agents.registry import make_agent
 from agents.rollout import failure_of, rollout
@@ -300,6 +301,11 @@ def test_a_later_turn_without_room_for_the_response_is_the_models_limit(endpoint
 )
 def test_whether_a_prompt_fits_without_its_response(message, max_tokens, expected):
     assert fits_without_response(message, max_tokens) is expected
+
+
+def test_the_documentation_lists_every_code():
+    page = (Path(__file__).parents[4] / "docs" / "benchmark.md").read_text()
+    assert not [code for codes in CODES.values() for code in codes if f"`{code}`" not in page]
 
 
 def test_a_status_that_is_no_refusal_is_no_limit():

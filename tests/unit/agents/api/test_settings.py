@@ -180,6 +180,8 @@ class TestCommandLine:
             ("headers=X-Key=MY_KEY,seed=3", {"headers": "X-Key=MY_KEY", "seed": 3}),
             ("system_prompt=Don't stop,seed=3", {"system_prompt": "Don't stop", "seed": 3}),
             ("system_prompt='tis,seed=3", {"system_prompt": "'tis", "seed": 3}),
+            ("system_prompt=rock 'n roll,stop='a,b'", {"system_prompt": "rock 'n roll", "stop": "a,b"}),
+            ("system_prompt=:-(,seed=3", {"system_prompt": ":-(,seed=3"}),
         ],
     )  # fmt: skip
     def test_values_keep_their_commas(self, text, expected):
