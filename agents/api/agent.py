@@ -126,7 +126,7 @@ class APIAgent:
             top_p=top_p,
             max_tokens=max_tokens,
             reasoning=str(reasoning),
-            seed=_whole_number("seed", seed),
+            sampling_seed=_whole_number("seed", seed),
             stop=_texts(stop),
             top_k=_whole_number("top_k", top_k),
             detail=detail,
@@ -157,7 +157,8 @@ class APIAgent:
         """
         config = self.config
         later = {
-            **{name: getattr(config, name) for name in ("seed", "top_k", "detail", "max_completion_tokens")},
+            "seed": config.sampling_seed,
+            **{name: getattr(config, name) for name in ("top_k", "detail", "max_completion_tokens")},
             "stop": list(config.stop),
             "extra_body": json.loads(config.extra_body) if config.extra_body else None,
             "headers": sorted(config.header_variables),

@@ -41,7 +41,8 @@ class EndpointConfig:
         top_p: Above 0 and at most 1; None for the provider's default.
         max_tokens: Longest reply, in tokens.
         reasoning: How much the model may think; see `Sampling`.
-        seed: See `Sampling`, as for the settings up to `extra_body`. A provider without such a setting refuses it.
+        sampling_seed: Of replies; see `Sampling`, as for the settings up to `extra_body`. A provider without such a
+            setting refuses it.
         stop: Texts that end a reply.
         top_k: Only the likeliest k tokens are drawn.
         detail: How closely images are read, such as `"low"` or `"high"`.
@@ -73,7 +74,7 @@ class EndpointConfig:
     top_p: float | None = None
     max_tokens: int = 512
     reasoning: str = ""
-    seed: int | None = None
+    sampling_seed: int | None = None
     stop: tuple[str, ...] = ()
     top_k: int | None = None
     detail: str = ""
@@ -168,7 +169,8 @@ class EndpointConfig:
     @property
     def sampling(self) -> Sampling:
         """How a reply is drawn."""
-        return Sampling(**{each.name: getattr(self, each.name) for each in fields(Sampling)})
+        names = {field.name for field in fields(Sampling)} - {"seed"}
+        return Sampling(seed=self.sampling_seed, **{name: getattr(self, name) for name in names})
 
 
 def _require_address(name: str, address: str) -> None:
