@@ -116,7 +116,7 @@ class EndpointConfig:
         require_above(
             self, 0, "timeout_s", "max_retry_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p"
         )
-        require_at_least(self, 0, "temperature", "first_wait_s")
+        require_at_least(self, 0, "temperature", "first_wait_s", "sampling_seed")
 
     @property
     def address(self) -> str:
