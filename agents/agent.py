@@ -23,14 +23,16 @@ class Response:
     Attributes:
         text: What was said, without special tokens.
         stop_reason: `"stop"`, `"length"` (token limit), `"content_filter"` (refused), `"tool_call"` (it called a tool
-            that was not offered and wrote no text) or `"error"` (no response).
+            that was not offered and wrote no text), `"context"` (the request was more than the model takes; the text is
+            empty and ends the episode) or `"error"` (no response).
         prompt_ids: int64[P], tokens appended before the response; empty for agents without tokens.
         response_ids: int64[R], sampled tokens; empty for agents without tokens.
         sampler_logprobs: float32[R], log-probability of each under the distribution it was drawn from.
         thoughts: Reasoning that is no part of the text, as far as a provider shows it.
-        usage: What it took, by name: `seconds`, tokens, `usd`.
+        usage: What it took, by name: `seconds`, tokens, `usd`; `uncounted` where tokens of replies are estimated.
         model: Exact name of the model that answered, as its provider tells it; empty where it does not.
         error: Why there is no response; empty if there is one.
+        stop_detail: See `Turn`, as for `summary`, `request` and `raw`.
     """
 
     text: str
@@ -42,6 +44,10 @@ class Response:
     usage: Mapping[str, float] = field(default_factory=dict)
     model: str = ""
     error: str = ""
+    stop_detail: str = ""
+    summary: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Agent(Protocol):

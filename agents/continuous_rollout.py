@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from agents.agent import ContinuousAgent, Response
-from agents.turns import failed_turn, fits, make_turn, reset_arguments
+from agents.turns import ended_by_agent, failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Step
@@ -237,7 +237,8 @@ class _Episode:
 
     def go_on(self, agent: ContinuousAgent, row: int, response: Response, step: Step) -> None:
         """Adds the turn that a step was; it is the last if there is no room for another."""
-        ends, info = {"terminated": step.terminated, "truncated": step.truncated}, step.info
+        ends = {"terminated": step.terminated, "truncated": step.truncated}
+        info, ends = ended_by_agent(response, step.info, ends)
         if not any(ends.values()) and not fits(agent, row, step.observation):
             ends, info = {**ends, "truncated": True}, {**info, "context_full": True}
         self.turns.append(make_turn(self.observation, self.info, response, info, step.reward, **ends))

@@ -11,7 +11,7 @@ import numpy as np
 
 from agents.agent import Agent, AsyncAgent, Response
 from agents.rollout import try_rollout
-from agents.turns import failed_turn, make_turn
+from agents.turns import ended_by_agent, failed_turn, make_turn
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Step
@@ -207,10 +207,11 @@ class _Seats:
     def _took(self, row: int, response: Response, step: Step) -> Iterator[Played]:
         """Adds the turn that a step was, and asks again unless the episode is over."""
         ends = {"terminated": step.terminated, "truncated": step.truncated}
-        turn = make_turn(self._shown[row], self._info[row], response, step.info, step.reward, **ends)
+        info, ends = ended_by_agent(response, step.info, ends)
+        turn = make_turn(self._shown[row], self._info[row], response, info, step.reward, **ends)
         self._turns[row].append(turn)
-        self._shown[row], self._info[row] = step.observation, step.info
-        if step.terminated or step.truncated:
+        self._shown[row], self._info[row] = step.observation, info
+        if any(ends.values()):
             yield self._over(row)
         else:
             self._ask(row)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from agents.agent import Agent, ContinuousAgent, Response
 from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play_from_resets
-from agents.turns import failed_turn, fits, make_turn, reset_arguments
+from agents.turns import ended_by_agent, failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
@@ -186,7 +186,7 @@ def _play(
             if actions[row] is None:
                 continue
             ends = {"terminated": bool(terminated[row]), "truncated": bool(truncated[row])}
-            outcome = next_infos["env"][row]
+            outcome, ends = ended_by_agent(response, next_infos["env"][row], ends)
             if not any(ends.values()) and not fits(agent, row, next_observations[row]):
                 ends, outcome = {**ends, "truncated": True}, {**outcome, "context_full": True}
             turns[row].append(make_turn(current[row], info[row], response, outcome, float(rewards[row]), **ends))

@@ -49,6 +49,10 @@ def make_turn(
         thoughts=response.thoughts,
         usage=response.usage,
         model=response.model,
+        stop_detail=response.stop_detail,
+        summary=response.summary,
+        request=response.request,
+        raw=response.raw,
     )
 
 
@@ -64,6 +68,21 @@ def reset_arguments(seeds: Sequence[int], levels: Sequence[str | None] | None, *
     """Returns what `VectorWorld.reset` is given: N seeds, and N level texts unless seeds draw the levels."""
     options |= {"levels": list(levels)} if levels else {}
     return {"seed": list(seeds)} | ({"options": options} if options else {})
+
+
+def ended_by_agent(
+    response: Response, info: dict[str, Any], ends: dict[str, bool]
+) -> tuple[dict[str, Any], dict[str, bool]]:
+    """Returns a turn's `info` and ends, the episode truncated where the response had no room.
+
+    Args:
+        response: What the agent said.
+        info: The world's, after the turn.
+        ends: `terminated` and `truncated`, as the world has them.
+    """
+    if response.stop_reason != "context" or any(ends.values()):
+        return info, ends
+    return {**info, "context_full": True}, {**ends, "truncated": True}
 
 
 def fits(agent: Agent, row: int, observation: Observation) -> bool:

@@ -43,7 +43,7 @@ def observation_words(observation: Observation) -> str:
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
-StopReason = Literal["stop", "length", "content_filter", "tool_call", "error"]
+StopReason = Literal["stop", "length", "content_filter", "tool_call", "context", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,9 @@ class Turn:
         response_text: The response, decoded without special tokens.
         stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` if the
             model or its provider refused, `"tool_call"` if the model called a tool that was not offered and wrote no
-            text, `"error"` if there is no response (the API was unavailable).
+            text, `"context"` if the request was more than the model takes (its context, or the number or size of its
+            images; the text is empty and the episode ends), `"error"` if there is no response (the API was
+            unavailable).
         reward: The world's raw reward; never changed afterwards.
         reward_terms: Its named parts; they sum to `reward`.
         terminated: Whether the world ended.
@@ -72,6 +74,10 @@ class Turn:
         thoughts: Reasoning that is no part of the response, as far as a provider shows it.
         usage: What the response took: `seconds`, `prompt_tokens`, `completion_tokens`, `usd` and more, where known.
         model: Exact name of the model that answered, such as a dated version, where a provider tells it.
+        stop_detail: What the provider said where a limit of the model ended the response; empty otherwise.
+        summary: The summary of earlier turns that the model wrote before this one; empty without such a history.
+        request: The first request of an episode as it was sent, with images by their hashes; empty for other turns.
+        raw: The provider's reply as it came, shortened; empty for agents without a provider.
     """
 
     observation: Observation
@@ -92,6 +98,10 @@ class Turn:
     thoughts: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)
     model: str = ""
+    stop_detail: str = ""
+    summary: str = ""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    raw: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

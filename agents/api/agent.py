@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from agents.agent import Response
 from agents.api.client import ModelClient
-from agents.api.completion import TokenCounts
+from agents.api.completion import Completion, TokenCounts
 from agents.api.config import EndpointConfig
 from agents.api.conversation import Message, Picture
-from agents.api.failures import EndpointError
+from agents.api.failures import EndpointError, LimitError
 from agents.api.history import Exchange, history_named
+from agents.api.limits import fits_without_response
 from agents.api.providers.registry import COMPATIBLE
 from agents.api.sampling import MAX_TOKENS
-from vlm_envs.errors import ConfigError
+from agents.api.transcript import recorded_reply, recorded_request
+from vlm_envs.errors import ConfigError, require
 from vlm_envs.trajectory import Observation, observation_images
 from vlm_envs.vector.env import VectorWorld
 
@@ -35,6 +37,13 @@ class _Episode:
     summary: str = ""
 
 
+class _Reply(NamedTuple):
+    """A reply, and what the provider said where a limit of the model ended it."""
+
+    completion: Completion
+    limit: str = ""
+
+
 class APIAgent:
     """A model behind an API. Responses of several episodes are asked for side by side.
 
@@ -49,12 +58,23 @@ class APIAgent:
         max_tokens: Longest response, reasoning included where the provider counts it so.
         reasoning: An effort such as `"low"` or a budget of tokens such as `"2048"`, as the provider has it; empty for
             its default.
+        seed: For providers that sample repeatably, as far as they do. A provider without one of the settings from here
+            to `stream` refuses it before anything is sent.
+        stop: Texts that end a response, or one of them.
+        top_k: Only the likeliest k tokens are drawn.
+        detail: How closely images are read, such as `"low"` or `"high"`.
+        max_completion_tokens: Whether a compatible server is sent `max_tokens` under OpenAI's newer name.
+        extra_body: Object that is merged into every request, as a dictionary or JSON.
+        headers: Further HTTP headers with the environment variables that hold their values: `"NAME=VARIABLE"`, several
+            of these, or a dictionary. Values never enter a record.
+        stream: Whether replies are asked for as streams, for servers that send nothing else.
         api_key_variable: Environment variable that holds the key; None for the provider's own, empty for no key.
         max_parallel: Requests under way at any time.
         requests_per_minute: None for no limit.
         tokens_per_minute: Tokens sent and received; None for no limit.
         timeout_s: Longest time for one whole reply.
-        max_attempts: Requests for one response until it counts as failed.
+        max_attempts: Requests for one response until it counts as failed; None for as many as `max_retry_s` allows.
+        max_retry_s: How long a provider that is overloaded, failing, or out of reach is tried again.
         max_wait_s: Longest wait that a provider may ask for; one that asks for more has failed.
         prices: A table of prices beside the shipped one. See `agents.api.prices`.
 
@@ -79,12 +99,21 @@ class APIAgent:
         top_p: float | None = None,
         max_tokens: int = MAX_TOKENS,
         reasoning: str = "",
+        seed: int | None = None,
+        stop: str | Sequence[str] = (),
+        top_k: int | None = None,
+        detail: str = "",
+        max_completion_tokens: bool = False,
+        extra_body: str | Mapping[str, Any] = "",
+        headers: str | Sequence[str] | Mapping[str, str] = (),
+        stream: bool = False,
         api_key_variable: str | None = None,
         max_parallel: int = 8,
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         timeout_s: float = 600.0,
-        max_attempts: int = 6,
+        max_attempts: int | None = None,
+        max_retry_s: float | None = 600.0,
         max_wait_s: float = 300.0,
         prices: str | Path | None = None,
     ) -> None:
@@ -100,15 +129,24 @@ class APIAgent:
             top_p=top_p,
             max_tokens=max_tokens,
             reasoning=str(reasoning),
+            sampling_seed=_whole_number("seed", seed),
+            stop=_texts(stop),
+            top_k=_whole_number("top_k", top_k),
+            detail=detail,
+            max_completion_tokens=_truth("max_completion_tokens", max_completion_tokens),
+            extra_body=_json(extra_body),
+            headers=_header_settings(headers),
+            stream=_truth("stream", stream),
             timeout_s=timeout_s,
             max_attempts=max_attempts,
+            max_retry_s=max_retry_s,
             max_wait_s=max_wait_s,
             requests_per_minute=requests_per_minute,
             tokens_per_minute=tokens_per_minute,
             max_parallel=max_parallel,
             prices=None if prices is None else Path(prices),
         )
-        self.address = self.config.address
+        self._address = self.config.address  # As it is now: the environment may change
         self.client = ModelClient(self.config)
         self.num_parallel = max_parallel
         self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix=f"{provider}:{name}")
@@ -116,8 +154,18 @@ class APIAgent:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Model and settings that decide its responses; not the address, as a model may be served anywhere."""
+        """What decides its responses: two agents that differ in it are two. A server may move, so its address does not.
+
+        Settings that earlier versions lacked are in it only where they are set.
+        """
         config = self.config
+        later = {
+            "seed": config.sampling_seed,
+            **{name: getattr(config, name) for name in ("top_k", "detail", "max_completion_tokens")},
+            "stop": list(config.stop),
+            "extra_body": json.loads(config.extra_body) if config.extra_body else None,
+            "headers": sorted(config.header_variables),
+        }
         return {
             "provider": self.provider,
             "model": config.model,
@@ -127,7 +175,13 @@ class APIAgent:
             "top_p": config.top_p,
             "max_tokens": config.max_tokens,
             "reasoning": config.reasoning,
+            **{name: value for name, value in later.items() if value not in (None, "", [], False)},
         }
+
+    @property
+    def address(self) -> str:
+        """Where the model is asked; empty for the provider's own address."""
+        return self._address
 
     def start(self, worlds: VectorWorld) -> None:
         """Forgets earlier episodes."""
@@ -157,45 +211,83 @@ class APIAgent:
         self._pool.shutdown(cancel_futures=True)
 
     def _answer(self, episode: _Episode, observation: Observation) -> Response:
-        began = time.monotonic()
         shown = _message(observation)
         episode.system = observation.get("system") or episode.system
-        used: list[TokenCounts | None] = []
+        replies: list[_Reply] = []
+        summary = ""
+        request: Mapping[str, Any] = {}
         try:
-            if episode.past and (request := self._history.asks_to_sum_up(episode.past, episode.summary)):
-                summed_up = self.client.complete(self._with_system(episode, request))
-                used.append(summed_up.tokens)
-                episode.summary = summed_up.text
-            messages = self._history.messages(episode.past, shown, episode.summary)
-            answer = self.client.complete(self._with_system(episode, messages))
+            if episode.past and (question := self._history.asks_to_sum_up(episode.past, episode.summary)):
+                replies.append(self._complete(episode, question))
+                episode.summary = summary = replies[-1].completion.text
+            if not replies or replies[-1].completion.stop_reason != "context":
+                messages = self._history.messages(episode.past, shown, episode.summary)
+                if not episode.past:
+                    request = self._recorded_request(episode, messages)
+                replies.append(self._complete(episode, messages))
         except EndpointError as error:
-            used.append(error.tokens or TokenCounts())
-            return Response(text="", stop_reason="error", error=str(error), usage=self._usage(used, began))
-        used.append(answer.tokens)
+            usage = self._usage([*(reply.completion for reply in replies), Completion(text="", tokens=error.tokens)])
+            return Response(
+                text="", stop_reason="error", error=str(error), usage=usage, summary=summary, request=request
+            )
+        answer = replies[-1].completion
         said = Message(role="assistant", parts=(answer.text if answer.text.strip() else NO_TEXT,))
         episode.past.append(Exchange(shown=shown, said=said))
         return Response(
             text=answer.text,
             stop_reason=answer.stop_reason,
             thoughts=answer.thoughts,
-            usage=self._usage(used, began),
+            usage=self._usage([reply.completion for reply in replies]),
             model=answer.model,
+            stop_detail=replies[-1].limit,
+            summary=summary,
+            request=request,
+            raw=recorded_reply(answer.raw, answer.text, answer.thoughts, self.client.hidden) if answer.raw else {},
         )
+
+    def _complete(self, episode: _Episode, messages: tuple[Message, ...]) -> _Reply:
+        """Returns the model's reply, without text where a limit of the model ended it, its tokens counted or estimated.
+
+        Raises:
+            EndpointError: If there is none, or a setting leaves no room for the first.
+        """
+        messages = self._with_system(episode, messages)
+        try:
+            reply = self.client.complete(messages)
+        except LimitError as error:
+            if not episode.past and fits_without_response(error.said, self.config.max_tokens):
+                raise
+            tokens = error.tokens or TokenCounts()
+            return _Reply(Completion(text="", stop_reason=error.limit, tokens=tokens), limit=str(error))
+        if reply.tokens is None:
+            reply = replace(reply, tokens=self.client.estimated(messages, reply))
+        return _Reply(reply)
+
+    def _recorded_request(self, episode: _Episode, messages: tuple[Message, ...]) -> Mapping[str, Any]:
+        messages = self._with_system(episode, messages)
+        return recorded_request(self.client.request(messages), messages, self.client.hidden)
 
     def _with_system(self, episode: _Episode, messages: tuple[Message, ...]) -> tuple[Message, ...]:
         said = "\n\n".join(filter(None, (self.system_prompt, episode.system)))
         system = (Message(role="system", parts=(said,)),) if said else ()
         return (*system, *messages)
 
-    def _usage(self, used: Sequence[TokenCounts | None], began: float) -> dict[str, float]:
-        """Returns what a turn took: tokens by kind where they were counted, dollars where the price is known."""
-        usage: dict[str, float] = {"seconds": time.monotonic() - began}
-        counted = [tokens for tokens in used if tokens is not None]
-        if len(counted) == len(used):
-            total = sum(counted, TokenCounts())
-            usage |= {f"{name}_tokens": number for name, number in asdict(total).items()}
-            if self.client.price is not None:
-                usage["usd"] = self.client.price.usd(total)
+    def _usage(self, replies: Sequence[Completion]) -> dict[str, float]:
+        """Returns what a turn took.
+
+        Returns:
+            `seconds` on the wire, of the successful attempt and that of its summary; tokens by kind; `uncounted`, the
+            number of replies whose tokens are estimated, where there are any; and `usd` where the price is known.
+        """
+        total = sum((reply.tokens for reply in replies if reply.tokens is not None), TokenCounts())
+        counts = asdict(total)
+        uncounted = counts.pop("uncounted")
+        usage: dict[str, float] = {"seconds": sum(reply.seconds for reply in replies)}
+        usage |= {f"{name}_tokens": number for name, number in counts.items()}
+        if uncounted:
+            usage["uncounted"] = uncounted
+        if self.client.price is not None:
+            usage["usd"] = self.client.price.usd(total)
         return usage
 
 
@@ -205,6 +297,41 @@ def _message(observation: Observation) -> Message:
     text = observation.get("text", "")
     texts = (text,) if text.strip() else () if pictures else (NO_TEXT,)
     return Message(role="user", parts=(*pictures, *texts))
+
+
+def _whole_number(name: str, value: int | None) -> int | None:
+    is_one = value is None or (isinstance(value, int) and not isinstance(value, bool))
+    require(is_one, f"{name} must be a whole number; got {value!r}.")
+    return value
+
+
+def _truth(name: str, value: bool) -> bool:
+    require(isinstance(value, bool), f"{name} must be true or false; got {value!r}.")
+    return value
+
+
+def _texts(stop: str | Sequence[str]) -> tuple[str, ...]:
+    texts = (stop,) if isinstance(stop, str) else tuple(stop) if isinstance(stop, list | tuple) else (None,)
+    require(
+        all(isinstance(text, str) and text for text in texts),
+        f"stop must be a text or a list of texts, such as stop=END or stop=['END','STOP']; got {stop!r}.",
+    )
+    return cast("tuple[str, ...]", texts)
+
+
+def _json(value: str | Mapping[str, Any]) -> str:
+    """Returns an object as JSON, of which equal ones are equal."""
+    try:
+        parsed = json.loads(value) if isinstance(value, str) and value else value
+        return json.dumps(parsed, sort_keys=True, allow_nan=False) if parsed else ""
+    except (TypeError, ValueError, RecursionError):
+        return str(value)  # Refused with the rest of the configuration
+
+
+def _header_settings(headers: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
+    if isinstance(headers, Mapping):
+        return tuple(f"{name}={variable}" for name, variable in headers.items())
+    return (headers,) if isinstance(headers, str) else tuple(map(str, headers))
 
 
 def _parted(model: str) -> tuple[str, str]:

@@ -19,12 +19,12 @@ from typing import Any, Self, TypeVar
 import tenacity
 
 from agents.api.cache import ReplyCache, cache_key
-from agents.api.completion import Completion, TokenCounts
-from agents.api.config import EndpointConfig
+from agents.api.completion import Completion, TokenCounts, estimated_tokens
+from agents.api.config import LONGEST_WAIT_S, MAX_UNUSABLE, EndpointConfig
 from agents.api.conversation import Message, sendable
 from agents.api.failures import (
     EndpointError,
-    PermanentError,
+    LimitError,
     SilentError,
     TransientError,
     Unavailable,
@@ -38,6 +38,9 @@ from agents.api.usage import Usage, UsageMeter
 
 _LOG = logging.getLogger(__name__)
 _MAX_QUOTED_CHARS = 2_000
+
+NUM_UNREPORTED = 4
+"""Attempts at one request before it is logged that the endpoint is waited for."""
 
 _Item = TypeVar("_Item")
 _Verdict = TypeVar("_Verdict")
@@ -64,13 +67,15 @@ class ModelClient:
         self._clock = clock or InterruptibleClock(self._stopping)
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
-        self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=config.max_wait_s)
+        longest_s = min(config.max_wait_s, LONGEST_WAIT_S)
+        self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=longest_s)
+        self._reported_s = float("-inf")
         self._first = threading.Lock()
         self._slots = threading.BoundedSemaphore(config.max_parallel)
         self._meter = UsageMeter()
         self._endpoint = Endpoint(config)
         # What a provider cannot be asked for is told now, not in the middle of an episode
-        self._request((Message(role="user", parts=("",)),), config.sampling)
+        self.request((Message(role="user", parts=("",)),))
 
     def __enter__(self) -> Self:
         """Returns the client as a context that closes the connections at its end."""
@@ -101,16 +106,31 @@ class ModelClient:
             max_attempts: How often; None for as often as configured.
 
         Raises:
-            EndpointError: If there is none: `PermanentError` where asking again would not help, which includes
-                pictures that the provider does not take.
+            EndpointError: If there is none: `PermanentError` where asking again would not help, and of these
+                `LimitError` where the request is more than the model takes, such as its number of images.
         """
         if fault := self._endpoint.provider.limits.fault(messages):
-            raise PermanentError(fault)
-        request = self._request(messages, sampling or self.config.sampling)
+            raise LimitError(fault, "context")
+        request = self.request(messages, sampling)
         return self._send(request, max_attempts or self.config.max_attempts)
 
-    def _request(self, messages: Sequence[Message], sampling: Sampling) -> dict[str, Any]:
-        return self._endpoint.provider.request(self.config.model, tuple(map(sendable, messages)), sampling)
+    def request(self, messages: Sequence[Message], sampling: Sampling | None = None) -> dict[str, Any]:
+        """Returns a request as the provider's package takes it; None for the configured sampling."""
+        messages = tuple(map(sendable, messages))
+        return self._endpoint.provider.request(self.config.model, messages, sampling or self.config.sampling)
+
+    def hidden(self, text: str) -> str:
+        """Returns a text without the key and the values of headers."""
+        return self._endpoint.hidden(text)
+
+    def estimated(self, messages: Sequence[Message], reply: Completion) -> TokenCounts:
+        """Returns about what a reply took that was not counted: the mean of those that were, or by its length."""
+        usage = self.usage
+        if not usage.num_counted:
+            return estimated_tokens(messages, reply)
+        means = (usage.prompt_tokens, usage.completion_tokens, usage.reasoning_tokens)
+        prompt, completion, reasoning = (round(total / usage.num_counted) for total in means)
+        return TokenCounts(prompt=prompt, completion=completion, reasoning=reasoning, uncounted=1)
 
     def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
         """Returns a function's results for many items in their order, called `max_parallel` at a time."""
@@ -157,8 +177,8 @@ class ModelClient:
             self._stopping.clear()
             self._given_up.clear()
 
-    def _send(self, request: Mapping[str, Any], max_attempts: int) -> Completion:
-        """Returns a reply, asked for at most `max_attempts` times, with the tokens of all attempts.
+    def _send(self, request: Mapping[str, Any], max_attempts: int | None) -> Completion:
+        """Returns a reply, asked for as long as there is hope, with the tokens of all attempts.
 
         Raises:
             EndpointError: After that, with the tokens of all attempts, too.
@@ -166,10 +186,12 @@ class ModelClient:
         wasted: list[TokenCounts] = []
         retrying = tenacity.Retrying(
             stop=tenacity.stop_any(
-                tenacity.stop_after_attempt(max_attempts), tenacity.stop_when_event_set(self._stopping)
+                _Patience(max_attempts, self.config.max_retry_s, self._clock),
+                tenacity.stop_when_event_set(self._stopping),
             ),
             retry=tenacity.retry_if_exception(self._may_pass),
             wait=self._wait_s,
+            before_sleep=self._report,
             sleep=self._clock.sleep,
             reraise=True,
         )
@@ -193,8 +215,12 @@ class ModelClient:
                 if error.tokens is not None:
                     wasted.append(error.tokens)
                     self._count(error.tokens, expected)
-                if isinstance(error, TransientError) and self._may_pass(error):
-                    self._requests.hold(error.retry_after_s or 0.0)
+                if isinstance(error, TransientError) and error.retry_after_s:
+                    if self._may_pass(error):
+                        self._requests.hold(error.retry_after_s)
+                    else:
+                        waits = f"asked to wait {error.retry_after_s:,.0f} s; max_wait_s is {self.config.max_wait_s:g}"
+                        error.args = (f"{error} ({waits})",)
                 raise
             self._count(reply.tokens, expected)
         return reply
@@ -228,6 +254,15 @@ class ModelClient:
         # Jitter, so that many clients do not come back together
         return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
 
+    def _report(self, state: tenacity.RetryCallState) -> None:
+        """Logs why an endpoint is waited for, not more than once a minute, where that may take minutes."""
+        max_retry_s, now_s = self.config.max_retry_s, self._clock.now_s()
+        if max_retry_s is None or now_s - self._reported_s < LONGEST_WAIT_S or state.attempt_number < NUM_UNREPORTED:
+            return
+        self._reported_s = now_s
+        error = state.outcome.exception() if state.outcome is not None else None
+        _LOG.warning("%s is tried again for up to %g s: %s", self.config.model, max_retry_s, error)
+
     def _count(self, tokens: TokenCounts | None, expected_tokens: float) -> None:
         if tokens is None:
             self._meter.add(num_uncounted=1)
@@ -240,6 +275,33 @@ class ModelClient:
             reasoning_tokens=tokens.reasoning,
             counted_usd=0.0 if self.price is None else self.price.usd(tokens),
         )
+
+
+class _Patience(tenacity.stop.stop_base):
+    """Decides when one request has been tried often enough.
+
+    Args:
+        max_attempts: Most attempts; None for no limit, but for `MAX_UNUSABLE` unusable replies.
+        max_retry_s: Longest time from the first failure; None for no limit.
+        clock: What the time is measured by.
+    """
+
+    def __init__(self, max_attempts: int | None, max_retry_s: float | None, clock: Clock) -> None:
+        self._max_attempts, self._max_retry_s, self._clock = max_attempts, max_retry_s, clock
+        self._num_unusable = 0
+        self._failed_s: float | None = None
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        """Returns whether the attempt that just failed was the last."""
+        if self._max_attempts is not None and state.attempt_number >= self._max_attempts:
+            return True
+        error = state.outcome.exception() if state.outcome is not None else None
+        self._num_unusable += not (isinstance(error, TransientError) and error.is_outage)
+        if self._max_attempts is None and self._num_unusable >= MAX_UNUSABLE:
+            return True
+        if self._failed_s is None:
+            self._failed_s = self._clock.now_s()
+        return self._max_retry_s is not None and self._clock.now_s() - self._failed_s >= self._max_retry_s
 
 
 class ChatClient(ModelClient):
@@ -288,7 +350,7 @@ class ChatClient(ModelClient):
         if temperature is not None:
             sampling = replace(sampling, temperature=temperature)
         self._meter.add(num_questions=1)
-        key = cache_key(self._request(messages, sampling), sample)
+        key = cache_key(self.request(messages, sampling), sample)
         cached = None if self._cache is None else self._cache.get(key)
         if cached is not None:
             try:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from agents.api.conversation import Message
 from vlm_envs.trajectory import StopReason
 
 _MOST_TOKENS = 10**9
@@ -21,6 +22,7 @@ class TokenCounts:
         cache_writes: Of these, written to the provider's cache where it charges for that.
         completion: Tokens that came back, reasoning included.
         reasoning: Of these, tokens of thoughts.
+        uncounted: Replies that the provider did not count; their tokens are estimates.
     """
 
     prompt: int = 0
@@ -28,6 +30,7 @@ class TokenCounts:
     cache_writes: int = 0
     completion: int = 0
     reasoning: int = 0
+    uncounted: int = 0
 
     def __add__(self, other: TokenCounts) -> TokenCounts:
         return TokenCounts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
@@ -44,6 +47,8 @@ class Completion:
         thoughts: Reasoning as far as the provider shows it; no part of the text.
         tokens: What it took, failed attempts at it included; None where the provider did not count.
         model: The model's exact name as the provider gives it; empty where it does not.
+        seconds: From sending the successful attempt to its last byte; no queue, no rate limit, no earlier attempt.
+        raw: The reply as it came, JSON only, without the key.
     """
 
     text: str
@@ -51,6 +56,48 @@ class Completion:
     thoughts: str = ""
     tokens: TokenCounts | None = None
     model: str = ""
+    seconds: float = 0.0
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+CHARS_PER_TOKEN = 4
+PIXELS_PER_TOKEN = 750
+"""For estimates: what English text takes on average, and what Anthropic documents for images."""
+
+
+def estimated_tokens(messages: Sequence[Message], reply: Completion) -> TokenCounts:
+    """Returns about how many tokens a request and its reply took, from the text's length and the images' size."""
+    images = sum(image.width * image.height for message in messages for image in message.pictures)
+    sent = sum(len(message.text) for message in messages)
+    thoughts = len(reply.thoughts) // CHARS_PER_TOKEN
+    return TokenCounts(
+        prompt=sent // CHARS_PER_TOKEN + images // PIXELS_PER_TOKEN + 1,
+        completion=len(reply.text) // CHARS_PER_TOKEN + thoughts + 1,
+        reasoning=thoughts,
+        uncounted=1,
+    )
+
+
+def with_reasoning(prompt: int, completion: int | None, reasoning: int, total: int | None) -> tuple[int, int] | None:
+    """Returns the tokens that came back, reasoning included, and those of reasoning, however a server counts them.
+
+    Most servers include reasoning in `completion`. Others count it beside that, which shows in `total` or in more
+    reasoning than completion; some leave out one of the two, which is then what `total` leaves.
+
+    Args:
+        prompt: Tokens sent.
+        completion: Tokens that came back; None where the server does not say.
+        reasoning: Tokens of thoughts; 0 where it does not say.
+        total: All tokens; None where it does not say.
+    """
+    rest = None if total is None else total - prompt
+    if completion is None:
+        return None if rest is None or rest < 0 else (max(rest, reasoning), reasoning)
+    if reasoning > completion or (reasoning and rest == completion + reasoning):
+        return completion + reasoning, reasoning
+    if not reasoning and rest is not None and rest > completion:
+        return rest, rest - completion
+    return completion, reasoning
 
 
 def count(body: Mapping[str, Any] | None, *path: str) -> int | None:

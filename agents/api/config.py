@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +14,14 @@ from agents.api.providers.registry import COMPATIBLE, PROVIDERS
 from agents.api.sampling import Sampling
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.errors import require, require_choice
+
+LONGEST_WAIT_S = 60.0
+"""Longest wait between two attempts that the endpoint did not ask for."""
+
+MAX_UNUSABLE = 6
+"""Unusable replies, such as garbled ones, to one request until it counts as failed, where attempts are not limited."""
+
+_QUERY = re.compile(r"api-version=[\w.-]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +41,24 @@ class EndpointConfig:
         top_p: Above 0 and at most 1; None for the provider's default.
         max_tokens: Longest reply, in tokens.
         reasoning: How much the model may think; see `Sampling`.
+        sampling_seed: Of replies; see `Sampling`, as for the settings up to `extra_body`. A provider without such a
+            setting refuses it.
+        stop: Texts that end a reply.
+        top_k: Only the likeliest k tokens are drawn.
+        detail: How closely images are read, such as `"low"` or `"high"`.
+        max_completion_tokens: Whether a compatible server is sent `max_tokens` under OpenAI's newer name.
+        extra_body: JSON object that is merged into every request.
+        headers: Further HTTP headers, each `NAME=VARIABLE`: the environment variable that holds the value, which is
+            never part of a configuration.
+        stream: Whether replies are asked for as streams, for servers that send nothing else.
         timeout_s: Longest time for one whole reply, from the first byte sent to the last received.
-        max_attempts: Requests for one reply until it counts as unavailable; at least 1.
+        max_attempts: Requests for one reply until it counts as unavailable; at least 1. None for any number within
+            `max_retry_s`; unusable replies are then asked for `MAX_UNUSABLE` times.
+        max_retry_s: How long an endpoint that is overloaded, failing, or out of reach is tried again, from the first
+            failure; None for no limit but `max_attempts`.
         first_wait_s: Longest wait after the first failed attempt; it doubles with every further one.
-        max_wait_s: Longest wait that is chosen by us, and longest `Retry-After` that is obeyed. An endpoint that asks
-            for more is out.
+        max_wait_s: Longest `Retry-After` that is obeyed: an endpoint that asks for more is out. Waits that are chosen
+            by us are at most this and `LONGEST_WAIT_S`.
         requests_per_minute: Requests that one client starts in any minute; None for no limit.
         tokens_per_minute: Tokens that one client sends and receives in a minute; None for no limit.
         max_parallel: Requests under way at any time.
@@ -52,8 +74,17 @@ class EndpointConfig:
     top_p: float | None = None
     max_tokens: int = 512
     reasoning: str = ""
+    sampling_seed: int | None = None
+    stop: tuple[str, ...] = ()
+    top_k: int | None = None
+    detail: str = ""
+    max_completion_tokens: bool = False
+    extra_body: str = ""
+    headers: tuple[str, ...] = ()
+    stream: bool = False
     timeout_s: float = 60.0
-    max_attempts: int = 5
+    max_attempts: int | None = 5
+    max_retry_s: float | None = None
     first_wait_s: float = 1.0
     max_wait_s: float = 60.0
     requests_per_minute: float | None = None
@@ -74,9 +105,18 @@ class EndpointConfig:
             f"{field_name(self, 'api_key_variable')} must name the environment variable that holds the key, such as "
             "MY_KEY; what was given is not the name of one, and is not repeated here, as it may be the key itself.",
         )
-        require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel")
-        require_above(self, 0, "timeout_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p")
-        require_at_least(self, 0, "temperature", "first_wait_s")
+        _ = self.header_variables
+        _require_object(field_name(self, "extra_body"), self.extra_body)
+        require(
+            self.max_attempts is not None or self.max_retry_s is not None,
+            f"Set {field_name(self, 'max_attempts')} or {field_name(self, 'max_retry_s')}: without both a failing "
+            "endpoint would be asked for ever.",
+        )
+        require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel", "top_k")
+        require_above(
+            self, 0, "timeout_s", "max_retry_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p"
+        )
+        require_at_least(self, 0, "temperature", "first_wait_s", "sampling_seed")
 
     @property
     def address(self) -> str:
@@ -92,9 +132,33 @@ class EndpointConfig:
         return self.base_url or there
 
     @property
+    def header_variables(self) -> dict[str, str]:
+        """The environment variable of each further header, by the header's name.
+
+        Raises:
+            ConfigError: If one is not `NAME=VARIABLE`. What was given is not repeated: it may be a secret.
+        """
+        variables = {}
+        for header in self.headers:
+            name, _, variable = header.partition("=")
+            variable = variable.removeprefix("$")
+            require(
+                bool(re.fullmatch(r"[A-Za-z0-9-]+", name))
+                and (variable in os.environ or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable))),
+                f"{field_name(self, 'headers')} takes NAME=VARIABLE, such as X-Api-Key=MY_KEY: the environment "
+                "variable that holds the header's value. What was given is not repeated here, as it may be the value "
+                "itself.",
+            )
+            variables[name] = variable
+        return variables
+
+    @property
     def needs_key(self) -> bool:
-        """Whether nothing can be asked without a key: not of a server of one's own, unless a key was named."""
-        is_own = self.provider == COMPATIBLE and _is_local(self.base_url)
+        """Whether nothing can be asked without a key: not of a server of one's own, unless a key was named.
+
+        A server that is sent headers of the user's may take its key from those.
+        """
+        is_own = self.provider == COMPATIBLE and (_is_local(self.base_url) or bool(self.headers))
         return bool(self.key_variable) and (not is_own or self.api_key_variable is not None)
 
     @property
@@ -105,13 +169,13 @@ class EndpointConfig:
     @property
     def sampling(self) -> Sampling:
         """How a reply is drawn."""
-        return Sampling(
-            max_tokens=self.max_tokens, temperature=self.temperature, top_p=self.top_p, reasoning=self.reasoning
-        )
+        names = {field.name for field in fields(Sampling)} - {"seed"}
+        return Sampling(seed=self.sampling_seed, **{name: getattr(self, name) for name in names})
 
 
 def _require_address(name: str, address: str) -> None:
     """Refuses what is no address, or one that would carry a password or a key into every record of a run."""
+    address, _, query = address.partition("?")
     try:
         parts = urlsplit(address)
         is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and address.isprintable()
@@ -119,14 +183,23 @@ def _require_address(name: str, address: str) -> None:
     except ValueError:
         is_one = False
     require(
-        not any(sign in address for sign in "@?#"),  # Not repeated
+        not any(sign in address for sign in "@#") and (not query or bool(_QUERY.fullmatch(query))),  # Not repeated
         f"{name} has a name, a password, a query or a fragment in it (@, ? or #). Leave it out: a key belongs in an "
-        "environment variable of its own.",
+        "environment variable of its own. Only ?api-version=VERSION may stand behind an address.",
     )
     require(
         is_one,
         f"{name} must be the endpoint's address with its version, such as http://127.0.0.1:8000/v1; got {address!r}.",
     )
+
+
+def _require_object(name: str, text: str) -> None:
+    """Refuses what is not a JSON object; empty text is none."""
+    try:
+        is_object = not text or isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    require(is_object, f'{name} must be a JSON object, such as {{"top_k": 20}}; got {text!r}.')
 
 
 def _is_local(address: str) -> bool:

@@ -10,6 +10,8 @@ from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
 
 from agents.api.completion import TokenCounts
+from agents.api.error_messages import ErrorBody
+from agents.api.limits import Limit, limit_of
 
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 """Statuses below 500 that may pass by themselves; all from 500 on may, too."""
@@ -47,11 +49,14 @@ class TransientError(EndpointError):
 
     Attributes:
         retry_after_s: How long the endpoint asked to wait, in seconds; None where it did not say.
+        is_outage: Whether the endpoint is overloaded, failing, or out of reach, which may take minutes; else the reply
+            itself was unusable.
     """
 
-    def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
+    def __init__(self, reason: str, retry_after_s: float | None = None, *, is_outage: bool = False) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
+        self.is_outage = is_outage
 
 
 class SilentError(TransientError):
@@ -62,25 +67,61 @@ class PermanentError(EndpointError):
     """One that the next attempt would meet again, such as a wrong key."""
 
 
-def error_of_status(status: int, code: str | None, message: str, headers: Mapping[str, str]) -> EndpointError:
-    """Returns the error of an HTTP status, classed by whether waiting helps.
+class LimitError(PermanentError):
+    """The request is more than the model takes: its context, its content filter, its images.
+
+    Attributes:
+        limit: Which limit, as a stop reason.
+        said: The endpoint's whole message.
+    """
+
+    def __init__(self, reason: str, limit: Limit, said: str = "") -> None:
+        super().__init__(reason)
+        self.limit = limit
+        self.said = said
+
+
+def error_of_status(status: int, body: ErrorBody, headers: Mapping[str, str]) -> EndpointError:
+    """Returns the error of an HTTP status, classed by whether waiting helps and whether the model's limits are met.
 
     Args:
         status: 300 or more.
-        code: The endpoint's own word for it, such as `insufficient_quota`.
-        message: What it said, for the log.
+        body: What the endpoint said.
         headers: Of the response, with lower-case names or a case-insensitive mapping.
     """
-    said = one_line(message).removeprefix(f"Error code: {status}").removeprefix(" - ")  # The packages' own words for it
+    said = one_line(body.message)
     if 300 <= status < 400:
         place = urlsplit(headers.get("location", ""))
         said = f"the address leads on to {place.netloc}{place.path}, where no key follows; if that is right, name it"
     reason = f"HTTP {status}{said and f': {said}'}"
     # A used-up account answers 429 like a busy one, but no wait of ours fills it.
-    is_lasting = code == "insufficient_quota" or (status < 500 and status not in TRANSIENT_STATUSES)
-    error = PermanentError(reason) if is_lasting else TransientError(reason, retry_after_s(headers))
+    is_lasting = "insufficient_quota" in body.codes or (status < 500 and status not in TRANSIENT_STATUSES)
+    error: EndpointError
+    if limit := _limit(status, body):
+        error = LimitError(reason, limit, body.message)
+    elif is_lasting:
+        error = PermanentError(reason)
+    else:
+        error = TransientError(reason, retry_after_s(headers), is_outage=True)
     error.status = status
     return error
+
+
+def error_in_reply(body: ErrorBody) -> EndpointError:
+    """Returns the error of a reply that succeeded by its status and holds an error."""
+    said = one_line(body.message)
+    if limit := _limit(None, body):
+        return LimitError(said, limit, body.message)
+    return TransientError(f"an error in place of a reply: {said}")
+
+
+def no_connection(cause: BaseException) -> TransientError:
+    """Returns the error of a connection that could not be made, or broke."""
+    return TransientError(f"no connection: {one_line(str(cause)) or type(cause).__name__}", is_outage=True)
+
+
+def _limit(status: int | None, body: ErrorBody) -> Limit | None:
+    return next((limit for code in (*body.codes, "") if (limit := limit_of(status, code, body.message))), None)
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float | None:

@@ -54,6 +54,7 @@ def _asking(config: EndpointConfig) -> EndpointConfig:
         reasoning="",
         timeout_s=min(config.timeout_s, MAX_WAIT_S),
         max_attempts=2,
+        max_retry_s=None,
         first_wait_s=min(config.first_wait_s, 1.0),
         max_wait_s=min(config.max_wait_s, 1.0),
         requests_per_minute=None,

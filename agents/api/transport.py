@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx2
 
 from agents.api.completion import Completion
 from agents.api.config import EndpointConfig
-from agents.api.failures import EndpointError, PermanentError, SilentError, TransientError, one_line
+from agents.api.error_messages import read_error
+from agents.api.failures import EndpointError, PermanentError, SilentError, TransientError, error_in_reply, one_line
 from agents.api.providers.provider import Connection
 from agents.api.providers.registry import make_provider
 from agents.loop_thread import LoopThread
@@ -51,14 +54,26 @@ class Endpoint:
     """
 
     def __init__(self, config: EndpointConfig) -> None:
-        self._secret = _api_key(config)
+        key, headers = _api_key(config), _header_values(config)
+        self._secrets = [secret for secret in (key, *headers.values()) if len(secret) >= _LEAST_TOLD]
         self._timeout_s = config.timeout_s
         self._loop = LoopThread("model-endpoint")
-        # A redirect to another host would take along a key that stands in a header of the provider's own
-        hooks: dict[str, list[Any]] = {"response": [_bound]}
-        http = httpx2.AsyncClient(timeout=config.timeout_s, follow_redirects=False, event_hooks=hooks, verify=trusted())
+        address, _, query = config.address.partition("?")
+        hooks: dict[str, list[Any]] = {
+            "request": [_Completing(query, headers, has_key=bool(key))],
+            "response": [_bound],
+        }
+        http = httpx2.AsyncClient(
+            timeout=config.timeout_s,
+            # A redirect to another host would take along a key that stands in a header of the provider's own
+            follow_redirects=False,
+            event_hooks=hooks,
+            verify=trusted(),
+            # The client's slots are the limit: a pool with one of its own would add a queue that nobody sees
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=config.max_parallel),
+        )
         connection = Connection(
-            api_key=self._secret or _NO_KEY, base_url=config.address, timeout_s=config.timeout_s, http=http
+            api_key=key or _NO_KEY, base_url=address, timeout_s=config.timeout_s, http=http, streams=config.stream
         )
         self.provider = make_provider(config.provider, connection)
 
@@ -79,14 +94,16 @@ class Endpoint:
             asked = self._loop.submit(self._send(request))
             if is_given_up():  # In between: whoever gives up what is under way may not have seen it
                 asked.cancel()
-            reply = self._read(asked.result())
+            body, seconds = asked.result()
+            reply = self._read(body)
         except CancelledError:
             raise PermanentError("the client was closed" if self._loop.is_stopped else "it was given up") from None
         except EndpointError as error:
             # Nor does a traceback tell what it came from: packages' errors hold what endpoints said
             raise self._without_key(error) from None
-        text, thoughts, model = map(self._hidden, (reply.text, reply.thoughts, reply.model))
-        return replace(reply, text=text, thoughts=thoughts, model=model)
+        text, thoughts, model = map(self.hidden, (reply.text, reply.thoughts, reply.model))
+        raw = body if isinstance(body, Mapping) else {}
+        return replace(reply, text=text, thoughts=thoughts, model=model, seconds=seconds, raw=raw)
 
     def give_up(self) -> None:
         """Gives up what is under way: `send` raises `PermanentError`."""
@@ -96,10 +113,12 @@ class Endpoint:
         """Gives up what is under way and closes the connections. Nothing may be sent any more."""
         self._loop.stop(self.provider.close())
 
-    async def _send(self, request: Mapping[str, Any]) -> Any:
+    async def _send(self, request: Mapping[str, Any]) -> tuple[Any, float]:
+        began = time.monotonic()
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self.provider.send(request)
+                body = await self.provider.send(request)
+                return body, time.monotonic() - began
         except TimeoutError as error:
             raise SilentError(f"no whole reply within {self._timeout_s:g} s") from error
 
@@ -107,30 +126,58 @@ class Endpoint:
         try:
             return self.provider.read(body)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
-            failure = TransientError(f"no reply of this interface: {one_line(str(body))}")
+            failure: EndpointError
+            if isinstance(body, Mapping) and body.get("error"):
+                failure = error_in_reply(read_error(body))
+            else:
+                failure = TransientError(f"no reply of this interface: {one_line(str(body))}")
             failure.tokens = self.provider.tokens(body) if isinstance(body, Mapping) else None  # Billed all the same
             raise failure from error
 
-    def _hidden(self, text: str) -> str:
-        """Returns what an endpoint said without the key: replies are written down, too."""
-        return text.replace(self._secret, "…") if len(self._secret) >= _LEAST_TOLD else text
+    def hidden(self, text: str) -> str:
+        """Returns a text without the key and other secrets: replies are written down, too."""
+        for secret in self._secrets:
+            text = text.replace(secret, "…")
+        return text
 
     def _without_key(self, error: EndpointError) -> EndpointError:
         """Returns an error that does not tell the key, which some endpoints repeat: reasons are logged and stored."""
-        error.args = (_without_pieces(str(error), self._secret),)
+        reason = str(error)
+        for secret in self._secrets:
+            reason = _without_pieces(reason, secret)
+        error.args = (reason,)
         return error
 
 
 def _without_pieces(reason: str, secret: str) -> str:
     """Returns a reason without any telling piece of a key, and without what is left of it around a mask."""
-    if len(secret) < _LEAST_TOLD:
-        return reason
     for length in range(len(secret), _LEAST_TOLD - 1, -1):
         for start in range(len(secret) - length + 1):
             reason = reason.replace(secret[start : start + length], "…")
     heads = "|".join(re.escape(secret[:length]) for length in range(_LEAST_TOLD - 1, 0, -1))
     tails = "|".join(re.escape(secret[-length:]) for length in range(_LEAST_TOLD - 1, 1, -1))
     return re.sub(rf"(?:{heads})?{_MASK}(?:{tails})(?!\w)", "…", reason)
+
+
+class _Completing:
+    """Adds to each request what packages have no argument for: the address's query, and headers of the user's.
+
+    Args:
+        query: Such as `api-version=2024-10-21`.
+        headers: By name; they win over the package's.
+        has_key: Whether the package was given a real key; without one its header is left out where others are set.
+    """
+
+    def __init__(self, query: str, headers: Mapping[str, str], *, has_key: bool) -> None:
+        self._query, self._headers = dict(parse_qsl(query)), headers
+        self._removes_key = bool(headers) and not has_key
+
+    async def __call__(self, request: httpx2.Request) -> None:
+        if self._query:
+            request.url = request.url.copy_merge_params(self._query)
+        if self._removes_key:
+            request.headers.pop("authorization", None)
+        request.headers.update(self._headers)
 
 
 async def _bound(response: httpx2.Response) -> None:
@@ -152,6 +199,23 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+def _header_values(config: EndpointConfig) -> dict[str, str]:
+    """Returns the headers of the user's; raises `ConfigError` where a variable is not set or holds no header."""
+    values = {}
+    for name, variable in config.header_variables.items():
+        value = os.environ.get(variable, "").strip()
+        if not value:
+            raise ConfigError(
+                f"The header {name} is expected in the environment variable {variable}, which is not set. Set it."
+            )
+        if not (value.isascii() and value.isprintable()):
+            raise ConfigError(
+                f"The environment variable {variable} holds characters that no header has, such as a line break."
+            )
+        values[name] = value
+    return values
 
 
 def _api_key(config: EndpointConfig) -> str:

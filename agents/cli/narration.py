@@ -91,6 +91,10 @@ def _outcome(turn: Turn) -> list[str]:
     error = str(turn.info.get("parse_error") or "")
     problems = [
         "cut off at the token limit" if turn.stop_reason == "length" else "",
+        f"refused: {turn.stop_detail or 'by the model or its provider'}"
+        if turn.stop_reason == "content_filter"
+        else "",
+        f"the request was more than the model takes: {turn.stop_detail}" if turn.stop_reason == "context" else "",
         f"no response could be had: {turn.info.get('agent_error')}" if turn.stop_reason == "error" else "",
         "" if actions else error,
         f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",

@@ -13,6 +13,9 @@ import numpy.typing as npt
 from vlm_envs.records.json_lines import Record
 from vlm_envs.trajectory import Observation, Trajectory, Turn, observation_images
 
+OF_PROVIDER = ("stop_detail", "summary", "request", "raw")
+"""Fields that only turns of agents behind an API have."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TurnNotes:
@@ -47,9 +50,10 @@ def episode_record(
         actions led to; `optimal_actions_before` and `optimal_actions_left` likewise. `credit` has the tokens' mean
         log-probability, `logprob`, where the agent gave them. `system` is there only where a turn shows one, `level`
         only where the episode began on a given one, `cluster` only where other levels share its content (an image or a
-        document). Only lenient episodes have `reading`; in them, turns without an
-        action have `unread`, which explains why none could be read, and `expects_observation` is true where the format
-        has an `<observation>`.
+        document). Of agents behind an API turns have `raw`, their provider's reply; `stop_detail`, where a limit of the
+        model ended the response; `summary`, where one was made before the turn; and the first has `request`. Only
+        lenient episodes have `reading`; in them, turns without an action have `unread`, which explains why none could
+        be read, and `expects_observation` is true where the format has an `<observation>`.
     """
     records = [_turn_record(turn, said, save_image) for turn, said in zip(trajectory.turns, notes, strict=True)]
     return {
@@ -104,6 +108,7 @@ def _turn_record(turn: Turn, said: TurnNotes, save_image: Callable[[npt.NDArray[
         "optimal_actions_left": info.get("optimal_actions_left"),
         "state_hash": info.get("state_hash"),
         **({"context_full": True} if info.get("context_full") else {}),
+        **{name: value for name in OF_PROVIDER if (value := getattr(turn, name))},
         **({"unread": info["unread"]} if _is_lenient(turn) and info.get("unread") else {}),
     }
 

@@ -14,11 +14,14 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.records.episode_record import TurnNotes, episode_record
+from vlm_envs.records.episode_record import OF_PROVIDER, TurnNotes, episode_record
 from vlm_envs.records.json_lines import RunDataError, to_json
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
-_OF_THE_AGENT = ("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model")
+_OF_THE_AGENT = (
+    *("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model"),
+    *OF_PROVIDER,
+)
 """What a world does not decide."""
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import anthropic
 
-from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part, split_system
-from agents.api.providers.provider import Connection, PictureLimits, token_budget
-from agents.api.providers.sdk_errors import sent
+from agents.api.providers.provider import Connection, PictureLimits, refuse_settings, token_budget
+from agents.api.providers.sdk_errors import sent, streamed
 from agents.api.sampling import Sampling
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.trajectory import StopReason
@@ -43,6 +43,7 @@ class AnthropicMessages:
     )
 
     def __init__(self, connection: Connection) -> None:
+        self._streams = connection.streams
         self._client = anthropic.AsyncAnthropic(
             api_key=connection.api_key,
             base_url=connection.base_url or None,
@@ -53,13 +54,19 @@ class AnthropicMessages:
 
     def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
+        refuse_settings("anthropic", sampling, "seed", "detail", "max_completion_tokens")
         system, others = split_system(messages)
         contents = [[_part(part) for part in each.parts] for each in others]
         # The newest, for the next request; and the one before, which this request finds whatever lies between them
         for content in [content for each, content in zip(others, contents, strict=True) if each.comes_again][-2:]:
             content[-1] |= _EPHEMERAL
         # The package has no names for these any more, as its newest models take none; older ones and other servers do
-        drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        drawn: dict[str, Any] = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "top_k": sampling.top_k,
+            **sampling.extra,
+        }
         drawn = {name: value for name, value in drawn.items() if value is not None}
         return {
             "model": model,
@@ -69,11 +76,15 @@ class AnthropicMessages:
             "max_tokens": sampling.max_tokens,
             **({"system": [{"type": "text", "text": system, **_EPHEMERAL}]} if system else {}),
             **_thinking(sampling),
+            **({"stop_sequences": list(sampling.stop)} if sampling.stop else {}),
             **({"extra_body": drawn} if drawn else {}),
         }
 
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
+        if self._streams:
+            stream = self._client.messages.stream(**request)
+            return await sent(streamed(stream, lambda events: events.get_final_message()), anthropic)
         return await sent(self._client.messages.create(**request), anthropic)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -124,10 +135,12 @@ def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
         return None
     cached = count(usage, "cache_read_input_tokens") or 0
     writes = count(usage, "cache_creation_input_tokens") or 0
+    thinking = count(usage, "output_tokens_details", "thinking_tokens") or 0
+    completion, reasoning = with_reasoning(uncached, completion, thinking, None) or (completion, thinking)
     return TokenCounts(
         prompt=uncached + cached + writes,
         cached=cached,
         cache_writes=writes,
         completion=completion,
-        reasoning=count(usage, "output_tokens_details", "thinking_tokens") or 0,
+        reasoning=reasoning,
     )

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import httpx2
 from google import genai
 from google.genai import errors, types
 
 from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
 from agents.api.conversation import Message, Part, split_system
-from agents.api.failures import EndpointError, TransientError, error_of_status, one_line
-from agents.api.providers.provider import Connection, PictureLimits, token_budget
+from agents.api.error_messages import read_error
+from agents.api.failures import EndpointError, TransientError, error_of_status, no_connection, one_line
+from agents.api.providers.provider import Connection, PictureLimits, refuse_settings, token_budget
 from agents.api.sampling import Sampling
 from agents.trust import trusted
-from vlm_envs.errors import require_choice
+from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.trajectory import StopReason
 
 _FILTERS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR")
@@ -39,6 +41,10 @@ class GoogleGemini:
     )
 
     def __init__(self, connection: Connection) -> None:
+        if connection.streams:
+            raise ConfigError(
+                "google has no setting 'stream': its models always answer without streams, too. Leave it out."
+            )
         self._client = genai.Client(
             api_key=connection.api_key,
             vertexai=False,
@@ -54,12 +60,17 @@ class GoogleGemini:
 
     def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
+        refuse_settings("google", sampling, "detail", "max_completion_tokens")
         system, others = split_system(messages)
         optional = {
             "system_instruction": system,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "thinking_config": _thinking(sampling.reasoning) if sampling.reasoning else None,
+            "seed": sampling.seed,
+            "stop_sequences": list(sampling.stop) or None,
+            "top_k": sampling.top_k,
+            "http_options": {"extra_body": dict(sampling.extra)} if sampling.extra else None,
         }
         return {
             "model": model,
@@ -81,9 +92,13 @@ class GoogleGemini:
             headers = dict(getattr(error.response, "headers", None) or {})
             if wait_s := _retry_delay_s(error.details):
                 headers.setdefault("retry-after", wait_s)
-            raise error_of_status(error.code or 500, error.status, str(error.message), headers) from error
+            text = getattr(error.response, "text", "")
+            said = read_error(error.details, text if isinstance(text, str) else "")
+            raise error_of_status(error.code or 500, said, headers) from error
+        except httpx2.TransportError as error:  # The package lets the HTTP library's errors pass
+            raise no_connection(error) from error
         except Exception as error:
-            # The package lets the HTTP library's errors pass, and those of whatever reads JSON
+            # And those of whatever reads JSON
             raise TransientError(f"no readable reply: {type(error).__name__} {one_line(str(error))}") from error
 
     def read(self, body: Mapping[str, Any]) -> Completion:

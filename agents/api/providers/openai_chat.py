@@ -7,10 +7,10 @@ from typing import Any
 
 import openai
 
-from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part
-from agents.api.providers.provider import Connection, PictureLimits, conversation_key
-from agents.api.providers.sdk_errors import sent
+from agents.api.providers.provider import Connection, PictureLimits, conversation_key, refuse_settings
+from agents.api.providers.sdk_errors import sent, streamed
 from agents.api.sampling import Sampling
 from vlm_envs.errors import require_choice
 from vlm_envs.trajectory import StopReason
@@ -45,7 +45,7 @@ class OpenAIChat:
 
     def __init__(self, connection: Connection, *, is_openai: bool = True) -> None:
         self.limits = LIMITS if is_openai else PictureLimits()
-        self._is_openai = is_openai
+        self._is_openai, self._streams = is_openai, connection.streams
         self._client = openai.AsyncOpenAI(
             api_key=connection.api_key,
             base_url=connection.base_url or None,
@@ -60,29 +60,42 @@ class OpenAIChat:
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "reasoning_effort": sampling.reasoning,
+            "seed": sampling.seed,
+            "stop": list(sampling.stop) or None,
         }
+        extra = dict(sampling.extra)
         if self._is_openai:
             require_effort(sampling.reasoning)
+            refuse_settings("openai-chat", sampling, "top_k", "max_completion_tokens")
             drawn["prompt_cache_key"] = conversation_key(messages)
+        elif sampling.top_k is not None:
+            extra = {"top_k": sampling.top_k, **extra}  # The package has no name for it; most servers do
+        is_new_name = self._is_openai or sampling.max_completion_tokens
         return {
             "model": model,
-            "messages": [{"role": message.role, "content": _content(message)} for message in messages],
-            "max_completion_tokens" if self._is_openai else "max_tokens": sampling.max_tokens,
+            "messages": [{"role": message.role, "content": _content(message, sampling.detail)} for message in messages],
+            "max_completion_tokens" if is_new_name else "max_tokens": sampling.max_tokens,
             **{name: value for name, value in drawn.items() if value not in (None, "")},
+            **({"extra_body": extra} if extra else {}),
         }
 
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
+        if self._streams:
+            stream = self._client.chat.completions.stream(**request, stream_options={"include_usage": True})
+            return await sent(streamed(stream, _assembled), openai)
         return await sent(self._client.chat.completions.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
         """Returns what a body says. See `Provider`."""
         choice = body["choices"][0]
-        message = choice["message"]
+        why = str(choice.get("finish_reason"))
+        message = choice.get("message")
+        if message is None and _STOPS.get(why, "stop") != "stop":
+            message = {}  # Cut off, or filtered, before the first word
         text, thoughts = _said(message.get("content"))
         thoughts = text_of(message.get("reasoning_content") or message.get("reasoning")) or thoughts
         refusal = text_of(message.get("refusal"))
-        why = str(choice.get("finish_reason"))
         if why in _FAULTS or (why not in _STOPS and not (text or thoughts or refusal)):
             raise ValueError(f"a choice that is no answer: {why}")
         is_call = bool(message.get("tool_calls") or message.get("function_call"))
@@ -103,23 +116,29 @@ class OpenAIChat:
         await self._client.close()
 
 
+async def _assembled(events: Any) -> Any:
+    """Returns what the events of a stream add up to; the package's own final reply refuses ones that were cut off."""
+    await events.until_done()
+    return events.current_completion_snapshot
+
+
 def require_effort(reasoning: str) -> None:
     """Raises `ConfigError` for an effort that OpenAI's models have not."""
     if reasoning:
         require_choice("reasoning", reasoning, EFFORTS)
 
 
-def _content(message: Message) -> str | list[dict[str, Any]]:
+def _content(message: Message, detail: str) -> str | list[dict[str, Any]]:
     """Returns the content of a message; one text as such, for servers that read nothing else in system messages."""
     if not message.pictures:
         return message.text
-    return [_part(part) for part in message.parts]
+    return [_part(part, detail) for part in message.parts]
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part, detail: str) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
-    return {"type": "image_url", "image_url": {"url": part.data_uri}}
+    return {"type": "image_url", "image_url": {"url": part.data_uri, **({"detail": detail} if detail else {})}}
 
 
 def _said(content: Any) -> tuple[str, str]:
@@ -131,13 +150,18 @@ def _said(content: Any) -> tuple[str, str]:
 
 
 def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
-    prompt, completion = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
-    if prompt is None or completion is None:
+    prompt = count(usage, "prompt_tokens")
+    if prompt is None:
         return None
+    reasoning = count(usage, "completion_tokens_details", "reasoning_tokens") or 0
+    came = with_reasoning(prompt, count(usage, "completion_tokens"), reasoning, count(usage, "total_tokens"))
+    if came is None:
+        return None
+    completion, reasoning = came
     return TokenCounts(
         prompt=prompt,
         cached=count(usage, "prompt_tokens_details", "cached_tokens") or 0,
         cache_writes=count(usage, "prompt_tokens_details", "cache_write_tokens") or 0,
         completion=completion,
-        reasoning=count(usage, "completion_tokens_details", "reasoning_tokens") or 0,
+        reasoning=reasoning,
     )

@@ -7,11 +7,11 @@ from typing import Any
 
 import openai
 
-from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part, split_system
 from agents.api.providers.openai_chat import LIMITS, require_effort
-from agents.api.providers.provider import Connection, conversation_key
-from agents.api.providers.sdk_errors import sent
+from agents.api.providers.provider import Connection, conversation_key, refuse_settings
+from agents.api.providers.sdk_errors import sent, streamed
 from agents.api.sampling import Sampling
 from vlm_envs.trajectory import StopReason
 
@@ -24,6 +24,7 @@ class OpenAIResponses:
     limits = LIMITS
 
     def __init__(self, connection: Connection) -> None:
+        self._streams = connection.streams
         self._client = openai.AsyncOpenAI(
             api_key=connection.api_key,
             base_url=connection.base_url or None,
@@ -35,6 +36,8 @@ class OpenAIResponses:
     def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
         require_effort(sampling.reasoning)
+        refuse_settings("openai", sampling, "seed", "stop", "top_k", "max_completion_tokens")
+        detail = sampling.detail or "auto"
         system, others = split_system(messages)
         optional = {
             "instructions": system,
@@ -46,16 +49,23 @@ class OpenAIResponses:
         return {
             "model": model,
             "input": [
-                {"role": message.role, "content": [*map(_part, message.parts)] if message.pictures else message.text}
+                {
+                    "role": message.role,
+                    "content": [_part(part, detail) for part in message.parts] if message.pictures else message.text,
+                }
                 for message in others
             ],
             "max_output_tokens": sampling.max_tokens,
             "store": False,
             **{name: value for name, value in optional.items() if value not in (None, "")},
+            **({"extra_body": dict(sampling.extra)} if sampling.extra else {}),
         }
 
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
+        if self._streams:
+            stream = self._client.responses.stream(**request)
+            return await sent(streamed(stream, lambda events: events.get_final_response()), openai)
         return await sent(self._client.responses.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -93,20 +103,25 @@ class OpenAIResponses:
         await self._client.close()
 
 
-def _part(part: Part) -> dict[str, Any]:
+def _part(part: Part, detail: str) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "input_text", "text": part}
-    return {"type": "input_image", "image_url": part.data_uri, "detail": "auto"}
+    return {"type": "input_image", "image_url": part.data_uri, "detail": detail}
 
 
 def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
-    prompt, completion = count(usage, "input_tokens"), count(usage, "output_tokens")
-    if prompt is None or completion is None:
+    prompt = count(usage, "input_tokens")
+    if prompt is None:
         return None
+    reasoning = count(usage, "output_tokens_details", "reasoning_tokens") or 0
+    came = with_reasoning(prompt, count(usage, "output_tokens"), reasoning, count(usage, "total_tokens"))
+    if came is None:
+        return None
+    completion, reasoning = came
     return TokenCounts(
         prompt=prompt,
         cached=count(usage, "input_tokens_details", "cached_tokens") or 0,
         cache_writes=count(usage, "input_tokens_details", "cache_write_tokens") or 0,
         completion=completion,
-        reasoning=count(usage, "output_tokens_details", "reasoning_tokens") or 0,
+        reasoning=reasoning,
     )

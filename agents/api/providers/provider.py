@@ -107,15 +107,24 @@ class Connection:
         base_url: Address in place of the provider's own; empty for that.
         timeout_s: Of a whole request; the caller holds it, this is for the package.
         http: The client that all packages send through.
+        streams: Whether replies are asked for as streams, for servers that send nothing else.
     """
 
     api_key: str
     base_url: str
     timeout_s: float
     http: httpx2.AsyncClient
+    streams: bool = False
 
     def __repr__(self) -> str:
         return f"Connection(base_url={self.base_url!r})"
+
+
+def refuse_settings(provider: str, sampling: Sampling, *names: str) -> None:
+    """Raises `ConfigError` if one of the named settings is set, for a provider that has no such setting."""
+    for name in names:
+        if getattr(sampling, name) not in (None, "", (), False):
+            raise ConfigError(f"{provider} has no setting {name!r}. Leave it out.")
 
 
 def conversation_key(messages: Sequence[Message]) -> str:

@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from types import ModuleType
 from typing import Any
 
+from agents.api.error_messages import read_error
 from agents.api.failures import (
     EndpointError,
     PermanentError,
     SilentError,
     TransientError,
+    error_in_reply,
     error_of_status,
+    no_connection,
     one_line,
 )
+
+
+async def streamed(stream: AbstractAsyncContextManager[Any], final: Callable[[Any], Awaitable[Any]]) -> Any:
+    """Returns the whole reply of a stream, put together by the package.
+
+    Args:
+        stream: The package's manager of a stream.
+        final: Waits for its events and returns the reply.
+    """
+    async with stream as events:
+        return await final(events)
 
 
 async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
@@ -36,13 +51,14 @@ async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
     except EndpointError:
         raise
     except package.APIStatusError as error:
-        raise error_of_status(
-            error.status_code, getattr(error, "code", None), error.message, error.response.headers
-        ) from error
+        said = read_error(error.body, error.response.text)
+        raise error_of_status(error.status_code, said, error.response.headers) from error
     except package.APITimeoutError as error:
         raise SilentError("no whole reply in time") from error
     except package.APIConnectionError as error:
-        raise TransientError(f"no connection: {one_line(str(error.__cause__ or error))}") from error
+        raise no_connection(error.__cause__ or error) from error
+    except package.APIError as error:  # An error in the middle of a stream
+        raise error_in_reply(read_error(error.body, error.message)) from error
     except getattr(package, "OpenAIError", getattr(package, "AnthropicError", ())) as error:
         raise PermanentError(f"cannot be asked: {one_line(str(error))}") from error
     except Exception as error:

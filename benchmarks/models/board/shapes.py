@@ -31,12 +31,14 @@ _TURN = {
     **dict.fromkeys(("reward_terms?", "shaping?", "credit?"), _NUMBERS),
     "reward?": _NUMBER,
     "context_full?": bool,
+    **dict.fromkeys(("stop_detail?", "summary?"), str),
+    **dict.fromkeys(("request?", "raw?"), dict),
     "unread?": str,
 }
 _NAMED = {
     **dict.fromkeys(("world", "agent", "world_digest", "agent_digest", "error"), str),
     **dict.fromkeys(("seed", "repeat"), int),
-    **dict.fromkeys(("usd?", "tokens?", "wall_s?", "seconds?"), _NUMBER_OR_NONE),
+    **dict.fromkeys(("usd?", "tokens?", "wall_s?", "seconds?", "uncounted?"), _NUMBER_OR_NONE),
     **dict.fromkeys(("metrics?", "judged?"), _NUMBERS),
     "judge?": _TEXT,
     "start_state_hash?": _TEXT,

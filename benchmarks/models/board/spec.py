@@ -21,6 +21,7 @@ from vlm_envs.registration import arguments_of, make, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
 from vlm_envs.trajectory import Observation, observation_images, observation_words
 
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _DIGEST_CHARS = 16
 _TITLE = "as="
 
@@ -252,11 +253,29 @@ def _split_off(text: str, separator: str) -> tuple[str, list[str]]:
     begins = re.search(rf"{separator}(?=[A-Za-z_]\w*=)", text)
     if begins is None:
         return text, []
-    parts, depth = [""], 0
-    for char in text[begins.end() :]:
-        depth += (char in "([{") - (char in ")]}")
-        if char == "," and not depth:
+    settings = text[begins.end() :]
+    return text[: begins.start()], _split(settings, quotes="'\"") or _split(settings, quotes="") or [settings]
+
+
+def _split(settings: str, *, quotes: str) -> list[str]:
+    """Returns settings split at commas outside brackets and quotes; none if a bracket or a quote is never closed.
+
+    A quote opens where a value or an element begins: an apostrophe within a word is text.
+    """
+    parts, closing, before = [""], "", "="
+    for char in settings:
+        if closing and closing[-1] in quotes:
+            closing = closing[:-1] if char == closing[-1] and before != "\\" else closing
+        elif char in quotes and before in ("([{,: " if closing else "="):
+            closing += char
+        elif char in _BRACKETS:
+            closing += _BRACKETS[char]
+        elif closing and char == closing[-1]:
+            closing = closing[:-1]
+        elif char == "," and not closing:
             parts.append("")
-        else:
-            parts[-1] += char
-    return text[: begins.start()], parts
+            before = "="
+            continue
+        parts[-1] += char
+        before = char
+    return [] if closing else parts

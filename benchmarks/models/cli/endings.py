@@ -65,7 +65,7 @@ def _episodes(count: int) -> str:
 
 
 def unread_of(run: BoardRun) -> list[str]:
-    """Returns lines that report each agent's unread and cut-off responses, and changed models, for the end of a run.
+    """Returns an agent's unread, cut-off, and uncounted responses and changed models as lines for the end of a run.
 
     Counts all of the agent's turns on the board, except in episodes that a failure ended: unread ones by world, so that
     worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
@@ -83,6 +83,7 @@ def unread_of(run: BoardRun) -> list[str]:
         of_all_worlds = [turn for world in worlds for turn in turns[player.label, world]]
         lines += _cut_line(player, of_all_worlds)
         lines += _models_line(player.label, of_all_worlds)
+        lines += _uncounted_line(player.label, of_all_worlds)
     return lines
 
 
@@ -122,6 +123,13 @@ def _models_line(label: str, turns: Sequence[Record]) -> Iterator[str]:
             f"{label}: the server returned {len(models)} model IDs, which count as one agent here: {counts}. To "
             "measure a new version by itself, add it with as=NAME."
         )
+
+
+def _uncounted_line(label: str, turns: Sequence[Record]) -> Iterator[str]:
+    uncounted = int(sum(turn["usage"].get("uncounted", 0) for turn in turns))
+    if uncounted:
+        replies = "1 reply" if uncounted == 1 else f"{uncounted} replies"
+        yield f"{label}: the server did not count the tokens of {replies} in {len(turns)} turns, which are estimated."
 
 
 def _tokens_if_far_below(limit: int, cut: Sequence[Record]) -> int:

@@ -20,8 +20,8 @@ BATCH = 32
 """Episodes that agents which answer in batches play side by side."""
 
 PACE_SETTINGS = frozenset({
-    "api_key_variable", "max_attempts", "max_parallel", "max_wait_s", "prices", "requests_per_minute", "timeout_s",
-    "tokens_per_minute",
+    "api_key_variable", "max_attempts", "max_parallel", "max_retry_s", "max_wait_s", "prices", "requests_per_minute",
+    "stream", "timeout_s", "tokens_per_minute",
 })  # fmt: skip
 """What decides how fast an agent plays and what it costs, but not what it does: no part of what it is called."""
 

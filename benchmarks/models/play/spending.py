@@ -26,7 +26,8 @@ def used_by(trajectory: Trajectory | None) -> dict[str, Any]:
 
     Returns:
         Sums of what its agent said of its turns (`seconds`, tokens by kind, `usd`), and `tokens` of both directions.
-        What was not said of every turn is left out, but for turns that a failure ended.
+        What was not said of every turn is left out, but for turns that a failure ended. `uncounted` is there where the
+        tokens of some replies are estimates.
     """
     turns = () if trajectory is None else trajectory.turns
     totals: dict[str, float] = defaultdict(float)
@@ -34,7 +35,9 @@ def used_by(trajectory: Trajectory | None) -> dict[str, Any]:
         for name, value in turn.usage.items():
             totals[name] += value
     told = [turn.usage for turn in turns if not turn.info.get("agent_error")]
-    used: dict[str, Any] = {name: total for name, total in totals.items() if all(name in each for each in told)}
+    used: dict[str, Any] = {
+        name: total for name, total in totals.items() if name == "uncounted" or all(name in each for each in told)
+    }
     if "prompt_tokens" in used:
         used["tokens"] = used["prompt_tokens"] + used["completion_tokens"]
     return used

@@ -17,6 +17,7 @@ Kind = Literal[
     "world failed",
     "no response",
     "cut off",
+    "refused",
     "out of format",
     "saw wrongly",
     "not stated",
@@ -129,6 +130,12 @@ def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | Non
         return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))
     if turn.get("stop_reason") == "error":
         return Mistake(kind="no response", turn=index)
+    if turn.get("stop_reason") == "context":
+        why = turn.get("stop_detail") or "The request was more than the model takes."
+        return Mistake(kind="ran out of context", turn=index, detail=_sentence(str(why)))
+    if turn.get("stop_reason") == "content_filter" and not turn.get("actions"):
+        why = turn.get("stop_detail") or "The model or its provider refused to answer."
+        return Mistake(kind="refused", turn=index, detail=_sentence(str(why)))
     if is_lenient and turn.get("actions"):
         return None
     if turn.get("stop_reason") == "length":

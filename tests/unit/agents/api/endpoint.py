@@ -20,6 +20,7 @@ class FakeEndpoint(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 256  # As many connections at once must not be put off
     # Closing must not wait for handlers that hang on purpose.
     block_on_close = False
 

@@ -154,7 +154,7 @@ def test_a_wait_of_minutes_is_obeyed_when_nobody_sits_and_waits(agent):
     assert agent().config.max_wait_s >= 120
 
 
-def test_a_model_at_another_address_is_the_same_agent(monkeypatch):
+def test_a_server_that_moves_stays_the_same_agent(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     there = make_agent("openai:gpt-4.1")
@@ -266,6 +266,16 @@ def test_a_game_without_any_response_fails(endpoint, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert "Failed (HTTP 401: wrong key): 1 turn" in said and "2 failed." in said
     assert "Not solved" not in said
+
+
+def test_a_limit_of_the_model_is_told_when_it_plays(endpoint, monkeypatch, capsys):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint.script.extend([fake.reply(UP), fake.status(400, "full", error_code="context_length_exceeded")])
+    words = [f"compatible:judge@{endpoint.base_url}", FROZEN_LAKE, "--set", "prompt_format=free_think"]
+    assert main(["play", *words, "--colors", "none"]) == 0
+    said = capsys.readouterr().out
+    assert "HTTP 400: full" in said and "no response could be had" not in said
+    assert len(endpoint.requests) == 2
 
 
 def test_a_refusal_is_the_models_answer(endpoint, agent):

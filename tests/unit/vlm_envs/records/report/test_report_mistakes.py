@@ -34,6 +34,8 @@ def episode_of(*turns, success=False):
     [
         ({"worker_error": "killed"}, "world failed"),
         ({"stop_reason": "error"}, "no response"),
+        ({"stop_reason": "context", "parse_error": "no answer", "actions": []}, "ran out of context"),
+        ({"stop_reason": "content_filter", "parse_error": "no answer", "actions": []}, "refused"),
         ({"stop_reason": "length", "parse_error": "no answer"}, "cut off"),
         ({"parse_error": "no answer", "actions": []}, "out of format"),
         ({"sections": {"observation": "{player_position: (0, 2)}"}, "terminated": True}, "saw wrongly"),
