@@ -103,8 +103,6 @@ class Calibrate:
 
     HINTS: ClassVar[Mapping[str, str]] = MappingProxyType({
         "--method": "The judge has this name: --judge direct or --judge extraction.",
-        "--model": "The judge's model is --judge-endpoint.model NAME.",
-        "--base-url": "The judge's address is --judge-endpoint.base-url URL.",
     })  # fmt: skip
 
     env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
