@@ -6,8 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
@@ -100,12 +99,6 @@ class Calibrate:
         skill: What direct and extraction judge.
         judge_endpoint: The model and the limits of its use.
     """
-
-    HINTS: ClassVar[Mapping[str, str]] = MappingProxyType({
-        "--method": "The judge has this name: --judge direct or --judge extraction.",
-        "--model": "The judge's model is --judge-endpoint.model NAME.",
-        "--base-url": "The judge's address is --judge-endpoint.base-url URL.",
-    })  # fmt: skip
 
     env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
     judge: Literal["exact", "direct", "extraction", "agentic"] = "exact"
