@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from tests.unit.slow import quick
 from training.__main__ import main
 from training.algorithms.shipped import SHIPPED
 
@@ -14,7 +15,7 @@ CRITICLESS = [name for name, kind in SHIPPED.items() if kind().critic_config is 
 COMPARING = [name for name in CRITICLESS if SHIPPED[name]().min_group_size > 1]
 
 
-@pytest.mark.parametrize("name", CRITICLESS)
+@pytest.mark.parametrize("name", quick(CRITICLESS, "dapo", "gspo"))
 def test_it_trains_by_its_name_alone(name, tiny_directory, tmp_path, capsys):
     words = ["frozenlake_tiny", "--algorithm", name, "--output", str(tmp_path), "--name", "run"]
     words += ["--model", str(tiny_directory), "--num-groups", "4", "--group-size", "2", "--num-eval-episodes", "0"]

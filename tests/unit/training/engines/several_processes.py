@@ -7,12 +7,14 @@ came to in `<name>.pt`.
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,10 +99,10 @@ class Alone:
 
 
 def run_processes(alone: Alone, num_processes: int, *names: str) -> None:
-    """Runs learners by name in so many processes."""
-    processes = launched(num_processes, str(alone.directory), *names)
-    told = [process.communicate(timeout=240)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0] * num_processes, told
+    """Runs learners by name in so many processes, forked from one that has imported everything."""
+    command = [sys.executable, "-m", __name__, str(num_processes), str(alone.directory), *names]
+    done = subprocess.run(command, cwd=CHECKOUT, env=_environment(num_processes), capture_output=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def check_processes(alone: Alone, num_processes: int, *names: str) -> None:
@@ -191,21 +193,27 @@ def whole(module: Any) -> dict[str, torch.Tensor]:
     }
 
 
-def launched(num_processes: int, *arguments: str, module: str = __name__) -> list[subprocess.Popen[str]]:
+def launched(num_processes: int, *arguments: str, module: str) -> list[subprocess.Popen[str]]:
     """Starts a program as several processes that find each other, as `accelerate launch` does."""
-    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_own_port()), "WORLD_SIZE": str(num_processes)}
-    shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "LOCAL_WORLD_SIZE": str(num_processes)}
+    shared = _environment(num_processes)
     return [
         subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             cwd=CHECKOUT,
-            env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            env={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
         for rank in range(num_processes)
     ]
+
+
+def _environment(num_processes: int) -> dict[str, str]:
+    """Returns the environment of processes that find each other, but for their ranks."""
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_own_port()), "WORLD_SIZE": str(num_processes)}
+    shared |= {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "LOCAL_WORLD_SIZE": str(num_processes)}
+    return {**os.environ, **shared}
 
 
 def _own_port() -> int:
@@ -242,5 +250,25 @@ def main(directory: Path, *names: str) -> None:
             torch.save(result, directory / f"{name}.pt")
 
 
+def fork_all(num_processes: int, run: Callable[[], None]) -> None:
+    """Runs a function in so many forked processes, each with its rank; exits with 1 if one of them fails."""
+    children = []
+    for rank in range(num_processes):
+        child = os.fork()
+        if child == 0:
+            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+            status = 1
+            try:
+                run()
+                status = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stderr.flush()
+                os._exit(status)
+        children.append(child)
+    sys.exit(int(any(os.waitpid(child, 0)[1] for child in children)))
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:])
+    fork_all(int(sys.argv[1]), functools.partial(main, Path(sys.argv[2]), *sys.argv[3:]))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
+from tests.unit.slow import sized
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.instructions.checkers import CHECKERS, MAX_TEXT_CHARS, NAMES_IN_MM_IFENGINE, checker_named
 from vlm_envs.tools.instructions.constraints import Constraint
@@ -330,7 +331,7 @@ def test_a_text_begins_and_ends_with_itself(text, substring):
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("piece", ["1", ".", "a. ", "x\n\n", "3.5% ", "猫。", '."'])
 def test_a_wall_of_text_takes_bounded_time(piece, profile):
-    num_chars = MAX_TEXT_CHARS // 4
+    num_chars = MAX_TEXT_CHARS // sized(16, soak=4)
     text = (piece * (num_chars // len(piece) + 1))[:num_chars]
     started = time.process_time()
     for name, arguments in EXAMPLES.items():

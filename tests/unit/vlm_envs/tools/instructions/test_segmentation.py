@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.unit.slow import sized
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.tools.instructions import segmentation
 from vlm_envs.tools.instructions.segmentation import cleaned, paragraphs_of, sentences_by_paragraph, sentences_of
@@ -190,7 +191,7 @@ PATHOLOGICAL = {
 @pytest.mark.parametrize("name", PATHOLOGICAL)
 def test_no_text_takes_long(name):
     piece = PATHOLOGICAL[name]
-    num_chars = segmentation.MAX_PYSBD_CHARS // 3
+    num_chars = segmentation.MAX_PYSBD_CHARS // sized(12, soak=3)
     text = (piece * (num_chars // len(piece) + 1))[:num_chars]
     started = time.process_time()
     sentences_of(text)
