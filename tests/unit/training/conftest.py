@@ -7,9 +7,21 @@ from functools import cache
 
 import pytest
 
-from tests.unit.models import load
+from agents.hf.tiny import TinyConfig
+from tests.unit.models import load, save_tiny
 from tests.unit.training.batches import played_batch
 from tests.unit.training.reports import empty_reports
+
+
+@pytest.fixture(scope="session")
+def tiny_directory(tmp_path_factory):
+    """The embedded tiny VLM with one layer: most of a run's time passes between layers, not in them.
+
+    Tests of agents have two layers, and so have the other families here.
+    """
+    directory = tmp_path_factory.mktemp("qwen3_vl")
+    save_tiny(directory, TinyConfig(num_layers=1, mlp_width=128))
+    return directory
 
 
 @pytest.fixture(autouse=True)
