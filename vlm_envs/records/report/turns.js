@@ -1,12 +1,15 @@
 // One episode, turn by turn.
 
+// Why a response is incomplete: a heading, and what to say if the server said nothing.
 const STOPPED = {
-  length: "the response hit the token limit",
-  context: "the request was more than the model takes",
-  content_filter: "the model or its provider refused to answer",
-  tool_call: "the model called a tool that it was not offered",
-  error: "no response could be had",
+  length: ["Cut off: ", "the response hit the token limit"],
+  context: ["Ran out of context: ", "the request exceeds what the model accepts"],
+  content_filter: ["Refused: ", "the model or its provider refused to answer"],
+  tool_call: ["Cut off: ", "the model called a tool that it was not offered"],
+  error: ["Cut off: ", "there is no response"],
 };
+// Of these there is no response to read.
+const WITHOUT_RESPONSE = ["context", "content_filter"];
 
 function episodeView(episode, label) {
   const article = make("article", "episode");
@@ -97,7 +100,7 @@ function shownText(text) {
 // What is wrong with a response: why it had no action, if it had none, and what was out of the format.
 function readingErrors(turn) {
   const error = turn.parse_error;
-  if (!error) return [];
+  if (!error || (WITHOUT_RESPONSE.includes(turn.stop_reason) && !turn.response)) return [];
   if (turn.actions?.length) return [["Not in the format: ", error]];
   if (!turn.unread || turn.unread === error) return [["Not understood: ", error]];
   return [["Not understood: ", turn.unread], ["Not in the format: ", error]];
@@ -115,8 +118,8 @@ function turnView(turn, index, episode, numShown) {
     if (turn[name]) body.append(errorView(title, turn[name]));
   }
   if (turn.stop_reason !== "stop" && !turn.agent_error) {
-    const detail = turn.stop_detail ? " (" + turn.stop_detail + ")" : "";
-    body.append(errorView("Cut off: ", (STOPPED[turn.stop_reason] ?? STOPPED.error) + detail));
+    const [title, reason] = STOPPED[turn.stop_reason] ?? STOPPED.error;
+    body.append(errorView(title, turn.stop_detail || reason));
   }
   if (turn.thoughts) body.append(thoughtsView(turn.thoughts));
   const sections = Object.entries(turn.sections).filter(([name]) => !turn.call || name !== "tool_call");
@@ -196,7 +199,7 @@ function outcomeText(turn, isQuestion) {
   if (!turn.call && turn.actions?.length && turn.action_effective === false) text += ", without effect";
   if (!isOver && !isQuestion && left !== null && left !== undefined) text += ", which leaves " + left + " to go at best";
   if (turn.terminated && !isQuestion) text += "; the world ended";
-  if (turn.truncated) text += turn.agent_error ? "; the episode was given up" : "; out of turns";
+  if (turn.truncated) text += turn.agent_error ? "; the episode was given up" : turn.stop_reason === "context" ? "; out of context" : "; out of turns";
   return text.replace(/^; o/, "O").replace(/^; t/, "T");
 }
 
@@ -214,7 +217,7 @@ function resultView(turn, isQuestion) {
   for (const [name, value] of Object.entries(turn.scores || {})) {
     if (!(name in turn.sections)) result.append(chip(name + " score", value, "credit", short));
   }
-  for (const [name, value] of Object.entries(turn.usage || {})) result.append(chip(name, value, "usage", short));
+  for (const [name, value] of Object.entries(turn.usage || {})) if (value) result.append(chip(name, value, "usage", short));
   return result;
 }
 

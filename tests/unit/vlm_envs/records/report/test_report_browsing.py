@@ -157,6 +157,7 @@ def test_what_went_wrong_is_a_sentence_and_numbers_have_true_minus_signs():
             {"actions": [], "parse_error": "no <think>", "unread": "no action"},
             [["Not understood: ", "no action"], ["Not in the format: ", "no <think>"]],
         ),
+        ({"actions": [], "parse_error": "no <think>", "stop_reason": "context", "response": ""}, []),
     ],
 )
 def test_a_turn_shows_why_it_had_no_action_beside_its_format_error(turn, shown):
