@@ -97,24 +97,24 @@ class WorldSpec:
         arguments_of(env_id, kwargs)
         return spec
 
-    @property
+    @functools.cached_property
     def label(self) -> str:
         """What the board calls it: the id, and settings where there are some."""
         settings = ",".join(f"{name}={value}".replace(" ", "") for name, value in sorted(self.kwargs.items()))
         return f"{registered_name(self.env_id)}{f':{settings}' if settings else ''}"
 
-    @property
+    @functools.cached_property
     def made_with(self) -> dict[str, Any]:
         """The arguments to make the world with, without `split`: `kwargs`, plus a `reading` that is not its default."""
         default = arguments_of(self.env_id, self.kwargs).get("reading", self.reading)
         return {**({} if default == self.reading else {"reading": self.reading}), **self.kwargs}
 
-    @property
+    @functools.cached_property
     def read(self) -> str:
         """How the world reads actions; strictly if it has no argument `reading`."""
         return str(arguments_of(self.env_id, self.made_with).get("reading", "strict"))
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """Hash of what an agent meets: arguments, the first levels, and what an empty response leads to.
 
