@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anthropic
@@ -10,7 +11,8 @@ import anthropic
 from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part, split_system
 from agents.api.providers.provider import Connection, PictureLimits, refuse_settings, token_budget
-from agents.api.providers.sdk_errors import sent, streamed
+from agents.api.providers.sdk_errors import sent
+from agents.api.providers.streams import stream_ended_early
 from agents.api.sampling import Sampling
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.trajectory import StopReason
@@ -83,8 +85,7 @@ class AnthropicMessages:
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
         if self._streams:
-            stream = self._client.messages.stream(**request)
-            return await sent(streamed(stream, lambda events: events.get_final_message()), anthropic)
+            return await sent(_assembled(self._client.messages.stream(**request)), anthropic)
         return await sent(self._client.messages.create(**request), anthropic)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -107,6 +108,17 @@ class AnthropicMessages:
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.close()
+
+
+async def _assembled(stream: AbstractAsyncContextManager[Any]) -> Any:
+    """Returns the reply assembled from a stream; raises `TransientError` if it ended without `message_stop`."""
+    async with stream as events:
+        is_complete = False
+        async for event in events:
+            is_complete = is_complete or event.type == "message_stop"
+        if not is_complete:
+            raise stream_ended_early()
+        return await events.get_final_message()
 
 
 def _thinking(sampling: Sampling) -> dict[str, Any]:

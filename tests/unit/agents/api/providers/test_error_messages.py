@@ -32,6 +32,14 @@ SHAPES = {
     "Anthropic": {"type": "error", "error": {"type": "invalid_request_error", "message": SAID}, "request_id": "r"},
     "a nested detail": {"detail": {"error": {"message": SAID}}},
     "errors": {"errors": [{"message": SAID}]},
+    "OpenRouter": {
+        "error": {
+            "message": "Provider returned error",
+            "code": 400,
+            "metadata": {"raw": json.dumps({"error": {"message": SAID}}), "provider_name": "P"},
+        }
+    },
+    "a gateway": {"error": {"message": json.dumps({"error": {"message": SAID}})}},
     "text": SAID,
     "a page": f"<html><body>{SAID}</body></html>",
     "an unknown shape": {"reason": {"why": SAID}},
@@ -85,6 +93,12 @@ def test_a_dropped_connection_is_named(endpoint, client):
 
 def test_where_a_field_is_wrong_is_part_of_it():
     assert read_error(SHAPES["FastAPI, invalid"]).message == f"body.model: {SAID}"
+
+
+def test_the_codes_of_a_wrapped_error_come_first():
+    raw = json.dumps({"error": {"code": "inner", "message": SAID}})
+    body = {"error": {"message": "Provider returned error", "type": "outer", "metadata": {"raw": raw}}}
+    assert read_error(body).codes == ("inner", "outer")
 
 
 def test_codes_are_found_inside_and_outside():
