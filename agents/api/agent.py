@@ -74,8 +74,8 @@ class APIAgent:
         tokens_per_minute: Tokens sent and received; None for no limit.
         timeout_s: Longest time for one whole reply.
         max_attempts: Requests for one response until it counts as failed; None for as many as `max_retry_s` allows.
-        max_retry_s: How long a provider that is overloaded, failing, or out of reach is tried again.
-        max_wait_s: Longest wait that a provider may ask for; one that asks for more has failed.
+        max_retry_s: How long a provider that is overloaded, failing, or unreachable is retried.
+        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately.
         prices: A table of prices beside the shipped one. See `agents.api.prices`.
 
     Attributes:

@@ -33,7 +33,7 @@ class TokenCounts:
     uncounted: int = 0
 
     def __add__(self, other: TokenCounts) -> TokenCounts:
-        return TokenCounts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+        return TokenCounts(**{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True)

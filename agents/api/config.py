@@ -63,11 +63,11 @@ class EndpointConfig:
         timeout_s: Longest time for one whole reply, from the first byte sent to the last received.
         max_attempts: Requests for one reply until it counts as unavailable; at least 1. None for any number within
             `max_retry_s`; unusable replies are then asked for `MAX_UNUSABLE` times.
-        max_retry_s: How long an endpoint that is overloaded, failing, or out of reach is tried again, from the first
+        max_retry_s: How long an endpoint that is overloaded, failing, or unreachable is retried, counted from the first
             failure; None for no limit but `max_attempts`.
         first_wait_s: Longest wait after the first failed attempt; it doubles with every further one.
-        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately. Other waits between
-            attempts are at most this and `LONGEST_WAIT_S`.
+        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately. Other waits are at
+            most this and `LONGEST_WAIT_S`.
         requests_per_minute: Requests that one client starts in any minute; None for no limit.
         tokens_per_minute: Tokens that one client sends and receives in a minute; None for no limit.
         max_parallel: Requests under way at any time.

@@ -89,14 +89,11 @@ def error_of_status(status: int, body: ErrorBody, headers: Mapping[str, str]) ->
         body: What the endpoint said.
         headers: Of the response, with lower-case names or a case-insensitive mapping.
     """
-    said = one_line(body.message)
+    message = one_line(body.message)
     if 300 <= status < 400:
-        place = urlsplit(headers.get("location", ""))
-        said = (
-            f"the address redirects to {place.netloc}{place.path}, and keys are not sent there; if it is right, use it"
-        )
-    reason = f"HTTP {status}{said and f': {said}'}"
-    # A used-up account answers 429 like a busy one, but no wait of ours fills it.
+        target = urlsplit(headers.get("location", ""))
+        message = f"the address redirects to {target.netloc}{target.path}: if it is right, use it in place of this one"
+    reason = f"HTTP {status}{message and f': {message}'}"
     wait_s = retry_after_s(headers)
     is_rate_limit = wait_s is not None and any("rate_limit" in code for code in body.codes)  # Groq's has status 413
     is_transient = status >= 500 or status in TRANSIENT_STATUSES or is_rate_limit
@@ -114,10 +111,10 @@ def error_of_status(status: int, body: ErrorBody, headers: Mapping[str, str]) ->
 
 def error_in_reply(body: ErrorBody) -> EndpointError:
     """Returns the error of a reply that succeeded by its status and holds an error."""
-    said = one_line(body.message)
+    message = one_line(body.message)
     if limit := limit_of(None, body.codes, body.message):
-        return LimitError(said, limit, body.message)
-    return TransientError(f"an error in place of a reply: {said}")
+        return LimitError(message, limit, body.message)
+    return TransientError(f"an error in place of a reply: {message}")
 
 
 def no_connection(cause: BaseException) -> TransientError:

@@ -47,13 +47,13 @@ def recorded_reply(
         hidden: Takes secrets out of a text.
     """
 
-    def shortened(said: str) -> str:
-        said = hidden(said)
-        if len(said) >= _SHORTEST_REPEATED_CHARS and said in (text, thoughts):
-            return "[response]" if said == text else "[thoughts]"
-        if len(said) > MAX_STRING_CHARS:
-            return f"{said[:MAX_STRING_CHARS]}… ({len(said)} characters)"
-        return said
+    def shortened(value: str) -> str:
+        value = hidden(value)
+        if len(value) >= _SHORTEST_REPEATED_CHARS and value in (text, thoughts):
+            return "[response]" if value == text else "[thoughts]"
+        if len(value) > MAX_STRING_CHARS:
+            return f"{value[:MAX_STRING_CHARS]}… ({len(value)} characters)"
+        return value
 
     recorded: Mapping[str, Any] = _walked(body, shortened, hidden)
     written = json.dumps(recorded, ensure_ascii=False, default=str)

@@ -45,7 +45,7 @@ class Endpoint:
     """Sends single requests through a provider's package, from any thread.
 
     Requests run on an event loop in a thread of their own, because only there can a deadline hold for a whole reply:
-    a socket's timeout starts again with every byte, so that a server which drips could keep a request for ever.
+    a socket's timeout starts again with every byte, so that a server that sends single bytes could hold it forever.
 
     Args:
         config: Which model, where.

@@ -58,9 +58,9 @@ class AnthropicMessages:
         """Returns the call's arguments. See `Provider`."""
         refuse_settings("anthropic", sampling, "seed", "detail", "max_completion_tokens")
         system, others = split_system(messages)
-        contents = [[_part(part) for part in each.parts] for each in others]
+        contents = [[_part(part) for part in message.parts] for message in others]
         # The newest, for the next request; and the one before, which this request finds whatever lies between them
-        for content in [content for each, content in zip(others, contents, strict=True) if each.comes_again][-2:]:
+        for content in [content for message, content in zip(others, contents, strict=True) if message.comes_again][-2:]:
             content[-1] |= _EPHEMERAL
         # The package has no names for these any more, as its newest models take none; older ones and other servers do
         drawn: dict[str, Any] = {
@@ -73,7 +73,7 @@ class AnthropicMessages:
         return {
             "model": model,
             "messages": [
-                {"role": each.role, "content": content} for each, content in zip(others, contents, strict=True)
+                {"role": message.role, "content": content} for message, content in zip(others, contents, strict=True)
             ],
             "max_tokens": sampling.max_tokens,
             **({"system": [{"type": "text", "text": system, **_EPHEMERAL}]} if system else {}),

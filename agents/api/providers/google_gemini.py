@@ -74,7 +74,9 @@ class GoogleGemini:
         }
         return {
             "model": model,
-            "contents": [{"role": _ROLES[each.role], "parts": [_part(part) for part in each.parts]} for each in others],
+            "contents": [
+                {"role": _ROLES[message.role], "parts": [_part(part) for part in message.parts]} for message in others
+            ],
             "config": {
                 "max_output_tokens": sampling.max_tokens,
                 **{name: value for name, value in optional.items() if value not in (None, "")},
@@ -93,8 +95,8 @@ class GoogleGemini:
             if wait_s := _retry_delay_s(error.details):
                 headers.setdefault("retry-after", wait_s)
             text = getattr(error.response, "text", "")
-            said = read_error(error.details, text if isinstance(text, str) else "")
-            raise error_of_status(error.code or 500, said, headers) from error
+            content = read_error(error.details, text if isinstance(text, str) else "")
+            raise error_of_status(error.code or 500, content, headers) from error
         except httpx2.TransportError as error:  # The package lets the HTTP library's errors pass
             raise no_connection(error) from error
         except Exception as error:

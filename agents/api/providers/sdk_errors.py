@@ -39,8 +39,8 @@ async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
     except EndpointError:
         raise
     except package.APIStatusError as error:
-        said = read_error(error.body, error.response.text)
-        raise error_of_status(error.status_code, said, error.response.headers) from error
+        content = read_error(error.body, error.response.text)
+        raise error_of_status(error.status_code, content, error.response.headers) from error
     except package.APITimeoutError as error:
         raise SilentError("no whole reply in time") from error
     except package.APIConnectionError as error:

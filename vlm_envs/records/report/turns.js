@@ -2,7 +2,7 @@
 
 const STOPPED = {
   length: "the response hit the token limit",
-  context: "the request was more than the model takes",
+  context: "the request exceeded a limit of the model",
   content_filter: "the model or its provider refused to answer",
   tool_call: "the model called a tool that it was not offered",
   error: "no response could be had",

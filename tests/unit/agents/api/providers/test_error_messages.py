@@ -8,7 +8,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.api.client import ModelClient
@@ -106,15 +106,19 @@ def test_codes_are_found_inside_and_outside():
     assert read_error(body).codes == ("inner", "kind", "outer")
 
 
+TEXTS = st.text(max_size=20) | st.sampled_from(['{"error": "x"}', '{"message": {}}', "[[", "[1]"])
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
+    st.none() | st.booleans() | st.integers() | TEXTS,
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.sampled_from(["error", "message", "detail", "code", "x"]), inner)
+        st.lists(inner)
+        | st.dictionaries(st.sampled_from(["error", "message", "metadata", "raw", "loc", "msg", "code"]), inner)
     ),
+    max_leaves=10,
 )
 
 
-@given(JSON, st.text())
+@settings(max_examples=50)
+@given(JSON, TEXTS)
 def test_no_body_raises(body, text):
     said = read_error(body, text)
     assert isinstance(said.message, str) and all(isinstance(code, str) for code in said.codes)
