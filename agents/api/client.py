@@ -120,7 +120,7 @@ class ModelClient:
         return self._endpoint.provider.request(self.config.model, messages, sampling or self.config.sampling)
 
     def hidden(self, text: str) -> str:
-        """Returns a text without the key and the values of headers."""
+        """Returns a text without the key, the values of headers, and the words in these values."""
         return self._endpoint.hidden(text)
 
     def estimated(self, messages: Sequence[Message], reply: Completion) -> TokenCounts:
