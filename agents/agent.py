@@ -23,7 +23,7 @@ class Response:
     Attributes:
         text: What was said, without special tokens.
         stop_reason: `"stop"`, `"length"` (token limit), `"content_filter"` (refused), `"tool_call"` (it called a tool
-            that was not offered and wrote no text), `"context"` (the request was more than the model takes; the text is
+            that was not offered and wrote no text), `"context"` (the request exceeded a limit of the model; the text is
             empty and ends the episode) or `"error"` (no response).
         prompt_ids: int64[P], tokens appended before the response; empty for agents without tokens.
         response_ids: int64[R], sampled tokens; empty for agents without tokens.

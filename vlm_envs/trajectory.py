@@ -59,7 +59,7 @@ class Turn:
         response_text: The response, decoded without special tokens.
         stop_reason: `"stop"` at the end-of-turn token, `"length"` at the token limit, `"content_filter"` if the
             model or its provider refused, `"tool_call"` if the model called a tool that was not offered and wrote no
-            text, `"context"` if the request was more than the model takes (its context, or the number or size of its
+            text, `"context"` if the request exceeded a limit of the model (its context, or the number or size of its
             images; the text is empty and the episode ends), `"error"` if there is no response (the API was
             unavailable).
         reward: The world's raw reward; never changed afterwards.

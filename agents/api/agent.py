@@ -74,8 +74,8 @@ class APIAgent:
         tokens_per_minute: Tokens sent and received; None for no limit.
         timeout_s: Longest time for one whole reply.
         max_attempts: Requests for one response until it counts as failed; None for as many as `max_retry_s` allows.
-        max_retry_s: How long a provider that is overloaded, failing, or out of reach is tried again.
-        max_wait_s: Longest wait that a provider may ask for; one that asks for more has failed.
+        max_retry_s: How long a provider that is overloaded, failing, or unreachable is retried.
+        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately.
         prices: A table of prices beside the shipped one. See `agents.api.prices`.
 
     Attributes:
@@ -129,9 +129,9 @@ class APIAgent:
             top_p=top_p,
             max_tokens=max_tokens,
             reasoning=str(reasoning),
-            sampling_seed=_whole_number("seed", seed),
+            sampling_seed=_whole_number("seed", seed, minimum=0),
             stop=_texts(stop),
-            top_k=_whole_number("top_k", top_k),
+            top_k=_whole_number("top_k", top_k, minimum=1),
             detail=detail,
             max_completion_tokens=_truth("max_completion_tokens", max_completion_tokens),
             extra_body=_json(extra_body),
@@ -299,9 +299,9 @@ def _message(observation: Observation) -> Message:
     return Message(role="user", parts=(*pictures, *texts))
 
 
-def _whole_number(name: str, value: int | None) -> int | None:
-    is_one = value is None or (isinstance(value, int) and not isinstance(value, bool))
-    require(is_one, f"{name} must be a whole number; got {value!r}.")
+def _whole_number(name: str, value: int | None, *, minimum: int) -> int | None:
+    is_valid = value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= minimum)
+    require(is_valid, f"{name} must be a whole number of at least {minimum}; got {value!r}.")
     return value
 
 

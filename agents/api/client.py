@@ -106,8 +106,8 @@ class ModelClient:
             max_attempts: How often; None for as often as configured.
 
         Raises:
-            EndpointError: If there is none: `PermanentError` where asking again would not help, and of these
-                `LimitError` where the request is more than the model takes, such as its number of images.
+            EndpointError: If there is none: `PermanentError` if retrying would not help, including `LimitError` if the
+                request exceeds a limit of the model, such as its number of images.
         """
         if fault := self._endpoint.provider.limits.fault(messages):
             raise LimitError(fault, "context")
@@ -120,7 +120,7 @@ class ModelClient:
         return self._endpoint.provider.request(self.config.model, messages, sampling or self.config.sampling)
 
     def hidden(self, text: str) -> str:
-        """Returns a text without the key and the values of headers."""
+        """Returns a text without the key, the values of headers, and the words in these values."""
         return self._endpoint.hidden(text)
 
     def estimated(self, messages: Sequence[Message], reply: Completion) -> TokenCounts:
@@ -261,7 +261,7 @@ class ModelClient:
             return
         self._reported_s = now_s
         error = state.outcome.exception() if state.outcome is not None else None
-        _LOG.warning("%s is tried again for up to %g s: %s", self.config.model, max_retry_s, error)
+        _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, max_retry_s, error)
 
     def _count(self, tokens: TokenCounts | None, expected_tokens: float) -> None:
         if tokens is None:

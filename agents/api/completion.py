@@ -33,7 +33,7 @@ class TokenCounts:
     uncounted: int = 0
 
     def __add__(self, other: TokenCounts) -> TokenCounts:
-        return TokenCounts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
+        return TokenCounts(**{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Completion:
         tokens: What it took, failed attempts at it included; None where the provider did not count.
         model: The model's exact name as the provider gives it; empty where it does not.
         seconds: From sending the successful attempt to its last byte; no queue, no rate limit, no earlier attempt.
-        raw: The reply as it came, JSON only, without the key.
+        raw: The reply as received, JSON only; it may repeat the key, which `ModelClient.hidden` removes.
     """
 
     text: str

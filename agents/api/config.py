@@ -8,18 +8,27 @@ import re
 from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from agents.api.providers.registry import COMPATIBLE, PROVIDERS
 from agents.api.sampling import Sampling
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
-from vlm_envs.errors import require, require_choice
+from vlm_envs.errors import ConfigError, require, require_choice
 
 LONGEST_WAIT_S = 60.0
 """Longest wait between two attempts that the endpoint did not ask for."""
 
 MAX_UNUSABLE = 6
 """Unusable replies, such as garbled ones, to one request until it counts as failed, where attempts are not limited."""
+
+_CLIENT_KEYS = frozenset(
+    {
+        *("model", "messages", "input", "contents", "prompt", "stream", "stream_options"),
+        *("system", "instructions", "system_instruction", "systemInstruction"),
+    }
+)
+"""Keys that `extra_body` cannot set."""
 
 _QUERY = re.compile(r"api-version=[\w.-]+")
 
@@ -54,11 +63,11 @@ class EndpointConfig:
         timeout_s: Longest time for one whole reply, from the first byte sent to the last received.
         max_attempts: Requests for one reply until it counts as unavailable; at least 1. None for any number within
             `max_retry_s`; unusable replies are then asked for `MAX_UNUSABLE` times.
-        max_retry_s: How long an endpoint that is overloaded, failing, or out of reach is tried again, from the first
+        max_retry_s: How long an endpoint that is overloaded, failing, or unreachable is retried, counted from the first
             failure; None for no limit but `max_attempts`.
         first_wait_s: Longest wait after the first failed attempt; it doubles with every further one.
-        max_wait_s: Longest `Retry-After` that is obeyed: an endpoint that asks for more is out. Waits that are chosen
-            by us are at most this and `LONGEST_WAIT_S`.
+        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately. Other waits are at
+            most this and `LONGEST_WAIT_S`.
         requests_per_minute: Requests that one client starts in any minute; None for no limit.
         tokens_per_minute: Tokens that one client sends and receives in a minute; None for no limit.
         max_parallel: Requests under way at any time.
@@ -106,17 +115,34 @@ class EndpointConfig:
             "MY_KEY; what was given is not the name of one, and is not repeated here, as it may be the key itself.",
         )
         _ = self.header_variables
-        _require_object(field_name(self, "extra_body"), self.extra_body)
+        self._require_extra_body()
         require(
             self.max_attempts is not None or self.max_retry_s is not None,
-            f"Set {field_name(self, 'max_attempts')} or {field_name(self, 'max_retry_s')}: without both a failing "
-            "endpoint would be asked for ever.",
+            f"Set {field_name(self, 'max_attempts')} or {field_name(self, 'max_retry_s')}: without either, retries "
+            "would never end.",
         )
         require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel", "top_k")
         require_above(
             self, 0, "timeout_s", "max_retry_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p"
         )
         require_at_least(self, 0, "temperature", "first_wait_s", "sampling_seed")
+
+    def _require_extra_body(self) -> None:
+        """Refuses an `extra_body` that is not a JSON object or that sets what the client sets itself."""
+        name = field_name(self, "extra_body")
+        extra = _object(name, self.extra_body)
+        for key in extra:
+            require(key not in _CLIENT_KEYS, f"{name} cannot set {key!r}: every request sets it. Leave it out.")
+        settings = {
+            **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
+            **{key: key for key in ("temperature", "top_p")},
+            **({"top_k": "top_k"} if self.top_k is not None else {}),
+            **({"seed": "seed"} if self.sampling_seed is not None else {}),
+            **(dict.fromkeys(("stop", "stop_sequences"), "stop") if self.stop else {}),
+            **({"reasoning_effort": "reasoning"} if self.reasoning else {}),
+        }
+        for key in extra.keys() & settings.keys():
+            raise ConfigError(f"{name} cannot set {key!r}: use the setting {field_name(self, settings[key])} instead.")
 
     @property
     def address(self) -> str:
@@ -193,13 +219,16 @@ def _require_address(name: str, address: str) -> None:
     )
 
 
-def _require_object(name: str, text: str) -> None:
-    """Refuses what is not a JSON object; empty text is none."""
+def _object(name: str, text: str) -> dict[str, Any]:
+    """Returns a JSON object, empty for an empty text; raises `ConfigError` if it is not one that can be sent."""
     try:
-        is_object = not text or isinstance(json.loads(text), dict)
+        value = json.loads(text or "{}")
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        is_object = False
-    require(is_object, f'{name} must be a JSON object, such as {{"top_k": 20}}; got {text!r}.')
+        value = None
+    is_object = isinstance(value, dict)
+    require(is_object, f'{name} must be a JSON object without NaN or Infinity, such as {{"top_k": 20}}; got {text!r}.')
+    return cast("dict[str, Any]", value)
 
 
 def _is_local(address: str) -> bool:

@@ -1,4 +1,4 @@
-"""What an endpoint says in the body of an error, whatever its shape."""
+"""Reads the message and the codes in the body of an endpoint's error, whatever its shape."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ class ErrorBody(NamedTuple):
     """The parts of an error's body that are used.
 
     Attributes:
-        message: What it says, for people; the whole body where no part of it is a message.
-        codes: Its machine-readable names for the error, such as `("insufficient_quota", "invalid_request_error")`.
+        message: The message for people; the whole body if no part of it is a message.
+        codes: Its machine-readable names for the error, such as `("insufficient_quota", "invalid_request_error")`;
+            those of a provider's error that a gateway wraps come first.
     """
 
     message: str
@@ -23,28 +24,42 @@ class ErrorBody(NamedTuple):
 
 
 def read_error(body: Any, text: str = "") -> ErrorBody:
-    """Returns what an error's body says. No body raises.
+    """Returns the message and codes of an error's body. No body raises.
 
     Args:
-        body: As JSON gives it; None if it is not JSON.
-        text: The body as text, used where the JSON holds no message.
+        body: The parsed JSON; None if it is not JSON.
+        text: The body as text, used if the JSON holds no message.
 
     Returns:
         The message of `{"error": {"message"}}`, `{"error": ""}`, `{"message"}`, `{"detail": ""}`,
-        `{"detail": [{"loc", "msg"}]}`, and lists of these; else the text.
+        `{"detail": [{"loc", "msg"}]}`, and lists of these; else the text. If a gateway wraps a provider's error, as
+        JSON in a message or in `metadata.raw`, the provider's message.
     """
-    if body is None and text:
-        try:
-            body = json.loads(text)
-        except (ValueError, RecursionError):
-            body = None
     try:
+        body = _unwrapped(_parsed(text) if body is None else body)
         message, codes = _message(body), tuple(_codes(body))
     except RecursionError:
         message, codes = "", ()
     if not message:
         message = text or ("" if body is None else str(body))
     return ErrorBody(message, codes)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _unwrapped(body: Any) -> Any:
+    """Returns a body with the JSON in its texts parsed."""
+    if isinstance(body, str) and body.lstrip().startswith(("{", "[")):
+        inner = _parsed(body)
+        return _unwrapped(inner) if _message(inner) else body
+    if isinstance(body, Mapping):
+        return {name: _unwrapped(part) for name, part in body.items()}
+    return list(map(_unwrapped, body)) if isinstance(body, list) else body
 
 
 def _message(body: Any) -> str:
@@ -54,10 +69,10 @@ def _message(body: Any) -> str:
         return "; ".join(filter(None, map(_message, body)))
     if not isinstance(body, Mapping):
         return ""
-    for name in _MESSAGES:
-        if said := _message(body.get(name)):
-            where = body.get("loc") if name == "msg" else None
-            return f"{'.'.join(map(str, where))}: {said}" if isinstance(where, list) else said
+    for part in (_wrapped(body), *map(body.get, _MESSAGES)):
+        if message := _message(part):
+            path = body.get("loc") if message == body.get("msg") else None
+            return f"{'.'.join(map(str, path))}: {message}" if isinstance(path, list) else message
     return ""
 
 
@@ -67,5 +82,12 @@ def _codes(body: Any) -> list[str]:
         return [code for part in body for code in _codes(part)]
     if not isinstance(body, Mapping):
         return []
-    inner = [code for name in ("error", "detail", "errors") for code in _codes(body.get(name))]
+    parts = (_wrapped(body), *(body.get(name) for name in ("message", "error", "detail", "errors")))
+    inner = [code for part in parts for code in _codes(part)]
     return inner + [value for name in _CODES if isinstance(value := body.get(name), str)]
+
+
+def _wrapped(body: Mapping[str, Any]) -> Any:
+    """Returns the provider's error that a gateway such as OpenRouter wraps; None if there is none."""
+    metadata = body.get("metadata")
+    return metadata.get("raw") if isinstance(metadata, Mapping) else None

@@ -68,7 +68,7 @@ class PermanentError(EndpointError):
 
 
 class LimitError(PermanentError):
-    """The request is more than the model takes: its context, its content filter, its images.
+    """The request exceeds a limit of the model: its context, its content filter, or its images.
 
     Attributes:
         limit: Which limit, as a stop reason.
@@ -89,39 +89,37 @@ def error_of_status(status: int, body: ErrorBody, headers: Mapping[str, str]) ->
         body: What the endpoint said.
         headers: Of the response, with lower-case names or a case-insensitive mapping.
     """
-    said = one_line(body.message)
+    message = one_line(body.message)
     if 300 <= status < 400:
-        place = urlsplit(headers.get("location", ""))
-        said = f"the address leads on to {place.netloc}{place.path}, where no key follows; if that is right, name it"
-    reason = f"HTTP {status}{said and f': {said}'}"
-    # A used-up account answers 429 like a busy one, but no wait of ours fills it.
-    is_lasting = "insufficient_quota" in body.codes or (status < 500 and status not in TRANSIENT_STATUSES)
+        target = urlsplit(headers.get("location", ""))
+        message = f"the address redirects to {target.netloc}{target.path}: if it is right, use it in place of this one"
+    reason = f"HTTP {status}{message and f': {message}'}"
+    wait_s = retry_after_s(headers)
+    is_rate_limit = wait_s is not None and any("rate_limit" in code for code in body.codes)  # Groq's has status 413
+    is_transient = status >= 500 or status in TRANSIENT_STATUSES or is_rate_limit
+    is_lasting = "insufficient_quota" in body.codes or not is_transient
     error: EndpointError
-    if limit := _limit(status, body):
+    if limit := limit_of(status, body.codes, body.message):
         error = LimitError(reason, limit, body.message)
     elif is_lasting:
         error = PermanentError(reason)
     else:
-        error = TransientError(reason, retry_after_s(headers), is_outage=True)
+        error = TransientError(reason, wait_s, is_outage=True)
     error.status = status
     return error
 
 
 def error_in_reply(body: ErrorBody) -> EndpointError:
     """Returns the error of a reply that succeeded by its status and holds an error."""
-    said = one_line(body.message)
-    if limit := _limit(None, body):
-        return LimitError(said, limit, body.message)
-    return TransientError(f"an error in place of a reply: {said}")
+    message = one_line(body.message)
+    if limit := limit_of(None, body.codes, body.message):
+        return LimitError(message, limit, body.message)
+    return TransientError(f"an error in place of a reply: {message}")
 
 
 def no_connection(cause: BaseException) -> TransientError:
     """Returns the error of a connection that could not be made, or broke."""
     return TransientError(f"no connection: {one_line(str(cause)) or type(cause).__name__}", is_outage=True)
-
-
-def _limit(status: int | None, body: ErrorBody) -> Limit | None:
-    return next((limit for code in (*body.codes, "") if (limit := limit_of(status, code, body.message))), None)
 
 
 def retry_after_s(headers: Mapping[str, str], now_s: float | None = None) -> float | None:

@@ -184,9 +184,9 @@ def history_named(name: str) -> History:
         ConfigError: If there is none of that name, or its number is none.
     """
     kind, colon, number = name.partition(":")
-    known = ", ".join(f"{each}{f':{part}' if part else ''}" for each, (_, part) in HISTORIES.items())
+    forms = ", ".join(f"{kind}{f':{part}' if part else ''}" for kind, (_, part) in HISTORIES.items())
     if kind not in HISTORIES or (colon and not re.fullmatch(r"[0-9]+", number)):
-        raise ConfigError(f"history must be one of {known}, such as last_images:4; got {name!r}.")
+        raise ConfigError(f"history must be one of {forms}, such as last_images:4; got {name!r}.")
     make, part = HISTORIES[kind]
     if bool(colon) > bool(part) or (part == "N" and not colon):
         raise ConfigError(f"history {kind!r} is written {kind}{f':{part}' if part else ''}; got {name!r}.")

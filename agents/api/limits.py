@@ -1,13 +1,14 @@
-"""Which refusals are a model's own limits: a full context, a content filter, images that are too many or too large.
+"""Limits of a model: a full context, a content filter, too many images, or images that are too large.
 
-A request that reaches them gets an HTTP error, but no other attempt would fare better, and the next run would meet the
-same: it is how the agent's episode ends, not a failure of its provider. Whatever is not in the tables stays an error,
-and so does a server that reads no images at all. docs/benchmark.md shows the tables.
+A request that exceeds one gets an HTTP error, but repeating it would not help: the agent's episode ends, and its
+provider has not failed. Everything that is not in the tables stays an error, and so does a server that reads no images.
+docs/benchmark.md shows the tables.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Literal
 
 Limit = Literal["context", "content_filter"]
@@ -36,8 +37,15 @@ CODES: dict[Limit, tuple[str, ...]] = {
 }
 """Values of `code` or `type` in an error's body, in any case."""
 
+_OTHER_CODES = re.compile(
+    r"rate.?limit|quota|billing|auth|permission|api_key|organization_|not_found|unsupported|max_tokens|^tokens$",
+    re.IGNORECASE,
+)
+"""Codes of other errors, whose messages may contain the phrases of a limit: `invalid_max_tokens`, for example."""
+
 PHRASES: dict[Limit, tuple[str, ...]] = {
     "context": (
+        r"context_length_exceeded",  # gateways that drop the code
         r"maximum context length",  # OpenAI, vLLM, DeepSeek, Mistral
         r"maximum prompt length",  # xAI
         r"maximum model length",  # vLLM
@@ -66,7 +74,8 @@ PHRASES: dict[Limit, tuple[str, ...]] = {
         r"content management policy",  # Azure
         r"content filtering policy",  # Anthropic
         r"rejected as a result of our safety system",  # OpenAI
-        r"flagged as potentially violating",  # OpenAI
+        r"(?:prompt|input|request|content|message|image|output)s? (?:was|were|has been|have been) flagged as "
+        r"potentially violating",  # OpenAI
         r"data may contain inappropriate content",  # DashScope
         r"content exists risk",  # DeepSeek
         r"considered high risk",  # Moonshot
@@ -79,32 +88,44 @@ _WITHOUT_VISION = re.compile(
     r"|image input is not supported|at most 0 image|unsupported content type",
     re.IGNORECASE,
 )
+_OTHER_ERROR = re.compile(
+    # A rate limit, or a value of `max_tokens` that no prompt could have
+    r"tokens per min|\bTPM\b|rate.?limit"
+    r"|(?:^|[.:;] )[`'\"]?max_(?:\w+_)?tokens[`'\"]?,? (?:must|should|cannot|has to)\b",
+    re.IGNORECASE,
+)
 _KINDS: tuple[Limit, ...] = ("content_filter", "context")
 _PATTERNS = {kind: re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES[kind]), re.IGNORECASE) for kind in _KINDS}
 _LENGTH = re.compile(r"(?:> |<= |length (?:is|of)(?: only)? )(\d+)")
 
 
-def limit_of(status: int | None, code: str, message: str) -> Limit | None:
-    """Returns which of a model's limits a refusal is; None if it is another error.
+def limit_of(status: int | None, codes: Collection[str], message: str) -> Limit | None:
+    """Returns the limit of a model that a refusal reports; None if it is another error.
+
+    A code decides before any phrase in the message does, and a message may consist of a code.
 
     Args:
         status: HTTP status; None for an error inside a successful reply.
-        code: `code` or `type` in the body.
+        codes: Values of `code` and `type` in the body.
         message: Message in the body.
     """
     if (status is not None and status not in STATUSES) or _WITHOUT_VISION.search(message):
         return None
+    first_word = message.strip().partition(":")[0]
+    lower_codes = {code.lower() for code in (*codes, first_word)}
     for kind in _KINDS:
-        if code.lower() in {known.lower() for known in CODES[kind]} or _PATTERNS[kind].search(message):
+        if not lower_codes.isdisjoint(code.lower() for code in CODES[kind]):
             return kind
-    return None
+    if any(_OTHER_CODES.search(code) for code in codes) or _OTHER_ERROR.search(message):
+        return None
+    return next((kind for kind in _KINDS if _PATTERNS[kind].search(message)), None)
 
 
 def fits_without_response(message: str, max_tokens: int) -> bool:
-    """Returns whether a refused prompt would have fit, if less room had been asked for the response.
+    """Returns whether a refused prompt would have fit with a lower `max_tokens`.
 
-    Servers that reserve `max_tokens` for the response name it in the message, beside the length of the prompt and of
-    the context. A first turn that is refused for it shows a setting that cannot work, not a limit of the model.
+    Servers that reserve `max_tokens` for the response name it in the message, along with the lengths of the prompt and
+    the context. If that happens in the first turn, the setting cannot work: it is not a limit of the model.
     """
     numbers = {int(number) for number in re.findall(r"\d+", message)}
     length = _LENGTH.search(message)

@@ -82,12 +82,12 @@ def _read(path: Path) -> dict[str, Price]:
 
 
 def _price(path: Path, name: str, entry: object) -> Price:
-    known = [each.name for each in fields(Price)]
+    names = [field.name for field in fields(Price)]
     if not isinstance(entry, dict):
         raise ConfigError(f"{path}: the price of {name!r} must name prompt and completion; got {entry!r}.")
     for key, value in entry.items():
-        if key not in known:
-            raise ConfigError(f"{path}: {name!r} has an unknown price {key!r}.{did_you_mean(key, known)}")
+        if key not in names:
+            raise ConfigError(f"{path}: {name!r} has an unknown price {key!r}.{did_you_mean(key, names)}")
         if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and value >= 0):
             raise ConfigError(f"{path}: {key} of {name!r} must be a number of US dollars, at least 0; got {value!r}.")
     if missing := {"prompt", "completion"} - entry.keys():

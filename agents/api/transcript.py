@@ -31,7 +31,7 @@ def recorded_request(
     names = {}
     for image in (image for message in messages for image in message.pictures):
         names[image.base64] = names[image.data_uri] = f"image {image.sha256}"
-    recorded: Mapping[str, Any] = _walked(request, lambda text: names.get(text) or hidden(text))
+    recorded: Mapping[str, Any] = _walked(request, lambda text: names.get(text) or hidden(text), hidden)
     return recorded
 
 
@@ -47,26 +47,27 @@ def recorded_reply(
         hidden: Takes secrets out of a text.
     """
 
-    def shortened(said: str) -> str:
-        said = hidden(said)
-        if len(said) >= _SHORTEST_REPEATED_CHARS and said in (text, thoughts):
-            return "[response]" if said == text else "[thoughts]"
-        if len(said) > MAX_STRING_CHARS:
-            return f"{said[:MAX_STRING_CHARS]}… ({len(said)} characters)"
-        return said
+    def shortened(value: str) -> str:
+        value = hidden(value)
+        if len(value) >= _SHORTEST_REPEATED_CHARS and value in (text, thoughts):
+            return "[response]" if value == text else "[thoughts]"
+        if len(value) > MAX_STRING_CHARS:
+            return f"{value[:MAX_STRING_CHARS]}… ({len(value)} characters)"
+        return value
 
-    recorded: Mapping[str, Any] = _walked(body, shortened)
+    recorded: Mapping[str, Any] = _walked(body, shortened, hidden)
     written = json.dumps(recorded, ensure_ascii=False, default=str)
     if len(written) > MAX_RECORD_CHARS:
         return {"shortened": written[:MAX_RECORD_CHARS]}
     return recorded
 
 
-def _walked(value: Any, change: Callable[[str], str]) -> Any:
+def _walked(value: Any, change: Callable[[str], str], change_name: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {str(name): _walked(part, change) for name, part in value.items() if part is not None}
+        parts = {name: part for name, part in value.items() if part is not None}
+        return {change_name(str(name)): _walked(part, change, change_name) for name, part in parts.items()}
     if isinstance(value, list | tuple):
-        return [_walked(part, change) for part in value]
+        return [_walked(part, change, change_name) for part in value]
     return value

@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import CancelledError
 from dataclasses import replace
 from typing import Any
@@ -31,9 +31,11 @@ MAX_BODY_BYTES = 32 * 2**20
 _NO_KEY = "no-key"
 """Packages insist on one where an endpoint needs none."""
 
-_LEAST_TOLD = 8
-"""A shorter piece of a key, such as its beginning, tells nothing that others' keys do not; and no secret is as short as
-that: local servers take "none" or "EMPTY" for a key, which are words of other things."""
+_MIN_SECRET_CHARS = 8
+"""Shorter texts and pieces are not hidden: all keys of a provider begin alike, and local servers take "none" as one."""
+
+_SCHEMES = frozenset({"negotiate", "concealed", "privatetoken", "aws4-hmac-sha256", "scram-sha-1", "scram-sha-256"})
+"""Authentication schemes that are long enough to be taken for a secret."""
 
 _MASK = r"(?:[*•…]|\.\.)+\.?"
 """What providers write in place of a key's middle."""
@@ -43,7 +45,7 @@ class Endpoint:
     """Sends single requests through a provider's package, from any thread.
 
     Requests run on an event loop in a thread of their own, because only there can a deadline hold for a whole reply:
-    a socket's timeout starts again with every byte, so that a server which drips could keep a request for ever.
+    a socket's timeout starts again with every byte, so that a server that sends single bytes could hold it forever.
 
     Args:
         config: Which model, where.
@@ -55,7 +57,7 @@ class Endpoint:
 
     def __init__(self, config: EndpointConfig) -> None:
         key, headers = _api_key(config), _header_values(config)
-        self._secrets = [secret for secret in (key, *headers.values()) if len(secret) >= _LEAST_TOLD]
+        self._secrets = _secrets(key, headers.values())
         self._timeout_s = config.timeout_s
         self._loop = LoopThread("model-endpoint")
         address, _, query = config.address.partition("?")
@@ -149,13 +151,20 @@ class Endpoint:
         return error
 
 
+def _secrets(key: str, header_values: Collection[str]) -> list[str]:
+    """Returns the texts to hide, longest first: the key, the values of headers, and the words in these values."""
+    words = {word for value in header_values for word in re.split(r"[\s,;]+", value) if word.lower() not in _SCHEMES}
+    texts = {key, *header_values, *words}
+    return sorted((text for text in texts if len(text) >= _MIN_SECRET_CHARS), key=lambda text: (-len(text), text))
+
+
 def _without_pieces(reason: str, secret: str) -> str:
     """Returns a reason without any telling piece of a key, and without what is left of it around a mask."""
-    for length in range(len(secret), _LEAST_TOLD - 1, -1):
+    for length in range(len(secret), _MIN_SECRET_CHARS - 1, -1):
         for start in range(len(secret) - length + 1):
             reason = reason.replace(secret[start : start + length], "…")
-    heads = "|".join(re.escape(secret[:length]) for length in range(_LEAST_TOLD - 1, 0, -1))
-    tails = "|".join(re.escape(secret[-length:]) for length in range(_LEAST_TOLD - 1, 1, -1))
+    heads = "|".join(re.escape(secret[:length]) for length in range(_MIN_SECRET_CHARS - 1, 0, -1))
+    tails = "|".join(re.escape(secret[-length:]) for length in range(_MIN_SECRET_CHARS - 1, 1, -1))
     return re.sub(rf"(?:{heads})?{_MASK}(?:{tails})(?!\w)", "…", reason)
 
 

@@ -94,7 +94,7 @@ def _outcome(turn: Turn) -> list[str]:
         f"refused: {turn.stop_detail or 'by the model or its provider'}"
         if turn.stop_reason == "content_filter"
         else "",
-        f"the request was more than the model takes: {turn.stop_detail}" if turn.stop_reason == "context" else "",
+        f"the request exceeded a limit of the model: {turn.stop_detail}" if turn.stop_reason == "context" else "",
         f"no response could be had: {turn.info.get('agent_error')}" if turn.stop_reason == "error" else "",
         "" if actions else error,
         f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import anthropic
@@ -10,7 +11,8 @@ import anthropic
 from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part, split_system
 from agents.api.providers.provider import Connection, PictureLimits, refuse_settings, token_budget
-from agents.api.providers.sdk_errors import sent, streamed
+from agents.api.providers.sdk_errors import sent
+from agents.api.providers.streams import stream_ended_early
 from agents.api.sampling import Sampling
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.trajectory import StopReason
@@ -56,9 +58,9 @@ class AnthropicMessages:
         """Returns the call's arguments. See `Provider`."""
         refuse_settings("anthropic", sampling, "seed", "detail", "max_completion_tokens")
         system, others = split_system(messages)
-        contents = [[_part(part) for part in each.parts] for each in others]
+        contents = [[_part(part) for part in message.parts] for message in others]
         # The newest, for the next request; and the one before, which this request finds whatever lies between them
-        for content in [content for each, content in zip(others, contents, strict=True) if each.comes_again][-2:]:
+        for content in [content for message, content in zip(others, contents, strict=True) if message.comes_again][-2:]:
             content[-1] |= _EPHEMERAL
         # The package has no names for these any more, as its newest models take none; older ones and other servers do
         drawn: dict[str, Any] = {
@@ -71,7 +73,7 @@ class AnthropicMessages:
         return {
             "model": model,
             "messages": [
-                {"role": each.role, "content": content} for each, content in zip(others, contents, strict=True)
+                {"role": message.role, "content": content} for message, content in zip(others, contents, strict=True)
             ],
             "max_tokens": sampling.max_tokens,
             **({"system": [{"type": "text", "text": system, **_EPHEMERAL}]} if system else {}),
@@ -83,8 +85,7 @@ class AnthropicMessages:
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
         if self._streams:
-            stream = self._client.messages.stream(**request)
-            return await sent(streamed(stream, lambda events: events.get_final_message()), anthropic)
+            return await sent(_assembled(self._client.messages.stream(**request)), anthropic)
         return await sent(self._client.messages.create(**request), anthropic)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -107,6 +108,17 @@ class AnthropicMessages:
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.close()
+
+
+async def _assembled(stream: AbstractAsyncContextManager[Any]) -> Any:
+    """Returns the reply assembled from a stream; raises `TransientError` if it ended without `message_stop`."""
+    async with stream as events:
+        is_complete = False
+        async for event in events:
+            is_complete = is_complete or event.type == "message_stop"
+        if not is_complete:
+            raise stream_ended_early()
+        return await events.get_final_message()
 
 
 def _thinking(sampling: Sampling) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import httpx2
 from google import genai
 from google.genai import errors, types
 
-from agents.api.completion import Completion, TokenCounts, count, stopped, text_of
+from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part, split_system
 from agents.api.error_messages import read_error
 from agents.api.failures import EndpointError, TransientError, error_of_status, no_connection, one_line
@@ -74,7 +74,9 @@ class GoogleGemini:
         }
         return {
             "model": model,
-            "contents": [{"role": _ROLES[each.role], "parts": [_part(part) for part in each.parts]} for each in others],
+            "contents": [
+                {"role": _ROLES[message.role], "parts": [_part(part) for part in message.parts]} for message in others
+            ],
             "config": {
                 "max_output_tokens": sampling.max_tokens,
                 **{name: value for name, value in optional.items() if value not in (None, "")},
@@ -93,8 +95,8 @@ class GoogleGemini:
             if wait_s := _retry_delay_s(error.details):
                 headers.setdefault("retry-after", wait_s)
             text = getattr(error.response, "text", "")
-            said = read_error(error.details, text if isinstance(text, str) else "")
-            raise error_of_status(error.code or 500, said, headers) from error
+            content = read_error(error.details, text if isinstance(text, str) else "")
+            raise error_of_status(error.code or 500, content, headers) from error
         except httpx2.TransportError as error:  # The package lets the HTTP library's errors pass
             raise no_connection(error) from error
         except Exception as error:
@@ -133,9 +135,9 @@ def _retry_delay_s(body: Any) -> str:
     """Returns the seconds that an error's body asks to wait, as a header would have them; empty where it does not."""
     error = body.get("error") if isinstance(body, Mapping) else None
     details = error.get("details") if isinstance(error, Mapping) else None
-    told = details if isinstance(details, list) else []
-    delays = [each.get("retryDelay") for each in told if isinstance(each, Mapping)]
-    return next((each.removesuffix("s") for each in delays if isinstance(each, str)), "")
+    parts = details if isinstance(details, list) else []
+    delays = [part.get("retryDelay") for part in parts if isinstance(part, Mapping)]
+    return next((delay.removesuffix("s") for delay in delays if isinstance(delay, str)), "")
 
 
 def _thinking(reasoning: str) -> dict[str, Any]:
@@ -153,14 +155,19 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
-    """Returns the counts; thoughts stand beside the candidate's tokens, not among them."""
+    """Returns the counts; Gemini counts thoughts beside the candidate's tokens, not among them."""
     prompt = count(usage, "prompt_token_count")
     if prompt is None:
         return None
     reasoning = count(usage, "thoughts_token_count") or 0
+    candidates, total = count(usage, "candidates_token_count"), count(usage, "total_token_count")
+    completion = None if candidates is None else candidates + reasoning
+    if total is not None:
+        total -= count(usage, "tool_use_prompt_token_count") or 0
+    completion, reasoning = with_reasoning(prompt, completion, reasoning, total) or (reasoning, reasoning)
     return TokenCounts(
         prompt=prompt,
         cached=count(usage, "cached_content_token_count") or 0,
-        completion=(count(usage, "candidates_token_count") or 0) + reasoning,
+        completion=completion,
         reasoning=reasoning,
     )

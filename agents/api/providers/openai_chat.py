@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part
 from agents.api.providers.provider import Connection, PictureLimits, conversation_key, refuse_settings
-from agents.api.providers.sdk_errors import sent, streamed
+from agents.api.providers.sdk_errors import sent
+from agents.api.providers.streams import UNCOMPRESSED, EndOfStream, stream_ended_early
 from agents.api.sampling import Sampling
 from vlm_envs.errors import require_choice
 from vlm_envs.trajectory import StopReason
@@ -82,8 +84,10 @@ class OpenAIChat:
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
         if self._streams:
-            stream = self._client.chat.completions.stream(**request, stream_options={"include_usage": True})
-            return await sent(streamed(stream, _assembled), openai)
+            stream = self._client.chat.completions.create(
+                **request, stream=True, stream_options={"include_usage": True}, extra_headers=UNCOMPRESSED
+            )
+            return await sent(_assembled(stream), openai)
         return await sent(self._client.chat.completions.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -116,10 +120,25 @@ class OpenAIChat:
         await self._client.close()
 
 
-async def _assembled(events: Any) -> Any:
-    """Returns what the events of a stream add up to; the package's own final reply refuses ones that were cut off."""
-    await events.until_done()
-    return events.current_completion_snapshot
+async def _assembled(call: Awaitable[Any]) -> Any:
+    """Returns the reply assembled from a stream.
+
+    The package's own final reply is not used because it refuses replies cut off by `max_tokens`.
+
+    Raises:
+        TransientError: If the stream ended early: without a finish reason and without `[DONE]`.
+    """
+    stream = await call
+    end = stream.response.stream = EndOfStream(stream.response.stream)
+    state = ChatCompletionStreamState()
+    async with stream:
+        async for chunk in stream:
+            if chunk.object == "chat.completion.chunk":
+                state.handle_chunk(chunk)
+    reply = state.current_completion_snapshot
+    if not end.was_sent and any(choice.finish_reason is None for choice in reply.choices):
+        raise stream_ended_early()
+    return reply
 
 
 def require_effort(reasoning: str) -> None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import openai
 
 from agents.api.completion import Completion, TokenCounts, count, stopped, text_of, with_reasoning
 from agents.api.conversation import Message, Part, split_system
+from agents.api.error_messages import read_error
+from agents.api.failures import error_in_reply
 from agents.api.providers.openai_chat import LIMITS, require_effort
 from agents.api.providers.provider import Connection, conversation_key, refuse_settings
-from agents.api.providers.sdk_errors import sent, streamed
+from agents.api.providers.sdk_errors import sent
+from agents.api.providers.streams import stream_ended_early
 from agents.api.sampling import Sampling
 from vlm_envs.trajectory import StopReason
 
 _STOPS: dict[str, StopReason] = {"max_output_tokens": "length", "content_filter": "content_filter"}
+_LAST_EVENTS = ("response.completed", "response.incomplete", "response.failed")
 
 
 class OpenAIResponses:
@@ -64,8 +69,7 @@ class OpenAIResponses:
     async def send(self, request: Mapping[str, Any]) -> Any:
         """Sends one request. See `Provider`."""
         if self._streams:
-            stream = self._client.responses.stream(**request)
-            return await sent(streamed(stream, lambda events: events.get_final_response()), openai)
+            return await sent(_assembled(self._client.responses.stream(**request)), openai)
         return await sent(self._client.responses.create(**request), openai)
 
     def read(self, body: Mapping[str, Any]) -> Completion:
@@ -101,6 +105,27 @@ class OpenAIResponses:
     async def close(self) -> None:
         """Closes the connections."""
         await self._client.close()
+
+
+async def _assembled(stream: AbstractAsyncContextManager[Any]) -> Any:
+    """Returns the reply at the end of a stream.
+
+    The package's own final reply is not used because it refuses replies cut off by `max_tokens`.
+
+    Raises:
+        TransientError: If the stream ended without a reply.
+        EndpointError: If it reported an error.
+    """
+    async with stream as events:
+        reply = None
+        async for event in events:
+            if event.type == "error":
+                raise error_in_reply(read_error(event.to_dict()))
+            if event.type in _LAST_EVENTS:
+                reply = event.response
+    if reply is None:
+        raise stream_ended_early()
+    return reply
 
 
 def _part(part: Part, detail: str) -> dict[str, Any]:

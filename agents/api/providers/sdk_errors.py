@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Awaitable
 from types import ModuleType
 from typing import Any
 
@@ -18,17 +17,6 @@ from agents.api.failures import (
     no_connection,
     one_line,
 )
-
-
-async def streamed(stream: AbstractAsyncContextManager[Any], final: Callable[[Any], Awaitable[Any]]) -> Any:
-    """Returns the whole reply of a stream, put together by the package.
-
-    Args:
-        stream: The package's manager of a stream.
-        final: Waits for its events and returns the reply.
-    """
-    async with stream as events:
-        return await final(events)
 
 
 async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
@@ -51,8 +39,8 @@ async def sent(call: Awaitable[Any], package: ModuleType) -> Any:
     except EndpointError:
         raise
     except package.APIStatusError as error:
-        said = read_error(error.body, error.response.text)
-        raise error_of_status(error.status_code, said, error.response.headers) from error
+        content = read_error(error.body, error.response.text)
+        raise error_of_status(error.status_code, content, error.response.headers) from error
     except package.APITimeoutError as error:
         raise SilentError("no whole reply in time") from error
     except package.APIConnectionError as error:

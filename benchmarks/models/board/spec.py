@@ -24,6 +24,7 @@ from vlm_envs.trajectory import Observation, observation_images, observation_wor
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _DIGEST_CHARS = 16
 _TITLE = "as="
+_NEXT_SETTING = re.compile(r",\s*[A-Za-z_]\w*=")
 
 _LATER: Mapping[str, Any] = MappingProxyType(
     {
@@ -246,19 +247,47 @@ def digest_of(value: Any) -> str:
 
 
 def _split_off(text: str, separator: str) -> tuple[str, list[str]]:
-    """Returns what stands before the first `separator name=`, and each `name=value` after it.
+    """Returns the text before the first `separator name=`, and each `name=value` after it.
 
     Commas within brackets or quotes are part of a value.
+
+    Raises:
+        ConfigError: If a bracket or a quote that is not closed would make other settings part of a value.
     """
     begins = re.search(rf"{separator}(?=[A-Za-z_]\w*=)", text)
     if begins is None:
         return text, []
     settings = text[begins.end() :]
-    return text[: begins.start()], _split(settings, quotes="'\"") or _split(settings, quotes="") or [settings]
+    parts, is_closed = _split(settings, quotes="'\"")
+    if not is_closed:
+        parts, is_closed = _split(settings, quotes="")  # An apostrophe may begin a text
+    for part in parts if is_closed else parts[:-1]:
+        _require_no_open_quote(part)
+    if not is_closed:
+        _require_no_open_bracket(parts[-1])
+    return text[: begins.start()], parts
 
 
-def _split(settings: str, *, quotes: str) -> list[str]:
-    """Returns settings split at commas outside brackets and quotes; none if a bracket or a quote is never closed.
+def _require_no_open_bracket(setting: str) -> None:
+    """Refuses a last setting with an open bracket, unless it is a text that contains no other setting."""
+    _, _, value = setting.partition("=")
+    is_data = value.startswith(("{", "[")) or (value.startswith("(") and "," in value)
+    require(
+        not is_data and not _NEXT_SETTING.search(value),
+        f"A bracket is not closed in {setting!r}. Close it or, in a text, put the text in quotes: NAME='TEXT'.",
+    )
+
+
+def _require_no_open_quote(setting: str) -> None:
+    """Refuses a value that begins with a quote, contains another setting, and is not a quoted text."""
+    name, _, value = setting.partition("=")
+    if name.isidentifier() and value.startswith(("'", '"')) and _NEXT_SETTING.search(value):
+        is_quoted = parse_settings([setting])[name] != value
+        require(is_quoted, f"A quote is not closed in {setting!r}. Close it, or put the text in the other quotes.")
+
+
+def _split(settings: str, *, quotes: str) -> tuple[list[str], bool]:
+    """Returns settings split at commas outside brackets and quotes, and whether every bracket and quote is closed.
 
     A quote opens where a value or an element begins: an apostrophe within a word is text.
     """
@@ -278,4 +307,4 @@ def _split(settings: str, *, quotes: str) -> list[str]:
             continue
         parts[-1] += char
         before = char
-    return [] if closing else parts
+    return parts, not closing

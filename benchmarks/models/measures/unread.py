@@ -10,7 +10,7 @@ from vlm_envs.records.json_lines import Record
 _OF_STOPS = {
     "length": "the response was cut off at the token limit",
     "content_filter": "the model or its provider refused to answer",
-    "context": "the request was more than the model takes",
+    "context": "the request exceeded a limit of the model",
     "tool_call": "the model called a tool that it was not offered, and wrote no text",
 }
 _EXAMPLE = re.compile(

@@ -131,7 +131,7 @@ def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | Non
     if turn.get("stop_reason") == "error":
         return Mistake(kind="no response", turn=index)
     if turn.get("stop_reason") == "context":
-        why = turn.get("stop_detail") or "The request was more than the model takes."
+        why = turn.get("stop_detail") or "The request exceeded a limit of the model."
         return Mistake(kind="ran out of context", turn=index, detail=_sentence(str(why)))
     if turn.get("stop_reason") == "content_filter" and not turn.get("actions"):
         why = turn.get("stop_detail") or "The model or its provider refused to answer."

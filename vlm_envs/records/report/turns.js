@@ -3,7 +3,7 @@
 // Why a response is incomplete: a heading, and what to say if the server said nothing.
 const STOPPED = {
   length: ["Cut off: ", "the response hit the token limit"],
-  context: ["Ran out of context: ", "the request exceeds what the model accepts"],
+  context: ["Ran out of context: ", "the request exceeded a limit of the model"],
   content_filter: ["Refused: ", "the model or its provider refused to answer"],
   tool_call: ["Cut off: ", "the model called a tool that it was not offered"],
   error: ["Cut off: ", "there is no response"],

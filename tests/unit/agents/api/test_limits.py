@@ -29,6 +29,7 @@ from vlm_envs.vector.make import world_vector
 FROZEN_LAKE = "VLM/FrozenLake-v0"
 UP = "<think>Up is free.</think><answer>Up</answer>"
 
+FULL = "This model's maximum context length is 8192 tokens. However, you requested 9000 tokens."
 REFUSALS = {
     "OpenAI": (400, {"error": {"message": "too long", "code": "context_length_exceeded"}}, "context"),
     "OpenAI, by its words": (
@@ -126,9 +127,39 @@ REFUSALS = {
         {"error": {"code": "data_inspection_failed", "message": "Input data may contain inappropriate content."}},
         "content_filter",
     ),
+    "OpenRouter": (
+        400,
+        {
+            "error": {
+                "message": "Provider returned error",
+                "code": 400,
+                "metadata": {"raw": json.dumps({"error": {"message": FULL}})},
+            }
+        },
+        "context",
+    ),
+    "a gateway that shows text": (
+        400,
+        {"error": {"message": "Provider returned error", "code": 400, "metadata": {"raw": FULL}}},
+        "context",
+    ),
+    "a gateway that wraps JSON": (400, {"error": {"message": json.dumps({"error": {"message": FULL}})}}, "context"),
+    "a gateway that drops the code": (400, {"error": {"message": "context_length_exceeded"}}, "context"),
+    "a filter behind a gateway": (400, {"error": {"message": "content_filter"}}, "content_filter"),
+    "OpenAI's filter": (
+        400,
+        {
+            "error": {
+                "code": "invalid_prompt",
+                "message": "Your prompt was flagged as potentially violating our policy.",
+            }
+        },
+        "content_filter",
+    ),
     "Anthropic's filter": (400, {"error": {"message": "Output blocked by content filtering policy"}}, "content_filter"),
 }
 
+TOO_MANY = "max_tokens must be below the maximum context length of the model (8192); got 16384"
 ERRORS = {
     "no vision": (400, {"error": "Model does not support images."}),
     "no vision in vLLM": (400, {"message": "At most 0 image(s) may be provided in one request."}),
@@ -138,6 +169,28 @@ ERRORS = {
     ),
     "a wrong key": (401, {"error": {"message": "prompt is too long", "code": "context_length_exceeded"}}),
     "nothing": (400, {}),
+    "Groq, tokens per minute": (
+        413,
+        {
+            "error": {
+                "message": "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested 7500",
+                "type": "tokens",
+                "code": "rate_limit_exceeded",
+            }
+        },
+    ),
+    "tokens per minute without a code": (413, {"error": {"message": "Request too large: tokens per minute (TPM)"}}),
+    "a flagged organization": (
+        400,
+        {
+            "error": {
+                "message": "The API key's organization was flagged as potentially violating our policy.",
+                "code": "organization_flagged",
+            }
+        },
+    ),
+    "max_tokens above the context": (400, {"error": {"message": TOO_MANY, "code": "invalid_max_tokens"}}),
+    "max_tokens above the context, without a code": (400, {"error": {"message": TOO_MANY}}),
 }
 
 
@@ -205,6 +258,19 @@ def test_an_error_inside_a_successful_reply_is_classed_alike(endpoint, agent):
     endpoint.script.append(fake.body_of(body))
     (response,) = agent().respond([0], [observed()])
     assert response.stop_reason == "context" and len(endpoint.requests) == 1
+
+
+def test_a_wrapped_error_inside_a_successful_reply_is_classified_alike(endpoint, agent):
+    endpoint.script.append(fake.body_of(REFUSALS["OpenRouter"][1]))
+    (response,) = agent().respond([0], [observed()])
+    assert response.stop_reason == "context" and response.stop_detail == FULL
+
+
+def test_a_rate_limit_that_names_a_wait_is_waited_for(endpoint, agent):
+    status, body = ERRORS["Groq, tokens per minute"]
+    endpoint.script.append(lambda handler: handler.send(status, json.dumps(body).encode(), {"Retry-After": "0.01"}))
+    (response,) = agent().respond([0], [observed()])
+    assert response.stop_reason == "stop" and len(endpoint.requests) == 2
 
 
 def full_after(num_turns, endpoint):
@@ -309,8 +375,8 @@ def test_the_documentation_lists_every_code():
 
 
 def test_a_status_that_is_no_refusal_is_no_limit():
-    assert limit_of(500, "context_length_exceeded", "prompt is too long") is None
-    assert limit_of(None, "context_length_exceeded", "") == "context"
+    assert limit_of(500, ["context_length_exceeded"], "prompt is too long") is None
+    assert limit_of(None, ["context_length_exceeded"], "") == "context"
 
 
 def test_a_limit_of_a_judge_is_no_verdict(endpoint, client):

@@ -10,7 +10,7 @@ pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
 from agents.registry import make_agent
-from benchmarks.models.board.spec import AgentSpec
+from benchmarks.models.board.spec import AgentSpec, WorldSpec
 from benchmarks.models.play.contestants import contestants
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
@@ -104,6 +104,31 @@ def test_headers_come_from_the_environment_and_enter_no_record(provider, endpoin
     assert player.identity["headers"] == ["X-Gateway"]
 
 
+@pytest.mark.parametrize("provider", sorted(WIRES))
+def test_each_word_of_a_header_is_hidden(provider, endpoint, agent, monkeypatch):
+    monkeypatch.setenv("MY_HEADER", f"Bearer {SECRET}")
+    body = {
+        **WIRES[provider].body(Said(text=f"It is {SECRET}. Bearer of it.", thoughts=SECRET)),
+        SECRET: {SECRET: SECRET},
+    }
+    endpoint.script.extend([fake.body_of(body), fake.status(400, f"wrong header {SECRET}")])
+    player = agent(provider, headers={"Authorization": "MY_HEADER"})
+    (said,) = player.respond([0], [SEEN])
+    (refused,) = player.respond([0], [SEEN])
+    recorded = [said.text, said.thoughts, str(said.raw), str(said.request), refused.error]
+    assert not any(SECRET in text for text in recorded)
+    assert said.text == "It is …. Bearer of it." and "…" in refused.error
+
+
+def test_a_scheme_is_no_secret(endpoint, agent, monkeypatch):
+    monkeypatch.setenv("MY_HEADER", f"Negotiate {SECRET}")
+    answers(endpoint, "compatible", text=f"Negotiate {SECRET}")
+    (said,) = agent(headers={"X-Key": "MY_HEADER"}).respond([0], [SEEN])
+    assert said.text == "…"
+    answers(endpoint, "compatible", text="Negotiate.")
+    assert agent(headers={"X-Key": "MY_HEADER"}).respond([0], [SEEN])[0].text == "Negotiate."
+
+
 def test_a_server_that_takes_its_key_from_a_header_is_sent_no_other(endpoint, agent, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     agent(headers="api-key=MY_HEADER").respond([0], [SEEN])
@@ -139,11 +164,26 @@ def test_no_other_query_may(query, agent):
 @pytest.mark.parametrize(
     ("setting", "value"),
     [("seed", "x"), ("seed", True), ("top_k", 0), ("stop", [3]), ("stop", {"a": 1}), ("max_completion_tokens", 4096),
-     ("extra_body", "{"), ("extra_body", "[1]"), ("stream", "yes")],
+     ("extra_body", "{"), ("extra_body", "[1]"), ("stream", "yes"), ("seed", -1), ("extra_body", '{"a": NaN}'),
+     ("extra_body", '{"a": 1e999}'), ("extra_body", {"a": float("nan")})],
 )  # fmt: skip
 def test_a_value_that_cannot_be_is_refused(setting, value, agent):
-    with pytest.raises(ConfigError, match=setting):
+    with pytest.raises(ConfigError, match=rf"^{setting}\b"):
         agent(**{setting: value})
+
+
+@pytest.mark.parametrize("provider", sorted(WIRES))
+@pytest.mark.parametrize("key", ["model", "messages", "contents", "input", "stream", "max_tokens", "temperature"])
+def test_extra_body_cannot_set_what_the_client_sets(key, provider, endpoint, agent):
+    with pytest.raises(ConfigError, match=f"^extra_body cannot set '{key}'"):
+        agent(provider, extra_body={"a": 1, key: "x"})
+    assert not endpoint.requests
+
+
+def test_extra_body_cannot_repeat_a_setting(agent):
+    agent(extra_body={"seed": 1})
+    with pytest.raises(ConfigError, match=r"cannot set 'seed': use the setting seed"):
+        agent(extra_body={"seed": 1}, seed=2)
 
 
 class TestIdentity:
@@ -181,12 +221,36 @@ class TestCommandLine:
             ("system_prompt=Don't stop,seed=3", {"system_prompt": "Don't stop", "seed": 3}),
             ("system_prompt='tis,seed=3", {"system_prompt": "'tis", "seed": 3}),
             ("system_prompt=rock 'n roll,stop='a,b'", {"system_prompt": "rock 'n roll", "stop": "a,b"}),
-            ("system_prompt=:-(,seed=3", {"system_prompt": ":-(,seed=3"}),
+            ("seed=3,system_prompt=:-(", {"seed": 3, "system_prompt": ":-("}),
+            ("seed=3,system_prompt=Think (first, then act", {"seed": 3, "system_prompt": "Think (first, then act"}),
+            ("system_prompt=':-(',seed=3", {"system_prompt": ":-(", "seed": 3}),
+            ("stop='a,b=1',seed=3", {"stop": "a,b=1", "seed": 3}),
         ],
     )  # fmt: skip
     def test_values_keep_their_commas(self, text, expected):
         spec = AgentSpec.parse(f"{AGENT},{text}")
         assert spec.settings == expected and spec.name == AGENT
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "system_prompt=:-(,seed=3",
+            'as=e2,extra_body={"a":1',
+            'extra_body={"a":[1,as=e2}',
+            "stop=(,temperature=0",
+            "stop=['a,temperature=0",
+            "system_prompt='tis,stop='a'",
+            "stop=(1,2",
+        ],
+    )
+    def test_an_open_bracket_or_quote_takes_no_other_setting(self, text):
+        with pytest.raises(ConfigError, match="not closed in") as caught:
+            AgentSpec.parse(f"{AGENT},{text}")
+        assert text.split(",")[-1] in str(caught.value) and "\n" not in str(caught.value)
+
+    def test_an_open_bracket_of_a_world_is_an_error(self):
+        with pytest.raises(ConfigError, match="not closed in"):
+            WorldSpec.parse("VLM/Sokoban-v0:dim_room=(7,7,num_boxes=2")
 
     @pytest.mark.parametrize("body", ['{"a": {"b": false}}', '{"a": {"b": 1}}', "{'a': {'b': 1}}"])
     def test_a_body_is_json_or_a_dictionary(self, body, endpoint, agent):
@@ -250,6 +314,22 @@ class TestStreams:
         (said,) = agent(stream=True, max_attempts=2).respond([0], [SEEN])
         assert said.text == "Up" and len(endpoint.requests) == 2
 
+    def test_one_that_ends_early_is_requested_again(self, endpoint, agent):
+        endpoint.script.append(events(chunk({"role": "assistant", "content": "U"}), end=""))
+        endpoint.script.append(events(chunk({"role": "assistant", "content": "Up"}, "stop"), end=""))
+        (said,) = agent(stream=True, max_attempts=2).respond([0], [SEEN])
+        assert said.text == "Up" and len(endpoint.requests) == 2
+
+    def test_done_replaces_a_missing_finish_reason(self, endpoint, agent):
+        endpoint.script.append(events(chunk({"role": "assistant", "content": "data: Up"})))
+        (said,) = agent(stream=True).respond([0], [SEEN])
+        assert (said.text, said.stop_reason) == ("data: Up", "stop") and len(endpoint.requests) == 1
+
+    def test_a_response_that_contains_done_is_not_the_end_of_a_stream(self, endpoint, agent):
+        endpoint.script.append(events(chunk({"role": "assistant", "content": "\ndata: [DONE]\n"}), end=""))
+        (said,) = agent(stream=True).respond([0], [SEEN])
+        assert said.stop_reason == "error"
+
     def test_an_error_within_one_is_classed(self, endpoint, agent):
         busy, full = {"error": {"message": "busy"}}, {"error": {"message": "prompt is too long", "code": 400}}
         endpoint.script.extend([events(busy), events(full)])
@@ -298,6 +378,42 @@ class TestStreams:
         endpoint.script.append(events(*parts, end=""))
         (said,) = agent("anthropic", stream=True).respond([0], [SEEN])
         assert (said.text, said.usage["prompt_tokens"]) == ("<answer>Up</answer>", 100)
+
+    def test_anthropics_that_ends_early_is_an_error(self, endpoint, agent):
+        whole = WIRES["anthropic"].body(Said())
+        parts = [
+            {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
+            {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "<answer>Up"}},
+        ]
+        endpoint.script.append(events(*parts, end=""))
+        (said,) = agent("anthropic", stream=True).respond([0], [SEEN])
+        assert said.stop_reason == "error" and "stream ended" in said.error
+
+    @pytest.mark.parametrize(("stop", "expected"), [("length", "length"), ("content_filter", "content_filter")])
+    def test_an_incomplete_openai_response_is_an_answer(self, stop, expected, endpoint, agent):
+        whole = WIRES["openai"].body(Said(stop=stop))
+        parts = [
+            {"type": "response.created", "sequence_number": 0, "response": {**whole, "output": []}},
+            {"type": "response.incomplete", "sequence_number": 1, "response": whole},
+        ]
+        endpoint.script.append(events(*parts, end=""))
+        (said,) = agent("openai", stream=True).respond([0], [SEEN])
+        assert (said.text, said.stop_reason) == ("<answer>Up</answer>", expected)
+
+    def test_openai_responses_that_end_early_are_an_error(self, endpoint, agent):
+        whole = {**WIRES["openai"].body(Said()), "output": [], "status": "in_progress"}
+        endpoint.script.append(events({"type": "response.created", "sequence_number": 0, "response": whole}, end=""))
+        (said,) = agent("openai", stream=True).respond([0], [SEEN])
+        assert said.stop_reason == "error" and "stream ended" in said.error
+
+    def test_an_error_in_openais_responses_is_classified(self, endpoint, agent):
+        whole = {**WIRES["openai"].body(Said()), "output": [], "status": "in_progress"}
+        created = {"type": "response.created", "sequence_number": 0, "response": whole}
+        full = {"type": "error", "code": "context_length_exceeded", "message": "full", "sequence_number": 1}
+        endpoint.script.append(events(created, full, end=""))
+        (said,) = agent("openai", stream=True).respond([0], [SEEN])
+        assert said.stop_reason == "context"
 
     def test_openais_responses_are_put_together(self, endpoint, agent):
         whole = WIRES["openai"].body(Said())

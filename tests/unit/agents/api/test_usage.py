@@ -50,6 +50,32 @@ def test_reasoning_is_paid_for_wherever_it_is_counted(prompt, completion, reason
     assert with_reasoning(prompt, completion, reasoning, total) == expected
 
 
+@pytest.mark.parametrize(
+    ("counts", "completion", "reasoning"),
+    [
+        ({"totalTokenCount": 9}, 4, 0),  # Cut off before the first word
+        ({"totalTokenCount": 9, "thoughtsTokenCount": 4}, 4, 4),
+        ({"totalTokenCount": 19, "toolUsePromptTokenCount": 10}, 4, 0),
+        ({"totalTokenCount": 9, "candidatesTokenCount": 3, "thoughtsTokenCount": 1}, 4, 1),
+        ({"totalTokenCount": 9, "candidatesTokenCount": 3}, 4, 1),
+        ({"thoughtsTokenCount": 2}, 2, 2),
+        ({}, 0, 0),
+    ],
+)
+def test_gemini_counts_what_only_its_total_has(counts, completion, reasoning, endpoint, monkeypatch):
+    pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
+    monkeypatch.setenv("GEMINI_API_KEY", KEY)
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{endpoint.server_port}")
+    candidates = [{"content": {"role": "model", "parts": []}, "finishReason": "MAX_TOKENS"}]
+    body = {"candidates": candidates, "usageMetadata": {"promptTokenCount": 5, **counts}}
+    endpoint.script.append(fake.body_of(body))
+    player = make_agent("google:judge", max_attempts=1)
+    (response,) = player.respond([0], [{"text": "Look."}])
+    player.close()
+    assert response.stop_reason == "length"
+    assert (response.usage["completion_tokens"], response.usage["reasoning_tokens"]) == (completion, reasoning)
+
+
 def counted(**usage):
     return fake.body_of({**fake.completion(UP), "usage": usage or None})
 

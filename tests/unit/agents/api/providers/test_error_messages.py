@@ -8,7 +8,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.api.client import ModelClient
@@ -32,6 +32,14 @@ SHAPES = {
     "Anthropic": {"type": "error", "error": {"type": "invalid_request_error", "message": SAID}, "request_id": "r"},
     "a nested detail": {"detail": {"error": {"message": SAID}}},
     "errors": {"errors": [{"message": SAID}]},
+    "OpenRouter": {
+        "error": {
+            "message": "Provider returned error",
+            "code": 400,
+            "metadata": {"raw": json.dumps({"error": {"message": SAID}}), "provider_name": "P"},
+        }
+    },
+    "a gateway": {"error": {"message": json.dumps({"error": {"message": SAID}})}},
     "text": SAID,
     "a page": f"<html><body>{SAID}</body></html>",
     "an unknown shape": {"reason": {"why": SAID}},
@@ -87,20 +95,30 @@ def test_where_a_field_is_wrong_is_part_of_it():
     assert read_error(SHAPES["FastAPI, invalid"]).message == f"body.model: {SAID}"
 
 
+def test_the_codes_of_a_wrapped_error_come_first():
+    raw = json.dumps({"error": {"code": "inner", "message": SAID}})
+    body = {"error": {"message": "Provider returned error", "type": "outer", "metadata": {"raw": raw}}}
+    assert read_error(body).codes == ("inner", "outer")
+
+
 def test_codes_are_found_inside_and_outside():
     body = {"code": "outer", "error": {"code": "inner", "type": "kind"}}
     assert read_error(body).codes == ("inner", "kind", "outer")
 
 
+TEXTS = st.text(max_size=20) | st.sampled_from(['{"error": "x"}', '{"message": {}}', "[[", "[1]"])
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
+    st.none() | st.booleans() | st.integers() | TEXTS,
     lambda inner: (
-        st.lists(inner) | st.dictionaries(st.sampled_from(["error", "message", "detail", "code", "x"]), inner)
+        st.lists(inner)
+        | st.dictionaries(st.sampled_from(["error", "message", "metadata", "raw", "loc", "msg", "code"]), inner)
     ),
+    max_leaves=10,
 )
 
 
-@given(JSON, st.text())
+@settings(max_examples=50)
+@given(JSON, TEXTS)
 def test_no_body_raises(body, text):
     said = read_error(body, text)
     assert isinstance(said.message, str) and all(isinstance(code, str) for code in said.codes)

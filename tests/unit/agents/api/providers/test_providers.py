@@ -229,7 +229,7 @@ class TestKeys:
         with fake.FakeEndpoint() as elsewhere:
             there = f"{elsewhere.base_url}/elsewhere"
             endpoint.script.append(fake.status(307, message="moved", headers={"Location": there}))
-            with pytest.raises(PermanentError, match="HTTP 307: the address leads on to 127"):
+            with pytest.raises(PermanentError, match="HTTP 307: the address redirects to 127"):
                 model().complete(TURNS)
         assert not elsewhere.requests and len(endpoint.requests) == 1
 
