@@ -45,15 +45,14 @@ def overall_text(rows: Sequence[OverallRow]) -> str:
     """Returns the agents over all worlds as a table under a heading; empty unless there are several worlds."""
     if not rows or rows[0].num_worlds < 2:
         return ""
-    has_lazy = any(row.agent == "lazy" for row in rows)
     table = [
         {
             "agent": row.agent,
             "mean success": f"{row.success:.3f} ({row.low:.3f} to {row.high:.3f})",
             "mean rank": f"{row.mean_rank:.1f}",
-            "below lazy": "yes" if has_lazy and row.below_lazy else "",
+            "below lazy": "yes" if row.below_lazy else "",
             "not distinguished from": ", ".join(row.indistinguishable_from),
         }
         for row in rows
     ]
-    return f"All {rows[0].num_worlds} worlds that every agent has played:\n{text_table(table)}"
+    return f"All {rows[0].num_worlds} worlds that every contestant has played:\n{text_table(table)}"

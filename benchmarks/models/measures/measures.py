@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
+from benchmarks.models.judged.strata import GRADED_MEASURES
 from benchmarks.models.measures.clusters import by_cluster, cluster_of, share_interval
 from benchmarks.models.measures.effort import (
     actions_over_optimal,
@@ -26,13 +27,10 @@ from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
 from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes, sign_flip_test
-from vlm_envs.statistics.rates import Interval, wilson_interval
+from vlm_envs.statistics.rates import Interval
 
 Level = tuple[int, int]
 """Seed and repeat."""
-
-_ASKED_MEASURES = ("graded", "zoom_need")
-"""Measures that a judge is asked for once per episode; see `benchmarks.models.judged.graders`."""
 
 _PARTS = {"usd": ("usd",), "tokens": ("prompt_tokens", "completion_tokens")}
 """What of a turn's usage adds up to what an episode took."""
@@ -132,11 +130,6 @@ class Row:
         return None if self.tokens is None or not self.num_successes else self.tokens / self.success
 
 
-def success_interval(num_successes: int, num_episodes: int) -> Interval:
-    """Returns Wilson's interval of a success rate, levels played once each."""
-    return wilson_interval(num_successes, num_episodes)
-
-
 def rows(lines: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
     """Returns a row for each agent in each world, in the order in which they first appear.
 
@@ -207,7 +200,7 @@ def _unjudged(episodes: Sequence[Record]) -> dict[str, int]:
     if not missing:
         return {}
     texts = sum(len(turn["scores"]) for each in episodes for turn in each["turns"])
-    measures = sum(name in (each.get("judged") or {}) for each in episodes for name in _ASKED_MEASURES)
+    measures = sum(name in (each.get("judged") or {}) for each in episodes for name in GRADED_MEASURES)
     return {
         "num_unjudged": len(missing),
         "num_asked": texts + measures + sum("kept" not in entry for entry in missing),
