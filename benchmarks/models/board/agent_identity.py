@@ -32,7 +32,7 @@ def entry_for(agent: Record, known: Sequence[Record], where: object) -> Record |
     """
     for entry in known:
         if entry["label"] == agent["label"]:
-            if entry["digest"] != agent["digest"] and not _is_same_model(entry, agent):
+            if is_another(entry, agent):
                 raise ConfigError(
                     f"{where} has another {entry['label']} (hash {entry['digest']}, now {agent['digest']}): it has "
                     "changed since. Name another folder with --out, or this agent with as=NAME."
@@ -47,6 +47,12 @@ def entry_for(agent: Record, known: Sequence[Record], where: object) -> Record |
             f"{', '.join(entry['label'] for entry in served)}. To add another, use as=NAME."
         )
     return next(iter(served), None)
+
+
+def is_another(entry: Record, agent: Record) -> bool:
+    """Returns whether two records have the same label, but are different agents."""
+    is_same = entry["digest"] == agent["digest"] or _is_same_model(entry, agent)
+    return entry["label"] == agent["label"] and not is_same
 
 
 def _has_address_in_label(entry: Record) -> bool:
