@@ -95,7 +95,7 @@ def _merged_agents(boards: Sequence[Board]) -> tuple[list[Record], list[dict[Age
             if same is entry:
                 entries.append((board, entry))
             fields = {"agent": same["label"], "agent_digest": same["digest"]}
-            twins = [label for (label, _), known in of_board.items() if known == fields]
+            twins = [label for (label, _), found in of_board.items() if found == fields]
             require(not twins, _ambiguous(first, board, same["label"], [*twins, entry["label"]]))
             of_board[entry["label"], entry["digest"]] = fields
         names.append(of_board)
@@ -191,10 +191,10 @@ def _merged_lines(boards: Sequence[tuple[Board, Sequence[Record]]]) -> list[Reco
             if line["error"]:
                 failed[key].append(line)
                 continue
-            known, same = finished.setdefault(key, (board, line))
+            first, same = finished.setdefault(key, (board, line))
             where = (
                 f"{line['agent']} in {line['world']}, seed {line['seed']}, repeat {line['repeat']} is on both "
-                f"{known.directory} and {board.directory}"
+                f"{first.directory} and {board.directory}"
             )
             is_same = _content(same) == _content(line)
             if not is_same and line["agent"] in REFERENCES:
@@ -204,8 +204,8 @@ def _merged_lines(boards: Sequence[tuple[Board, Sequence[Record]]]) -> list[Reco
                 f"{where}, and was played differently. Both cannot count: leave one of the boards out, or play the "
                 "agent there again under another name (as=NAME).",
             )
-            judgments = [_judgment(each) for each in (same, line)]
-            num_missing = [len(each.get("unjudged") or ()) for each in (same, line)]
+            judgments = [_judgment(episode) for episode in (same, line)]
+            num_missing = [len(episode.get("unjudged") or ()) for episode in (same, line)]
             is_resumed = same.get("judge") == line.get("judge") and num_missing[0] != num_missing[1]
             require(
                 judgments[0] == judgments[1] or None in judgments or is_resumed,
@@ -229,16 +229,16 @@ def _in_order(
 
 def _content(line: Record) -> Any:
     """Returns what two boards must agree on: everything except times, addresses, seals, and judges' scores."""
-    told = {name: value for name, value in line.items() if name not in _NOT_COMPARED}
+    compared = {name: value for name, value in line.items() if name not in _NOT_COMPARED}
     turns = [
         {**turn, "scores": None, "usage": {name: used for name, used in turn["usage"].items() if name not in _OF_TIME}}
         for turn in line["turns"]
     ]
-    return to_json({**told, "turns": turns})
+    return to_json({**compared, "turns": turns})
 
 
 def _judgment(line: Record) -> Any:
-    """Returns what a judge says of an episode; None if nobody judged it."""
+    """Returns what a judge says of an episode; None if it was not judged."""
     if line.get("judge") is None:
         return None
     return to_json([line["judge"], line.get("judged"), [turn["scores"] for turn in line["turns"]]])
@@ -246,8 +246,8 @@ def _judgment(line: Record) -> Any:
 
 def _copy_images(source: Board, target: Board) -> None:
     """Copies every image that episodes name; raises `BrokenRunDataError` for one that was changed."""
-    shown = (each for line in source.lines() for each in [*line.get("turns", []), line.get("final") or {}])
-    for name in dict.fromkeys(name for each in shown for name in each.get("images", ())):
+    shown = (part for line in source.lines() for part in [*line.get("turns", []), line.get("final") or {}])
+    for name in dict.fromkeys(name for part in shown for name in part.get("images", ())):
         content = source.images.load(name)
         if hashlib.sha256(content).hexdigest() != name:
             raise BrokenRunDataError(f"Image {name} of {source.directory} was changed. Copy it again.")

@@ -58,10 +58,10 @@ class Row:
         ineffective_rate: Of turns with actions, the share in which none changed anything; None without such.
         turns_to_success: Mean number of turns of solved episodes; None where none was solved.
         turns_over_optimal: Mean ratio of turns taken to those that an optimal plan takes, of solved episodes; None
-            where nobody knows a plan, or the board does not say how many actions a turn has.
+            where no plan is known, or the board does not say how many actions a turn has.
         over_optimal: The same of actions carried out.
         regret: Mean number of actions a turn wasted, of turns with actions that left the level solvable; None where
-            nobody knows a plan.
+            no plan is known.
         ruined_rate: Share of episodes with a turn that made the level unsolvable; None likewise.
         mistakes: How often each kind of mistake was an unsolved episode's first. Judges' scores tell only where the
             same judge has judged the whole world, so that rows compare.
@@ -126,7 +126,7 @@ class Row:
 
     @property
     def tokens_per_success(self) -> float | None:
-        """Tokens of a solved episode; None where nobody counted or nothing was solved."""
+        """Tokens of a solved episode; None where they were not counted or nothing was solved."""
         return None if self.tokens is None or not self.num_successes else self.tokens / self.success
 
 
@@ -269,10 +269,11 @@ class Pair:
         first: One agent.
         second: The other one.
         outcomes: Which of them solved what, of episodes with equal level and repeat.
-        p_value: That they solve equally many, by McNemar's exact test, or by its form for clusters if levels were
-            played several times or share an image or a document. Holm-corrected over all pairs of contestants in all
-            worlds; pairs with a reference are a family of their own.
+        p_value: That they solve equally many, by McNemar's exact test, or by a sign-flip test of whole clusters if
+            levels were played several times or share an image or a document. Holm-corrected over all pairs of
+            contestants in all worlds; pairs with a reference are a family of their own.
         reward: Difference of their mean returns, its p-value corrected in the same way.
+        is_clustered: Whether any cluster holds several levels or repeats.
     """
 
     world: str
@@ -281,6 +282,12 @@ class Pair:
     outcomes: PairedOutcomes
     p_value: float
     reward: PairedDifference
+    is_clustered: bool = False
+
+    @property
+    def test(self) -> str:
+        """The test of the successes."""
+        return "cluster sign-flip test" if self.is_clustered else "McNemar’s exact test"
 
 
 def pairs(episodes: Sequence[Record]) -> list[Pair]:
@@ -318,4 +325,5 @@ def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> Itera
             outcomes=pair_outcomes(*solved),
             p_value=sign_flip_test(list(map(sum, wins.values()))),
             reward=paired_bootstrap(*returns, levels=clusters),
+            is_clustered=len(wins) < len(levels),
         )

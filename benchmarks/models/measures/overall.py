@@ -160,18 +160,18 @@ def _rate(episodes: Mapping[Level, Record]) -> float:
 
 def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]) -> Interval:
     """Returns the interval of the mean of an agent's success rates."""
-    below, above, known, is_shared = [], [], set[Hashable](), False
+    below, above, seen, is_shared = [], [], set[Hashable](), False
     for name in names:
         episodes = list(worlds[name].values())
         low, high = share_interval(episodes, [bool(episode["success"]) for episode in episodes])
         rate = _rate(worlds[name])
         below.append(rate - low)
         above.append(high - rate)
-        content = {each for each in map(cluster_of, episodes) if isinstance(each, str)}
-        is_shared, known = is_shared or bool(content & known), known | content
+        content = {cluster for cluster in map(cluster_of, episodes) if isinstance(cluster, str)}
+        is_shared, seen = is_shared or bool(content & seen), seen | content
     mean = fmean(_rate(worlds[name]) for name in names)
     # Errors of worlds with the same content may be equal; then they add up as they are
-    low, high = (sum(each) if is_shared else math.hypot(*each) for each in (below, above))
+    low, high = (sum(errors) if is_shared else math.hypot(*errors) for errors in (below, above))
     return Interval(max(0.0, mean - low / len(names)), min(1.0, mean + high / len(names)))
 
 

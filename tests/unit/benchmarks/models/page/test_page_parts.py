@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.models.board.agent_identity import short_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.measures import Row, pairs, rows
 from benchmarks.models.measures.overall import overall
@@ -18,7 +19,7 @@ from benchmarks.models.page.episodes import outlines
 from benchmarks.models.page.gaps import gap_parts
 from benchmarks.models.page.lede import lede
 from benchmarks.models.page.matrix import matrix, signed_points
-from benchmarks.models.page.page import build_page, short_names
+from benchmarks.models.page.page import build_page
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.page.made import LAKE, MODEL, WORLDS
