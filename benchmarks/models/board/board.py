@@ -85,7 +85,8 @@ class Board:
         self.record = parse_object(path.read_bytes(), str(path))
         if self.record.get("format") != FORMAT:
             raise ConfigError(
-                f"{path} has format {self.record.get('format')!r}, this version reads {FORMAT}. Create it again: {_HOW}"
+                f"{path} is of format {self.record.get('format')!r}, this version reads {FORMAT}. "
+                f"Create it again: {_HOW}"
             )
         if wrong := misshapen(self.record, BOARD):
             raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Repair it, or create the board again.")

@@ -77,7 +77,7 @@ class Rescored:
         """Whether there was no verdict at all, so that nothing was written."""
         return self.num_unjudged == self.num_asked > 0
 
-    def told(self, label: str) -> str:
+    def report(self, label: str) -> str:
         """Returns a line about missing verdicts; empty where none is missing."""
         why = f" ({self.reason.rstrip('.')})" if self.reason else ""
         if self.is_refused:
@@ -101,7 +101,7 @@ def run_rescore(options: RescoreOptions) -> int:
     with options.chosen() as judge_for, options.graders() as graders:
         rescored = rescore(board, judge_for, options.label, graders=graders)
     if rescored.is_refused:
-        tell(rescored.told(options.label))
+        tell(rescored.report(options.label))
         return EXIT_UNJUDGED
     print(judged_text(board.episodes()))
     print(f"{rescored.num_changed} episodes have other scores than before.")
@@ -111,7 +111,7 @@ def run_rescore(options: RescoreOptions) -> int:
 
 def tell_unjudged(rescored: Rescored, label: str) -> int:
     """Prints how many verdicts are missing, and returns the exit code that says so."""
-    if report := rescored.told(label):
+    if report := rescored.report(label):
         sys.stdout.flush()
         print(report, file=sys.stderr)
     return EXIT_UNJUDGED if rescored.num_unjudged else 0
