@@ -11,6 +11,12 @@ import numpy.typing as npt
 
 from vlm_envs.statistics.pairs import blocks
 
+_MOST_BOARDS, _FEWEST_BOARDS = 1000, 8
+"""Simulated boards for one power; large boards average over many pairs, so fewer are enough."""
+
+_MOST_PAIRS = 1_000_000
+"""Pairs on all simulated boards, as far as `_FEWEST_BOARDS` allows."""
+
 
 def mcnemar_power(num_levels: int, only_first: float, only_second: float, *, alpha: float = 0.05) -> float:
     """Returns how likely McNemar's exact test finds a difference between two agents.
@@ -48,7 +54,7 @@ def num_levels_needed(
         only_second: Probability that the second one alone does.
         alpha: Level of significance, two-sided.
         power: Probability of finding the difference.
-        most: Levels beyond which nobody looks.
+        most: Largest number of levels to try.
     """
     if only_first == only_second:
         return None
@@ -95,7 +101,6 @@ def family_power(
     num_worlds: int,
     agreement: float = 0.0,
     alpha: float = 0.05,
-    num_draws: int = 1000,
 ) -> FamilyPower:
     """Returns the power of McNemar's exact test with Holm's correction over all pairs of models in all worlds.
 
@@ -107,7 +112,6 @@ def family_power(
         num_worlds: Worlds.
         agreement: Correlation of the outcomes of two models on a level, 0 for none.
         alpha: Level of significance, two-sided.
-        num_draws: Simulated boards for `most`, with a fixed seed.
     """
     num_tests = num_worlds * math.comb(num_models, 2)
     both = joint_success(first, second, agreement)
@@ -116,7 +120,7 @@ def family_power(
     if num_tests == 1:
         most = least
     else:
-        most = _simulated_power(num_levels, rates, num_worlds, _shared(first, second, agreement), alpha, num_draws)
+        most = _simulated_power(num_levels, rates, num_worlds, _shared(first, second, agreement), alpha)
     return FamilyPower(num_levels=num_levels, num_tests=num_tests, least=least, most=most)
 
 
@@ -137,10 +141,10 @@ def family_levels_needed(
         first: Success rate of one model.
         second: Success rate of the other.
         num_models: As `family_power` takes it.
-        num_worlds: Likewise.
-        agreement: Likewise.
-        alpha: Likewise.
-        power: What `FamilyPower.power` shall be.
+        num_worlds: As `family_power` takes it.
+        agreement: As `family_power` takes it.
+        alpha: As `family_power` takes it.
+        power: Lowest `FamilyPower.power`.
         most: Largest number of levels to try.
     """
     both = joint_success(first, second, agreement)
@@ -185,36 +189,40 @@ def _shared(first: float, second: float, agreement: float) -> float:
 
 
 def _simulated_power(
-    num_levels: int, rates_M: npt.NDArray[np.float64], num_worlds: int, shared: float, alpha: float, num_draws: int
+    num_levels: int, rates_M: npt.NDArray[np.float64], num_worlds: int, shared: float, alpha: float
 ) -> float:
-    """Returns how often pairs with different rates differ significantly on simulated boards."""
+    """Returns how often pairs with different rates differ significantly on simulated boards, with a fixed seed.
+
+    The levels that both agents of a pair solve are drawn given how many each solves. This is exact for each pair, and
+    pairs of pairs are independent then, so the time does not depend on the number of levels.
+    """
     rng = np.random.default_rng(0)
-    num_models = len(rates_M)
-    pairs = np.array(list(itertools.combinations(range(num_models), 2)))
-    differs = np.tile(rates_M[pairs[:, 0]] != rates_M[pairs[:, 1]], num_worlds)
-    found, rates = 0, rates_M.astype(np.float32)
-    for rows in blocks(num_draws, num_worlds * num_levels * num_models, most=2**23):
-        chance = rng.random((rows, num_worlds, num_levels, num_models), dtype=np.float32)
-        if shared:
-            same = rng.random((rows, num_worlds, num_levels, 1), dtype=np.float32) < shared
-            chance = np.where(same, chance[..., :1], chance)
-        solved = (chance < rates).astype(np.float32)
-        both = np.swapaxes(solved, -1, -2) @ solved
-        wins = np.diagonal(both, axis1=-2, axis2=-1)
-        only_first, only_second = (
-            (wins[..., one] - both[..., one, other]).reshape(rows, -1) for one, other in (pairs.T, pairs.T[::-1])
-        )
-        found += int(_significant(only_first, only_second, alpha)[:, differs].sum())
+    one, other = np.array(list(itertools.combinations(range(len(rates_M)), 2))).T
+    differs = np.tile(rates_M[one] != rates_M[other], num_worlds)
+    low, high = min(rates_M), max(rates_M)
+    num_draws = min(_MOST_BOARDS, max(_FEWEST_BOARDS, _MOST_PAIRS // len(differs)))
+    found = 0
+    for rows in blocks(num_draws, len(differs), most=2**20):
+        # On shared levels the better agents solve what the worse do, and some more
+        num_shared = rng.binomial(num_levels, shared, size=(rows, num_worlds, 1))
+        num_alone = np.broadcast_to(num_levels - num_shared, (rows, num_worlds, len(one)))
+        more = rng.binomial(num_shared, high - low)
+        wins = rng.binomial(num_levels - num_shared, rates_M, size=(rows, num_worlds, len(rates_M)))
+        both = rng.hypergeometric(wins[..., one], num_alone - wins[..., one], wins[..., other])
+        only_first = wins[..., one] - both + more * (rates_M[one] > rates_M[other])
+        only_second = wins[..., other] - both + more * (rates_M[one] < rates_M[other])
+        significant = _significant(only_first.reshape(rows, -1), only_second.reshape(rows, -1), alpha)
+        found += int(significant[:, differs].sum())
     return found / (num_draws * int(differs.sum()))
 
 
 def _significant(
-    only_first: npt.NDArray[np.float32], only_second: npt.NDArray[np.float32], alpha: float
+    only_first: npt.NDArray[np.int64], only_second: npt.NDArray[np.int64], alpha: float
 ) -> npt.NDArray[np.bool_]:
     """Returns bool[R, P]: which of each board's P pairs differ by McNemar's exact test after Holm's correction."""
     from scipy.special import bdtr
 
-    changed = (only_first + only_second).astype(int)
+    changed = only_first + only_second
     fewer = np.minimum(only_first, only_second)
     p_values = np.where(changed > 0, 2 * bdtr(fewer, np.maximum(changed, 1), 0.5), 1.0)
     order = np.argsort(p_values, axis=1)

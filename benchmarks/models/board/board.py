@@ -8,7 +8,7 @@
         index.html           the page
 
 An episode is named by its world's hash, its seed, its agent's hash and its repeat. One that a provider's failure ended
-is there too, with an `error`; it is played again the next time, and counts for nobody.
+is there too, with an `error`; it is played again the next time, and counts in no measure.
 
 A line is on the disk, with its pictures, before `add` returns. A kill leaves half a line or half a picture at most,
 which the next one who opens the board takes away.
@@ -85,10 +85,11 @@ class Board:
         self.record = parse_object(path.read_bytes(), str(path))
         if self.record.get("format") != FORMAT:
             raise ConfigError(
-                f"{path} is of format {self.record.get('format')!r}, this version reads {FORMAT}. Make it anew: {_HOW}"
+                f"{path} is of format {self.record.get('format')!r}, this version reads {FORMAT}. "
+                f"Create it again: {_HOW}"
             )
         if wrong := misshapen(self.record, BOARD):
-            raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Repair it, or make the board anew.")
+            raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Repair it, or create the board again.")
         self.images = ImageStore(self.directory, sync=True)
         self._thread_lock = threading.Lock()
         self._folder_lock: FolderLock | None = None
@@ -101,7 +102,7 @@ class Board:
 
     @classmethod
     def open(cls, directory: Path, definition: Mapping[str, Any]) -> Board:
-        """Returns a board to add to, which nobody else can write to until it is closed.
+        """Returns a board to add to, locked against other writers until it is closed.
 
         It is a new one, or one that is there and is defined alike.
 

@@ -1,4 +1,4 @@
-"""A board's lines: what names an episode, and the seals by which a line shows that nobody has changed it."""
+"""A board's lines: what names an episode, and the seals by which a line shows that it was not changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, read_lines, to_json
 
 SEALS = _SEAL, _TURN_SEALS, _AFTER = "digest", "turn_digests", "after"
-"""Fields by which a line shows that nobody has changed it, and none before it in its row has been taken away."""
+"""Fields by which a line shows that it was not changed and that none before it in its row was removed."""
 
 RowName = tuple[str, str]
 """Agent and world, as the board calls them."""
@@ -85,9 +85,9 @@ def resealed(lines: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
     """Yields lines with seals of what they hold now, each after the one before it in its row."""
     last: dict[RowName, str] = {}
     for line in lines:
-        anew = sealed(line, last.get(row_of(line), ""))
-        last[row_of(line)] = anew[_SEAL]
-        yield anew
+        resealed_line = sealed(line, last.get(row_of(line), ""))
+        last[row_of(line)] = resealed_line[_SEAL]
+        yield resealed_line
 
 
 def follows(line: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:

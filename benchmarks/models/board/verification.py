@@ -72,7 +72,7 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
 
 
 def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, list[str]]:
-    """Returns by row what is wrong with its lines beside what a world can tell."""
+    """Returns by row what is wrong with its lines apart from what its world decides."""
     known = {each["label"]: each["digest"] for each in agents if digest_of(each.get("identity")) == each["digest"]}
     faults: dict[RowName, list[str]] = defaultdict(list)
     before: dict[RowName, Record] = {}
@@ -207,7 +207,7 @@ def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
         return set()
     marks = parse_object(path.read_bytes(), str(path))
     if wrong := misshapen(marks, MARKS):
-        raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Remove it; replay writes it anew.")
+        raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Remove it; replay writes it again.")
     by_row: dict[RowName, list[Record]] = defaultdict(list)
     for episode in _played(episodes):
         by_row[episode["agent"], episode["world"]].append(episode)

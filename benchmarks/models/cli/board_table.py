@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from benchmarks.models.board.agent_identity import short_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.measures import rows
@@ -26,6 +27,7 @@ def board_text(board: Board) -> str:
     places = {world["label"]: place for place, world in enumerate(board.record["worlds"])}
     found = rows(board.lines(), board.record["worlds"])
     found = [replace(row, metrics={}, judged={}, num_unjudged=None) for row in found]
+    names = short_names(list(dict.fromkeys(row.agent for row in found)))
     found.sort(key=lambda row: (places.get(row.world, len(places)), -row.success, row.agent))
     measured = [column for column in columns(found) if column.title not in _ON_THE_PAGE_ONLY]
     table = []
@@ -33,27 +35,27 @@ def board_text(board: Board) -> str:
         low, high = row.interval
         table.append({
             "world": row.world,
-            "agent": row.agent,
+            "agent": names[row.agent],
             "success": f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–",
             **{column.title: column.texts[index] for column in measured},
             "verified": "yes" if (row.agent, row.world) in verified else "",
         })  # fmt: skip
-    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes)))))
+    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes), names))))
 
 
-def overall_text(rows: Sequence[OverallRow]) -> str:
+def overall_text(rows: Sequence[OverallRow], names: Mapping[str, str] | None = None) -> str:
     """Returns the agents over all worlds as a table under a heading; empty unless there are several worlds."""
     if not rows or rows[0].num_worlds < 2:
         return ""
-    has_lazy = any(row.agent == "lazy" for row in rows)
+    short = dict(names or {})
     table = [
         {
-            "agent": row.agent,
+            "agent": short.get(row.agent, row.agent),
             "mean success": f"{row.success:.3f} ({row.low:.3f} to {row.high:.3f})",
             "mean rank": f"{row.mean_rank:.1f}",
-            "below lazy": "yes" if has_lazy and row.below_lazy else "",
-            "not distinguished from": ", ".join(row.indistinguishable_from),
+            "below lazy": "yes" if row.below_lazy else "",
+            "not distinguished from": ", ".join(short.get(agent, agent) for agent in row.indistinguishable_from),
         }
         for row in rows
     ]
-    return f"All {rows[0].num_worlds} worlds that every agent has played:\n{text_table(table)}"
+    return f"All {rows[0].num_worlds} worlds that every contestant has played:\n{text_table(table)}"

@@ -62,10 +62,10 @@ def run_merge(options: MergeOptions) -> None:
     sources = [Board(path) for path in options.boards]
     merged = merge(options.boards, options.out)
     for source in sources[1:]:
-        known, other = merged.record.get("versions", {}), source.record.get("versions", {})
-        if changed := [name for name in sorted({*known, *other}) if known.get(name) != other.get(name)]:
-            told = ", ".join(f"{name} {known.get(name)} and {other.get(name)}" for name in changed)
-            print(f"{sources[0].directory} and {source.directory} differ in versions: {told}.", file=sys.stderr)
+        versions, other = merged.record.get("versions", {}), source.record.get("versions", {})
+        if changed := [name for name in sorted({*versions, *other}) if versions.get(name) != other.get(name)]:
+            changes = ", ".join(f"{name} {versions.get(name)} and {other.get(name)}" for name in changed)
+            print(f"{sources[0].directory} and {source.directory} differ in versions: {changes}.", file=sys.stderr)
     print(board_text(merged))
     print(page_of(merged))
     num_left = sum(len(source.lines()) for source in sources) - len(merged.lines())

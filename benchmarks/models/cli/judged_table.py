@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from benchmarks.models.board.agent_identity import with_short_names
 from benchmarks.models.judged.strata import strata_text
 from benchmarks.models.measures.measures import Row, rows
 from benchmarks.models.text_table import text_table
@@ -17,6 +18,7 @@ def judged_text(episodes: Sequence[Record]) -> str:
 
     Where a judge has said how much must be magnified, a second table tells them by stratum.
     """
+    episodes = with_short_names(episodes)
     found = rows(episodes)
     names = list(dict.fromkeys(name for row in found for name in row.judged))
     names += [_NO_VERDICT] if any(row.num_unjudged for row in found) else []

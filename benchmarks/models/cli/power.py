@@ -11,7 +11,9 @@ from vlm_envs.arguments.ranges import require_above, require_at_least, require_b
 from vlm_envs.errors import require
 from vlm_envs.statistics.power import FamilyPower, family_levels_needed
 
-_MOST_MODELS = 50
+_MOST_MODELS, _MOST_WORLDS = 50, 100
+
+_LEAST_ALPHA = 1e-6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +40,13 @@ class PowerOptions:
 
     def __post_init__(self) -> None:
         require_between(self, 0, 1, "first", "second", "agreement")
-        require_above(self, 0, "alpha", "power")
+        require_above(self, 0, "power")
         require(self.alpha < 1 and self.power < 1, "--alpha and --power must be below 1.")
+        require(self.alpha >= _LEAST_ALPHA, f"--alpha must be at least {_LEAST_ALPHA:g}; got {self.alpha:g}.")
         require_at_least(self, 2, "models")
         require_at_least(self, 1, "worlds")
         require(self.models <= _MOST_MODELS, f"--models must be at most {_MOST_MODELS}; got {self.models}.")
+        require(self.worlds <= _MOST_WORLDS, f"--worlds must be at most {_MOST_WORLDS}; got {self.worlds}.")
 
 
 def run_power(options: PowerOptions) -> None:

@@ -1,9 +1,8 @@
-"""Judges recorded episodes anew: `python -m benchmarks rescore BOARD`. Nobody is asked for a response again.
+"""Judges recorded episodes again: `python -m benchmarks rescore BOARD`. Agents are not asked for responses.
 
 The world of each episode is stepped with the recorded responses, so that judges read what it says today; an episode
-that does not go as it was recorded is refused. Of a line, `scores` of its turns, `judged`, `judge` and `unjudged` are
-written anew and nothing else but the line's own seals: what was shown, said and paid stays as it is, and a row that was
-verified stays verified.
+that does not go as it was recorded is refused. Of a line, only the `scores` of its turns, `judged`,
+`judge`, `unjudged`, and its seals are rewritten, and a row that was verified stays verified.
 
 `unjudged` lists the texts and answers of an episode that the judge gave no verdict on: what (`of`), the turn, and the
 judge whose earlier score was kept, if there was one. They are asked about again, alone, the next time. A judge that
@@ -26,9 +25,10 @@ from tyro.conf import Positional, arg
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import ANEW, RowName, broken_seal, follows, row_of
 from benchmarks.models.cli.judged_table import judged_text
-from benchmarks.models.judged.graders import GRADED_MEASURES, NO_GRADERS, Graders
+from benchmarks.models.judged.graders import NO_GRADERS, Graders
 from benchmarks.models.judged.judge_choice import JudgeOptions
 from benchmarks.models.judged.judged import EarlierScores, JudgedEpisode, judge_episodes
+from benchmarks.models.judged.strata import GRADED_MEASURES
 from benchmarks.models.page.page import build_page
 from benchmarks.models.play.reachability import UnreachableModelError, require_reachable
 from judges.turn_rewards.shaping import JudgeFor, Section
@@ -47,7 +47,7 @@ _BATCH = 64
 
 @dataclass(frozen=True, kw_only=True)
 class RescoreOptions(JudgeOptions):
-    """Judge a board's episodes anew, without asking any agent again; interrupted, the board stays as it was.
+    """Judge a board's episodes again, without asking any agent; if interrupted, the board stays as it was.
 
     Attributes:
         board: The board's folder.
@@ -77,7 +77,7 @@ class Rescored:
         """Whether there was no verdict at all, so that nothing was written."""
         return self.num_unjudged == self.num_asked > 0
 
-    def told(self, label: str) -> str:
+    def report(self, label: str) -> str:
         """Returns a line about missing verdicts; empty where none is missing."""
         why = f" ({self.reason.rstrip('.')})" if self.reason else ""
         if self.is_refused:
@@ -101,7 +101,7 @@ def run_rescore(options: RescoreOptions) -> int:
     with options.chosen() as judge_for, options.graders() as graders:
         rescored = rescore(board, judge_for, options.label, graders=graders)
     if rescored.is_refused:
-        tell(rescored.told(options.label))
+        tell(rescored.report(options.label))
         return EXIT_UNJUDGED
     print(judged_text(board.episodes()))
     print(f"{rescored.num_changed} episodes have other scores than before.")
@@ -111,9 +111,9 @@ def run_rescore(options: RescoreOptions) -> int:
 
 def tell_unjudged(rescored: Rescored, label: str) -> int:
     """Prints how many verdicts are missing, and returns the exit code that says so."""
-    if told := rescored.told(label):
+    if report := rescored.report(label):
         sys.stdout.flush()
-        print(told, file=sys.stderr)
+        print(report, file=sys.stderr)
     return EXIT_UNJUDGED if rescored.num_unjudged else 0
 
 
@@ -125,7 +125,7 @@ def rescore(
     graders: Graders = NO_GRADERS,
     only_new: bool = False,
 ) -> Rescored:
-    """Writes the scores of every episode anew, all at once; a kill on the way leaves the board as it was.
+    """Replaces the scores of every episode, all at once; a kill on the way leaves the board as it was.
 
     Where a judge of that name gave no verdict on some texts the last time, only these are judged, and what another
     judge scored.
@@ -144,7 +144,7 @@ def rescore(
     """
     with board.writing():
         lines = board.lines()
-        anew = list(lines)
+        rescored = list(lines)
         resumes = only_new or any(_is_incomplete(line, label) for line in lines)
         num_asked = num_unjudged = 0
         reason = ""
@@ -157,15 +157,15 @@ def rescore(
                     grades = [_known_grades(lines[number], label if resumes else None) for number in batch]
                     judged = judge_episodes(episodes, judge_for, scores)
                     graded = graders.measures(episodes, grades)
-                    for number, said, found, known in zip(batch, judged, graded, grades, strict=True):
-                        anew[number] = _with_scores(lines[number], said, found, label)
-                        num_asked += said.num_asked + len(found.keys() - known.keys())
-                        num_unjudged += len(anew[number].get("unjudged", ()))
-                        reason = next(iter(said.unjudged.values()), reason)
+                    for number, verdicts, found, earlier in zip(batch, judged, graded, grades, strict=True):
+                        rescored[number] = _with_scores(lines[number], verdicts, found, label)
+                        num_asked += verdicts.num_asked + len(found.keys() - earlier.keys())
+                        num_unjudged += len(rescored[number].get("unjudged", ()))
+                        reason = next(iter(verdicts.unjudged.values()), reason)
         found_none = num_unjudged == num_asked > 0
         if not found_none:
-            board.rewrite(anew)
-    num_changed = 0 if found_none else sum(map(_differs, lines, anew))
+            board.rewrite(rescored)
+    num_changed = 0 if found_none else sum(map(_differs, lines, rescored))
     return Rescored(num_changed=num_changed, num_asked=num_asked, num_unjudged=num_unjudged, reason=reason)
 
 
@@ -187,7 +187,7 @@ def _is_incomplete(line: Record, label: str) -> bool:
 def _by_world(lines: Sequence[Record], known_judge: str | None) -> dict[str, list[int]]:
     """Returns the numbers of the lines to judge, by world; raises `ConfigError` for changed ones.
 
-    Lines are sealed anew when they are written: one that somebody has changed would pass for genuine afterwards.
+    Lines are sealed again when they are rewritten, so a changed one would pass for genuine afterwards.
     """
     by_world: dict[str, list[int]] = defaultdict(list)
     before: dict[RowName, Record] = {}
@@ -238,8 +238,8 @@ def _earlier_scores(line: Record, known_judge: str | None) -> EarlierScores:
     """Returns the scores of an episode's texts; final are those that a known judge gave."""
     scores = {
         (turn, section): score
-        for turn, told in enumerate(line["turns"])
-        for section, score in told["scores"].items()
+        for turn, recorded in enumerate(line["turns"])
+        for section, score in recorded["scores"].items()
         if score is not None
     }
     if known_judge is None or line.get("judge") != known_judge:

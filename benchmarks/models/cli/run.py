@@ -10,7 +10,7 @@ from typing import Literal
 
 from tyro.conf import UseAppendAction
 
-from benchmarks.models.board.agent_identity import entry_for
+from benchmarks.models.board.agent_identity import entry_for, with_short_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import require_distinct
 from benchmarks.models.board.spec import AgentSpec, WorldSpec
@@ -161,7 +161,8 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
         code = max(code, code_of_views)
     print(board_text(board_run.board))
     if views is not None:
-        print(f"\n{gaps_text(perception_gaps(board_run.board.episodes(), board_run.board.record['worlds']))}")
+        episodes = with_short_names(board_run.board.episodes())
+        print(f"\n{gaps_text(perception_gaps(episodes, board_run.board.record['worlds']))}")
     print(page_of(board_run.board))
     return board_run, code
 

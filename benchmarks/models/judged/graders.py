@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.models.judged.strata import ZOOM_NEED
+from benchmarks.models.judged.strata import GRADED, ZOOM_NEED
 from judges.episode_rewards.episode import final_state, key_of, own_pieces, query_id, shown_images
 from judges.reading.answers import AnswerJudge, extract_answer, grade_answer, in_words, question_with_options
 from vlm_envs.responses.extraction import last_boxed, without_thoughts
@@ -57,13 +57,13 @@ class Graders:
             return list(pool.map(lambda pair: self._of(*pair), pairs))
 
     def _asks(self, episode: Trajectory, known: Mapping[str, float], name: str) -> bool:
-        grader = self.grade if name == "graded" else self.zoom_need
+        grader = self.grade if name == GRADED else self.zoom_need
         return grader is not None and name not in known and "sample_id" in final_state(episode)
 
     def _of(self, episode: Trajectory, known: Mapping[str, float]) -> dict[str, float | None]:
         found: dict[str, float | None] = dict(known)
-        if self._asks(episode, known, "graded"):
-            found["graded"] = self._grade(episode)
+        if self._asks(episode, known, GRADED):
+            found[GRADED] = self._grade(episode)
         if self._asks(episode, known, ZOOM_NEED):
             need = self._needs[query_id(episode)]
             found[ZOOM_NEED] = None if need is None else need / 10
@@ -84,9 +84,6 @@ class Graders:
         score = grade_answer(answer, in_words(key), self.grade)
         return score.value if score.available else None
 
-
-GRADED_MEASURES = ("graded", ZOOM_NEED)
-"""Measures that graders give."""
 
 NO_GRADERS = Graders()
 """Nobody is asked."""

@@ -108,14 +108,15 @@ def judge_episodes(
 
 def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: EarlierScores) -> JudgedEpisode:
     unjudged = {place: score.reason for place, score in said.items() if not score.available}
-    known = {place: earlier.fallback[place] for place in unjudged if place in earlier.fallback}
-    known |= {**earlier.final, **{place: score.value for place, score in said.items() if score.available}}
+    values = {place: earlier.fallback[place] for place in unjudged if place in earlier.fallback}
+    values |= {**earlier.final, **{place: score.value for place, score in said.items() if score.available}}
     scores: list[Mapping[str, float]] = [
-        {section: known[turn, section] for section in _NAME_OF if (turn, section) in known}
+        {section: values[turn, section] for section in _NAME_OF if (turn, section) in values}
         for turn in range(len(episode.turns))
     ]
     measures: dict[str, float | None] = {
-        name: _mean([each[section] for each in scores if section in each]) for section, name in _NAME_OF.items()
+        name: _mean([of_turn[section] for of_turn in scores if section in of_turn])
+        for section, name in _NAME_OF.items()
     }
     measures["consistency"] = consistency(episode)
     if "sample_id" in final_state(episode):

@@ -17,7 +17,7 @@ def cluster_of(*episodes: Record) -> Hashable:
 
     Boards made before clusters were recorded have seeds only.
     """
-    cluster: Hashable = next((each["cluster"] for each in episodes if each.get("cluster")), episodes[0]["seed"])
+    cluster: Hashable = next((line["cluster"] for line in episodes if line.get("cluster")), episodes[0]["seed"])
     return cluster
 
 
@@ -37,4 +37,4 @@ def share_interval(episodes: Sequence[Record], values: Sequence[float]) -> Inter
         values: One per episode, from 0 to 1.
     """
     grouped = by_cluster(map(cluster_of, episodes), values).values()
-    return repeated_interval([sum(each) for each in grouped], [len(each) for each in grouped])
+    return repeated_interval([sum(cluster) for cluster in grouped], [len(cluster) for cluster in grouped])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
+from benchmarks.models.judged.strata import GRADED_MEASURES
 from benchmarks.models.measures.clusters import by_cluster, cluster_of, share_interval
 from benchmarks.models.measures.effort import (
     actions_over_optimal,
@@ -26,13 +27,10 @@ from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
 from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes, sign_flip_test
-from vlm_envs.statistics.rates import Interval, wilson_interval
+from vlm_envs.statistics.rates import Interval
 
 Level = tuple[int, int]
 """Seed and repeat."""
-
-_ASKED_MEASURES = ("graded", "zoom_need")
-"""Measures that a judge is asked for once per episode; see `benchmarks.models.judged.graders`."""
 
 _PARTS = {"usd": ("usd",), "tokens": ("prompt_tokens", "completion_tokens")}
 """What of a turn's usage adds up to what an episode took."""
@@ -60,10 +58,10 @@ class Row:
         ineffective_rate: Of turns with actions, the share in which none changed anything; None without such.
         turns_to_success: Mean number of turns of solved episodes; None where none was solved.
         turns_over_optimal: Mean ratio of turns taken to those that an optimal plan takes, of solved episodes; None
-            where nobody knows a plan, or the board does not say how many actions a turn has.
+            where no plan is known, or the board does not say how many actions a turn has.
         over_optimal: The same of actions carried out.
         regret: Mean number of actions a turn wasted, of turns with actions that left the level solvable; None where
-            nobody knows a plan.
+            no plan is known.
         ruined_rate: Share of episodes with a turn that made the level unsolvable; None likewise.
         mistakes: How often each kind of mistake was an unsolved episode's first. Judges' scores tell only where the
             same judge has judged the whole world, so that rows compare.
@@ -128,13 +126,8 @@ class Row:
 
     @property
     def tokens_per_success(self) -> float | None:
-        """Tokens of a solved episode; None where nobody counted or nothing was solved."""
+        """Tokens of a solved episode; None where they were not counted or nothing was solved."""
         return None if self.tokens is None or not self.num_successes else self.tokens / self.success
-
-
-def success_interval(num_successes: int, num_episodes: int) -> Interval:
-    """Returns Wilson's interval of a success rate, levels played once each."""
-    return wilson_interval(num_successes, num_episodes)
 
 
 def rows(lines: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
@@ -207,7 +200,7 @@ def _unjudged(episodes: Sequence[Record]) -> dict[str, int]:
     if not missing:
         return {}
     texts = sum(len(turn["scores"]) for each in episodes for turn in each["turns"])
-    measures = sum(name in (each.get("judged") or {}) for each in episodes for name in _ASKED_MEASURES)
+    measures = sum(name in (each.get("judged") or {}) for each in episodes for name in GRADED_MEASURES)
     return {
         "num_unjudged": len(missing),
         "num_asked": texts + measures + sum("kept" not in entry for entry in missing),
@@ -276,10 +269,11 @@ class Pair:
         first: One agent.
         second: The other one.
         outcomes: Which of them solved what, of episodes with equal level and repeat.
-        p_value: That they solve equally many, by McNemar's exact test, or by its form for clusters if levels were
-            played several times or share an image or a document. Holm-corrected over all pairs of contestants in all
-            worlds; pairs with a reference are a family of their own.
+        p_value: That they solve equally many, by McNemar's exact test, or by a sign-flip test of whole clusters if
+            levels were played several times or share an image or a document. Holm-corrected over all pairs of
+            contestants in all worlds; pairs with a reference are a family of their own.
         reward: Difference of their mean returns, its p-value corrected in the same way.
+        is_clustered: Whether any cluster holds several levels or repeats.
     """
 
     world: str
@@ -288,6 +282,12 @@ class Pair:
     outcomes: PairedOutcomes
     p_value: float
     reward: PairedDifference
+    is_clustered: bool = False
+
+    @property
+    def test(self) -> str:
+        """The test of the successes."""
+        return "cluster sign-flip test" if self.is_clustered else "McNemar’s exact test"
 
 
 def pairs(episodes: Sequence[Record]) -> list[Pair]:
@@ -325,4 +325,5 @@ def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> Itera
             outcomes=pair_outcomes(*solved),
             p_value=sign_flip_test(list(map(sum, wins.values()))),
             reward=paired_bootstrap(*returns, levels=clusters),
+            is_clustered=len(wins) < len(levels),
         )

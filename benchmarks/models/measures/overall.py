@@ -1,4 +1,4 @@
-"""One number per agent over all worlds that every agent has played."""
+"""One number per agent over all worlds that every contestant has played."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ from vlm_envs.statistics.rates import Interval
 SIGNIFICANT = 0.05
 """Corrected p-value below which two agents are distinguished."""
 
+LAZY, RANDOM = "lazy", "random"
+
+Rates = Mapping[str, Mapping[str, float]]
+"""Success rates by agent and world."""
+
 Level = tuple[int, int]
 """Seed and repeat."""
 
@@ -28,7 +33,7 @@ Played = dict[str, dict[str, dict[Level, Record]]]
 
 @dataclass(frozen=True, kw_only=True)
 class OverallRow:
-    """One agent over all worlds that every agent has played; each world has the same weight.
+    """One agent over all worlds that every contestant has played; each world has the same weight.
 
     Attributes:
         agent: Its label on the board.
@@ -39,7 +44,7 @@ class OverallRow:
         mean_rank: Mean rank by success rate among all agents listed, 1 for the best; ties share their mean rank.
         indistinguishable_from: Agents whose mean success does not differ from its own at 0.05, by a paired test on the
             levels both played, Holm-corrected over all pairs of contestants or, for pairs with a reference, over those.
-        below_lazy: Whether `lazy` has a higher mean success. Such an agent is not to be praised.
+        below_lazy: Whether `lazy` has a higher mean success in the worlds that it has played.
     """
 
     agent: str
@@ -58,11 +63,10 @@ class OverallRow:
 
 
 def overall(episodes: Sequence[Record]) -> list[OverallRow]:
-    """Returns a row per agent, the most successful first; empty if no world was played by all agents.
+    """Returns a row per agent, the most successful first; empty if no world was played by all contestants.
 
-    The worlds are those that all agents have played, references included. If there are none, references that lack a
-    world are left out. In the interval, worlds count as independent unless they
-    share content such as images.
+    The worlds are those that all contestants have played. References that lack one of them are left out. In the
+    interval, worlds count as independent unless they share content such as images.
 
     Args:
         episodes: As `Board.episodes` returns them; those that ended with an error count for nothing.
@@ -77,7 +81,10 @@ def overall(episodes: Sequence[Record]) -> list[OverallRow]:
     agents, worlds = _compared(played)
     if not worlds:
         return []
-    rates = {agent: [_rate(played[agent][world]) for world in worlds] for agent in agents}
+    rates_of = {
+        agent: {world: _rate(levels) for world, levels in of_agent.items()} for agent, of_agent in played.items()
+    }
+    rates = {agent: [rates_of[agent][world] for world in worlds] for agent in agents}
     means = {agent: fmean(rates[agent]) for agent in agents}
     ranks = [_ranks([rates[agent][index] for agent in agents]) for index in range(len(worlds))]
     similar = _indistinguishable(played, agents, worlds)
@@ -90,30 +97,57 @@ def overall(episodes: Sequence[Record]) -> list[OverallRow]:
             high=interval.high,
             mean_rank=fmean(of_world[position] for of_world in ranks),
             indistinguishable_from=tuple(other for other in agents if frozenset((agent, other)) in similar),
-            below_lazy="lazy" in means and _is_below(means[agent], means["lazy"]),
+            below_lazy=is_below(LAZY, agent, worlds, rates_of),
         )
         for position, agent in enumerate(agents)
     ]
     return sorted(rows, key=lambda row: (-row.success, row.mean_rank, row.agent))
 
 
-def leaders(rows: Sequence[OverallRow]) -> list[OverallRow]:
-    """Returns the contestants that a summary may name as best, ties included; none if all are below `lazy`."""
-    best = max((row.success for row in rows if not row.is_reference), default=0.0)
-    return [
-        row
-        for row in rows
-        if not (row.is_reference or row.below_lazy) and math.isclose(row.success, best, abs_tol=1e-9)
-    ]
+def best_of(agents: Sequence[str], worlds: Sequence[str], rates: Rates) -> list[str]:
+    """Returns the agents with the highest mean success in some worlds, ties included."""
+    means = {agent: fmean(rates[agent][world] for world in worlds) for agent in agents}
+    return [agent for agent, mean in means.items() if math.isclose(mean, max(means.values()), abs_tol=1e-9)]
+
+
+def is_below(reference: str, agent: str, worlds: Sequence[str], rates: Rates) -> bool:
+    """Returns whether a reference has a higher mean success than an agent in those worlds that it has played."""
+    mine, its = shared_means(reference, agent, worlds, rates)
+    return mine < its and not math.isclose(mine, its, abs_tol=1e-9)
+
+
+def shared_means(reference: str, agent: str, worlds: Sequence[str], rates: Rates) -> tuple[float, float]:
+    """Returns the mean success of an agent and of a reference in those worlds that the reference has played.
+
+    Both are 0 if there are none.
+    """
+    shared = [world for world in worlds if world in rates.get(reference, {})]
+    mine, its = (fmean([rates[name][world] for world in shared] or [0.0]) for name in (agent, reference))
+    return mine, its
+
+
+def not_above(agent: str, worlds: Sequence[str], rates: Rates) -> str | None:
+    """Returns the reference because of which an agent is not named as best; None if it may be.
+
+    It must solve something, no less than `lazy`, and more than `random`, in the worlds that these have played.
+
+    Returns:
+        `"lazy"`, `"random"`, `""` if the agent solves nothing, or None.
+    """
+    if not any(rates[agent][world] for world in worlds):
+        return ""
+    if is_below(LAZY, agent, worlds, rates):
+        return LAZY
+    has_random = any(world in rates.get(RANDOM, {}) for world in worlds)
+    mine, its = shared_means(RANDOM, agent, worlds, rates)
+    return RANDOM if has_random and (mine < its or math.isclose(mine, its, abs_tol=1e-9)) else None
 
 
 def _compared(played: Played) -> tuple[list[str], list[str]]:
-    """Returns the agents to compare, and the worlds that all of them have played, in order of first appearance."""
-    agents = list(played)
-    if worlds := _common(played, agents):
-        return agents, worlds
-    worlds = _common(played, [agent for agent in agents if agent not in REFERENCES])
-    return [agent for agent in agents if all(world in played[agent] for world in worlds)], worlds
+    """Returns the agents to compare and the worlds that all contestants have played, in order of first appearance."""
+    contestants = [agent for agent in played if agent not in REFERENCES]
+    worlds = _common(played, contestants or list(played))
+    return [agent for agent in played if all(world in played[agent] for world in worlds)], worlds
 
 
 def _common(played: Played, agents: Sequence[str]) -> list[str]:
@@ -126,18 +160,18 @@ def _rate(episodes: Mapping[Level, Record]) -> float:
 
 def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]) -> Interval:
     """Returns the interval of the mean of an agent's success rates."""
-    below, above, known, is_shared = [], [], set[Hashable](), False
+    below, above, seen, is_shared = [], [], set[Hashable](), False
     for name in names:
         episodes = list(worlds[name].values())
         low, high = share_interval(episodes, [bool(episode["success"]) for episode in episodes])
         rate = _rate(worlds[name])
         below.append(rate - low)
         above.append(high - rate)
-        content = {each for each in map(cluster_of, episodes) if isinstance(each, str)}
-        is_shared, known = is_shared or bool(content & known), known | content
+        content = {cluster for cluster in map(cluster_of, episodes) if isinstance(cluster, str)}
+        is_shared, seen = is_shared or bool(content & seen), seen | content
     mean = fmean(_rate(worlds[name]) for name in names)
     # Errors of worlds with the same content may be equal; then they add up as they are
-    low, high = (sum(each) if is_shared else math.hypot(*each) for each in (below, above))
+    low, high = (sum(errors) if is_shared else math.hypot(*errors) for errors in (below, above))
     return Interval(max(0.0, mean - low / len(names)), min(1.0, mean + high / len(names)))
 
 
@@ -176,7 +210,3 @@ def _p_value(
             gain = int(bool(second[world][level]["success"])) - int(bool(first[world][level]["success"]))
             differences[key] += weight * gain
     return sign_flip_test(list(differences.values()))
-
-
-def _is_below(rate: float, other: float) -> bool:
-    return rate < other and not math.isclose(rate, other, abs_tol=1e-9)

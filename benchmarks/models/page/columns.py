@@ -27,7 +27,7 @@ class Column:
         title: What it is called.
         hint: What it means, in a sentence; may be empty.
         kind: How its values are written.
-        values: One a row; None where nobody knows.
+        values: One per row; None if unknown.
         totals: What each value is a part of; empty where values stand for themselves.
     """
 

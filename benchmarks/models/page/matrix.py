@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from benchmarks.models.board.spec import REFERENCES
 from benchmarks.models.measures.measures import Pair
 from vlm_envs.records.report.headline import written_p
 from vlm_envs.records.report.values import short
@@ -21,7 +22,7 @@ class Cell:
         row: Who has it.
         column: Over whom.
         difference: Difference of their success rates, in percentage points.
-        p_value: Corrected for all pairs of the world.
+        p_value: Holm-corrected, as that of the pair.
         details: All that is known of the pair, in sentences.
     """
 
@@ -67,11 +68,13 @@ def _cell(pair: Pair, *, is_turned: bool) -> Cell:
     if is_turned:
         row, column, only_row, only_column = column, row, only_column, only_row
         mean, (low, high) = reward.mean, reward.interval
+    has_reference = pair.first in REFERENCES or pair.second in REFERENCES
+    family = f"all pairs {'with a reference' if has_reference else 'of contestants'} in all worlds"
     details = (
         f"Of {outcomes.num_pairs} episodes on the same levels {row} alone solved {only_row}, {column} alone "
-        f"{only_column}, both {outcomes.num_both}, neither {outcomes.num_neither}; McNemar’s exact test "
-        f"{written_p(pair.p_value)}, corrected by Holm for all pairs of this board. "
-        f"Reward {_signed(mean)} (95% {_signed(low)} to {_signed(high)}, paired bootstrap)."
+        f"{only_column}, both {outcomes.num_both}, neither {outcomes.num_neither}; {pair.test} "
+        f"{written_p(pair.p_value)}, Holm-corrected for {family}. "
+        f"Reward {_signed(mean)} (95% {_signed(low)} to {_signed(high)}, Student’s interval)."
     )
     return Cell(
         row=row,

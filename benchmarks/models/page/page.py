@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from benchmarks.models.board.agent_identity import short_names
 from benchmarks.models.board.board import STRICT, Board
 from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.verification import verified_rows
@@ -130,13 +130,6 @@ def _beside_page(board: Board, episodes: Sequence[Record]) -> dict[str, Any]:
     """Writes the files of episodes, and returns where the page finds them and the images."""
     write_files(board, episodes)
     return {"episode_folder": FOLDER, "episodes_per_file": EPISODES_PER_FILE, "image_folder": "images"}
-
-
-def short_names(agents: Sequence[str]) -> dict[str, str]:
-    """Returns agents' names without the addresses of their servers, where these are not needed to tell them apart."""
-    short = {agent: re.sub(r"@https?://[^\s,]+", "", agent) or agent for agent in agents}
-    counts = Counter(short.values())
-    return {agent: name if counts[name] == 1 else agent for agent, name in short.items()}
 
 
 def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair], names: Mapping[str, str]) -> WorldPart:

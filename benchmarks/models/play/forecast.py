@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.models.board.board import Board
-from benchmarks.models.measures.measures import spent, success_interval
+from benchmarks.models.measures.clusters import by_cluster, cluster_of, share_interval
+from benchmarks.models.measures.measures import spent
 from vlm_envs.records.json_lines import Record
+from vlm_envs.statistics.rates import wilson_interval
 
 PRICE_UNKNOWN = "price unknown"
 
@@ -72,7 +74,7 @@ def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, c
         tokens=None if tokens is None else tokens / len(played) * num_levels,
         usd=None if usd is None else usd / len(played) * num_levels,
         is_price_unknown=costs and usd is None,
-        half_width=_half_width(sum(line["success"] for line in played), len(played), num_levels),
+        half_width=_half_width(played, num_levels),
     )
 
 
@@ -95,8 +97,13 @@ def _sum(parts: Sequence[Forecast], num_levels: int) -> Forecast:
     )
 
 
-def _half_width(num_successes: int, num_pilot: int, num_levels: int) -> float:
-    low, high = success_interval(num_successes, num_pilot)
+def _half_width(pilot: Sequence[Record], num_levels: int) -> float:
+    low, high = share_interval(pilot, [bool(line["success"]) for line in pilot])
     rate = min(max(0.5, low), high)
-    low, high = success_interval(round(rate * num_levels), num_levels)
+    sizes = [len(set(seeds)) for seeds in by_cluster(map(cluster_of, pilot), [line["seed"] for line in pilot]).values()]
+    # At worst, levels about the same image agree, and count as the number of their clusters
+    num_clusters = int(num_levels * sum(sizes) / sum(size**2 for size in sizes))
+    if num_clusters < 2:
+        return 0.5
+    low, high = wilson_interval(round(rate * num_clusters), num_clusters)
     return (high - low) / 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
-from benchmarks.models.measures.measures import success_interval
+from vlm_envs.statistics.rates import repeated_interval
 
 
 @dataclass(kw_only=True)
@@ -18,7 +17,6 @@ class Progress:
         agent: What the board calls it.
         world: What the board calls it.
         num_wanted: Episodes that there shall be.
-        num_repeats: Of these, on each level.
         num_done: Of these, there.
         num_successes: Of these, solved.
         num_errors: Tries that a failure ended, in this run.
@@ -28,13 +26,13 @@ class Progress:
         usd: Of all tries on the board; None once a price is not known.
         has_left: Whether failures in a row made the agent leave the world.
         is_over: Whether no more is going to be played in this run.
+        outcomes: Whether each episode on the board was solved, by cluster, as the board's row counts them.
         began: When this run began here, in seconds of the monotonic clock; None if it has not yet.
     """
 
     agent: str
     world: str
     num_wanted: int
-    num_repeats: int = 1
     num_done: int = 0
     num_successes: int = 0
     num_errors: int = 0
@@ -44,6 +42,7 @@ class Progress:
     usd: float | None = 0.0
     has_left: bool = False
     is_over: bool = False
+    outcomes: dict[Hashable, list[bool]] = field(default_factory=dict)
     began: float | None = None
 
     @property
@@ -53,15 +52,13 @@ class Progress:
 
     @property
     def half_width(self) -> float:
-        """Half the width of the success rate's interval; repeats of a level count as one trial, to be safe."""
-        num_levels = math.ceil(self.num_done / self.num_repeats)
-        if not num_levels:
-            return 0.5
-        low, high = success_interval(round(self.num_successes / self.num_done * num_levels), num_levels)
+        """Half the width of the success rate's interval, the same as that of the board's row."""
+        clusters = self.outcomes.values()
+        low, high = repeated_interval([sum(solved) for solved in clusters], [len(solved) for solved in clusters])
         return (high - low) / 2
 
-    def add(self, *, solved: bool, failed: bool, tokens: int, usd: float | None) -> None:
-        """Counts an episode."""
+    def add(self, *, solved: bool, failed: bool, tokens: int, usd: float | None, cluster: Hashable) -> None:
+        """Counts an episode; those of one cluster depend on each other."""
         self.num_played += 1
         self.tokens += tokens
         self.usd = None if usd is None or self.usd is None else self.usd + usd
@@ -69,6 +66,8 @@ class Progress:
         self.num_failed_in_a_row = self.num_failed_in_a_row + 1 if failed else 0
         self.num_done += not failed
         self.num_successes += solved and not failed
+        if not failed:
+            self.outcomes.setdefault(cluster, []).append(solved)
 
 
 @dataclass(kw_only=True)

@@ -18,6 +18,7 @@ from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.versions import versions
+from benchmarks.models.measures.clusters import by_cluster, cluster_of
 from benchmarks.models.measures.measures import spent
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
@@ -269,15 +270,16 @@ class BoardRun:
         solved = [self._done[key] for key in keys if key in self._done]
         names = contestant.digest, world.digest
         before = [line for line in lines if (line["agent_digest"], line["world_digest"]) == names]
+        played = list({EpisodeKey.of(line): line for line in before if not line["error"]}.values())
         return Progress(
             agent=contestant.label,
             world=world.label,
             num_wanted=len(keys),
-            num_repeats=self.plan.repeats,
             num_done=len(solved),
             num_successes=sum(solved),
             tokens=int(spent("tokens", before) or 0),
             usd=spent("usd", before) if before else 0.0,
+            outcomes=by_cluster(map(cluster_of, played), [bool(line["success"]) for line in played]),
         )
 
     def _play(self, contestant: Contestant) -> None:
@@ -346,7 +348,7 @@ class BoardRun:
         used = used_by(trajectory)
         label, world = contestant.label, progress.world
         facts = used | ({"address": contestant.address} if contestant.address else {})
-        self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **facts)
+        line = self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **facts)
         with self._lock:
             self._started.add(key)
             self._num_tries[key] += 1
@@ -355,7 +357,8 @@ class BoardRun:
             usd = used.get("usd")
             self.spent_usd += usd or 0.0
             solved = trajectory is not None and trajectory.success
-            progress.add(solved=solved, failed=bool(error), tokens=int(used.get("tokens", 0)), usd=usd)
+            tokens, cluster = int(used.get("tokens", 0)), cluster_of(line)
+            progress.add(solved=solved, failed=bool(error), tokens=tokens, usd=usd, cluster=cluster)
             if error:
                 self.failures[label] = error
             elif self.plan.budget_usd is not None and contestant.asks_endpoint and usd is None:

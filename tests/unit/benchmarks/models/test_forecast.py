@@ -54,6 +54,17 @@ def test_each_agent_takes_what_it_took_times_the_levels(pilot):
     assert narrow < wide / 3
 
 
+def test_questions_about_the_same_image_count_as_fewer_levels(pilot):
+    path = pilot.directory / "episodes.jsonl"
+    lines = pilot.lines()
+    path.write_text("")
+    for line in lines:
+        append_line(path, line | {"cluster": f"image {line['seed'] // 2}"})
+    low, high = wilson_interval(16, 32)
+    assert told(pilot)["dear", 64].half_width == pytest.approx((high - low) / 2)
+    assert told(pilot, (2,))["dear", 2].half_width == 0.5
+
+
 def test_an_unknown_price_is_said_and_nothing_is_not(pilot):
     of = told(pilot)
     assert of["mystery", 64].usd is None

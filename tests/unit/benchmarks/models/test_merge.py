@@ -12,8 +12,8 @@ pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
-from tests.unit.benchmarks.models.playing import LAKE, SOKOBAN, Failing, contestant, lines_of, play, played
+from benchmarks.models.board.spec import WorldSpec, digest_of
+from tests.unit.benchmarks.models.playing import LAKE, SOKOBAN, Counting, Failing, contestant, lines_of, play, played
 
 SMALL = f"{LAKE}:max_turns=2"
 
@@ -109,6 +109,100 @@ def test_scores_of_a_judge_are_kept_whichever_board_has_them(tmp_path):
         out = merged(tmp_path, *boards)
         assert all(line["judged"] == {"grounding": 0.5} for line in lines_of(out))
         shutil.rmtree(out)
+
+
+def test_a_partly_judged_board_merges_with_its_copy_and_the_fewest_missing_verdicts_count(tmp_path):
+    one = made(tmp_path / "one", oracle())
+    judged = {"judge": "somebody", "judged": {"grounding": 0.5}}
+    texts = [{"of": "observation", "turn": 0}, {"of": "prediction", "turn": 0}]
+    copies = []
+    for number in range(3):
+        copies.append(shutil.copytree(one, tmp_path / f"copy{number}"))
+        board = Board(copies[-1])
+        with board.writing():
+            missing = {"unjudged": texts[:number]} if number else {}
+            board.rewrite([line | judged | missing for line in board.lines()])
+    for boards in (copies, copies[::-1], [one, *copies]):
+        out = merged(tmp_path, *boards)
+        assert all(line["judged"] and "unjudged" not in line for line in lines_of(out))
+        shutil.rmtree(out)
+    out = merged(tmp_path, one, copies[2])
+    assert all(line["unjudged"] == texts for line in lines_of(out))
+
+
+def rewritten(board, change, agents=None):
+    """Changes the lines of a board, and its agents."""
+    if agents is not None:
+        (board / "board.json").write_text(json.dumps(Board(board).record | {"agents": agents}))
+    opened = Board(board)
+    with opened.writing():
+        opened.rewrite([{**line, **change} for line in opened.lines()])
+    return board
+
+
+def served(label, url):
+    """Returns the entry of a model as boards have it now; with an address, as they had it before."""
+    identity = {"name": f"compatible:qwen@{url}" if url else "compatible:qwen", "provider": "compatible"}
+    identity |= {"base_url": url} if url else {}
+    return {"label": label or identity["name"], "identity": identity, "digest": digest_of(identity)}
+
+
+def served_board(out, *entries, episodes=2):
+    """Makes a board of a model under each of these entries, the same episodes for all."""
+    play(out, [contestant(OracleAgent(), "model")], worlds=[WorldSpec.parse(SMALL)], episodes=episodes)
+    lines = [
+        line | {"agent": entry["label"], "agent_digest": entry["digest"], "address": "http://x/v1"}
+        for entry in entries
+        for line in lines_of(out)
+    ]
+    (out / "board.json").write_text(json.dumps(Board(out).record | {"agents": list(entries)}))
+    board = Board(out)
+    with board.writing():
+        board.rewrite(lines)
+    return out
+
+
+@pytest.mark.parametrize("label", ["", "mine"])
+def test_an_earlier_board_with_an_address_merges_with_one_without(tmp_path, label):
+    earlier = served_board(tmp_path / "earlier", served(label, "http://a/v1"))
+    moved = served_board(tmp_path / "moved", served(label, "http://b/v1"), episodes=3)
+    new = served_board(tmp_path / "new", served(label, ""), episodes=4)
+    for boards in ((earlier, moved, new), (new, earlier, moved)):
+        out = merged(tmp_path, *boards)
+        (entry,) = Board(out).record["agents"]
+        assert entry == Board(boards[0]).record["agents"][0]
+        assert len(lines_of(out)) == 4
+        assert lines_of(out)[:2] == lines_of(boards[0])[:2], "lines of the first board stay as they were sealed"
+        model = contestant(Counting(), served(label, "")["label"], identity=served(label, "")["identity"])
+        play(out, [model], worlds=[WorldSpec.parse(SMALL)], episodes=5)
+        assert model.agent.num_asked > 0 and len(lines_of(out)) == 5
+        assert {line["agent"] for line in lines_of(out)} == {entry["label"]}
+        assert main(["replay", str(out)]) == 0
+        shutil.rmtree(out)
+
+
+def test_addresses_that_a_board_keeps_apart_do_not_become_one(tmp_path, capsys):
+    apart = served_board(tmp_path / "apart", served("", "http://a/v1"), served("", "http://b/v1"))
+    new = served_board(tmp_path / "new", served("", ""))
+    for boards in ((apart, new), (new, apart)):
+        out = merged(tmp_path, *boards, code=2)
+        said = capsys.readouterr().err
+        assert "http://a/v1" in said and "http://b/v1" in said and said.count("\n") == 1
+        assert not out.exists()
+
+
+def test_where_a_model_was_served_does_not_make_episodes_differ(tmp_path):
+    one = served_board(tmp_path / "one", served("", ""))
+    two = rewritten(shutil.copytree(one, tmp_path / "two"), {"address": "http://y/v1"})
+    assert lines_of(merged(tmp_path, one, two)) == lines_of(one)
+
+
+def test_every_two_boards_are_compared(two, tmp_path, capsys):
+    others = [
+        made(tmp_path / name, contestant(RandomAgent(), "model 9", identity={"name": name})) for name in ("x", "y")
+    ]
+    merged(tmp_path, two[0], *others, code=2)
+    assert "an agent called model 9" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("changes", [{"reading": "lenient"}, {"split": "val"}])

@@ -80,7 +80,7 @@ def test_servers_of_one_model_without_titles_are_refused(servers):
 
 
 @pytest.mark.parametrize("title", ["", ",as=mine"])
-def test_a_board_whose_agents_have_an_address_is_resumed_without_a_rewrite(tmp_path, servers, title):
+def test_a_board_whose_agents_have_an_address_is_resumed_without_a_rewrite(tmp_path, servers, capsys, title):
     first, second = servers
     assert run(tmp_path, at(first, title)) == 0
     board = Board(tmp_path)
@@ -94,7 +94,9 @@ def test_a_board_whose_agents_have_an_address_is_resumed_without_a_rewrite(tmp_p
         named = {"agent": earlier["label"], "agent_digest": earlier["digest"]}
         board.rewrite([{k: v for k, v in line.items() if k != "address"} | named for line in board.lines()])
     sealed = (tmp_path / "episodes.jsonl").read_bytes()
+    capsys.readouterr()
     assert run(tmp_path, at(second, title), episodes=3) == 0
+    assert agent["label"] in (shown := capsys.readouterr().out) and first.base_url not in shown
     assert len(second.requests) == 1
     assert (tmp_path / "episodes.jsonl").read_bytes().startswith(sealed)
     assert Board(tmp_path).record["agents"] == [earlier]

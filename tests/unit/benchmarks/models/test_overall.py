@@ -11,7 +11,7 @@ pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
 from benchmarks.models.cli.board_table import overall_text
 from benchmarks.models.measures.measures import pairs, rows
-from benchmarks.models.measures.overall import leaders, overall
+from benchmarks.models.measures.overall import not_above, overall
 from tests.unit.benchmarks.models.made import episode
 
 
@@ -35,6 +35,13 @@ class TestMeans:
 
     def test_without_a_common_world_there_is_no_number(self):
         assert overall([*played("A", 8), *played("B", 8, "V")]) == [] == overall([])
+
+    def test_a_reference_that_skips_a_world_does_not_decide_which_worlds_count(self):
+        told = [*played("A", 8), *played("A", 9, "V"), *played("B", 4), *played("B", 4, "V"), *played("lazy", 10)]
+        found = by_agent([*told, *played("oracle", 16), *played("oracle", 16, "V")])
+        assert set(found) == {"A", "B", "oracle"} and found["A"].num_worlds == 2
+        assert found["A"].below_lazy and found["B"].below_lazy and not found["oracle"].below_lazy
+        assert "below lazy" in overall_text(list(found.values()))
 
     def test_a_reference_that_could_not_play_is_left_out_rather_than_all_worlds(self):
         found = by_agent([*played("A", 8), *played("B", 4), *played("lazy", 2, "V")])
@@ -112,14 +119,24 @@ class TestDistinguished:
 
 
 class TestPraise:
-    def test_nobody_below_lazy_is_a_leader(self):
-        found = overall([*played("A", 3), *played("B", 2), *played("lazy", 6), *played("oracle", 16)])
-        assert leaders(found) == []
-        assert {row.agent for row in found if row.below_lazy} == {"A", "B"}
+    @pytest.mark.parametrize(
+        ("rates", "reason"),
+        [
+            ({"A": {"W": 0.5, "V": 0.0}}, None),
+            ({"A": {"W": 0.0, "V": 0.0}}, ""),
+            ({"A": {"W": 0.5, "V": 0.0}, "lazy": {"W": 0.5, "V": 0.0}}, None),
+            ({"A": {"W": 0.5, "V": 0.0}, "lazy": {"W": 0.5, "V": 0.1}}, "lazy"),
+            ({"A": {"W": 0.1, "V": 0.9}, "lazy": {"W": 0.5}}, "lazy"),
+            ({"A": {"W": 0.1, "V": 0.9}, "random": {"W": 0.1, "V": 0.9}}, "random"),
+            ({"A": {"W": 0.1, "V": 0.9}, "random": {"U": 1.0}, "lazy": {"U": 1.0}}, None),
+        ],
+    )
+    def test_the_best_must_solve_something_no_less_than_lazy_and_more_than_random(self, rates, reason):
+        assert not_above("A", ["W", "V"], rates) == reason
 
-    def test_the_best_contestants_are_ties_included(self):
-        found = overall([*played("A", 6), *played("B", 6), *played("C", 5), *played("lazy", 6), *played("oracle", 16)])
-        assert [row.agent for row in leaders(found)] == ["A", "B"]
+    def test_agents_below_lazy_are_marked(self):
+        found = overall([*played("A", 3), *played("B", 6), *played("lazy", 6), *played("oracle", 16)])
+        assert {row.agent for row in found if row.below_lazy} == {"A"}
 
 
 def test_it_is_printed_for_several_worlds_only():

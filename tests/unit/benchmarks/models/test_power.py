@@ -59,6 +59,9 @@ def test_what_is_assumed_is_said(capsys):
         ("0.5", "0.6", "--models", "1"),
         ("0.5", "0.6", "--worlds", "0"),
         ("0.5", "0.6", "--models", "99"),
+        ("0.5", "0.6", "--worlds", "1000"),
+        ("0.5", "0.6", "--alpha", "1e-300"),
+        ("0.5", "0.6", "--alpha", "0"),
     ],
 )
 def test_what_is_no_rate_is_refused(words, capsys):
@@ -66,7 +69,7 @@ def test_what_is_no_rate_is_refused(words, capsys):
     assert capsys.readouterr().err
 
 
-def simulated(rates, num_levels, wanted, num_boards=500):
+def simulated(rates, num_levels, wanted, num_boards=200):
     """Returns how often pairs of models are told apart after Holm's correction on boards with these rates.
 
     Args:
@@ -89,7 +92,7 @@ def simulated(rates, num_levels, wanted, num_boards=500):
     return found / num_boards
 
 
-@pytest.mark.parametrize(("num_models", "num_worlds"), [(2, 1), (4, 1), (4, 3), (6, 8)])
+@pytest.mark.parametrize(("num_models", "num_worlds"), [(2, 1), (4, 1), (4, 3), (6, 3)])
 def test_boards_of_several_models_and_worlds_find_it_after_their_correction(num_models, num_worlds, capsys):
     needed = num_levels(capsys, "0.5", "0.6", "--models", str(num_models), "--worlds", str(num_worlds))
     half = np.repeat([0.5, 0.6], num_models // 2)
@@ -101,7 +104,7 @@ def test_boards_of_several_models_and_worlds_find_it_after_their_correction(num_
     first = np.zeros((num_worlds, len(differs)), bool)
     first[0, 0] = True
     least = simulated(alone, needed, first)
-    assert (least + most) / 2 == pytest.approx(0.8, abs=0.03)
+    assert (least + most) / 2 == pytest.approx(0.8, abs=0.04)
     assert least == pytest.approx(most, abs=0.1)
 
 

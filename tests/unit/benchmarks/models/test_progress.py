@@ -6,8 +6,11 @@ import io
 
 import pytest
 
+from benchmarks.models.measures.clusters import cluster_of
+from benchmarks.models.measures.measures import rows
 from benchmarks.models.play.display import ProgressDisplay, duration, told
 from benchmarks.models.play.progress import Progress, RunProgress
+from tests.unit.benchmarks.models.made import episode
 
 
 class Terminal(io.StringIO):
@@ -21,9 +24,9 @@ class Terminal(io.StringIO):
 def progress():
     """Of two agents: one through with half of two worlds after 50 s, one that has only begun."""
     quick = Progress(agent="quick", world="A", num_wanted=10, began=100.0)
-    for solved in (True, True, False):
-        quick.add(solved=solved, failed=False, tokens=1000, usd=0.25)
-    quick.add(solved=False, failed=True, tokens=500, usd=0.25)
+    for seed, solved in enumerate((True, True, False)):
+        quick.add(solved=solved, failed=False, tokens=1000, usd=0.25, cluster=seed)
+    quick.add(solved=False, failed=True, tokens=500, usd=0.25, cluster=3)
     later = Progress(agent="quick", world="B", num_wanted=10)
     return RunProgress(parts=[quick, later, Progress(agent="slow", world="A", num_wanted=4, began=100.0)])
 
@@ -38,7 +41,7 @@ def test_an_agent_is_told_over_all_its_worlds(progress):
 
 def test_all_of_them_take_as_long_as_the_slowest(progress):
     assert progress.all(now=150.0).eta_s is None  # nobody knows yet of one
-    progress.parts[2].add(solved=True, failed=False, tokens=0, usd=None)
+    progress.parts[2].add(solved=True, failed=False, tokens=0, usd=None, cluster=0)
     everybody = progress.all(now=150.0)
     assert everybody.eta_s == pytest.approx(50 / 4 * 17)
     assert (everybody.num_done, everybody.num_wanted, everybody.num_successes, everybody.tokens) == (4, 24, 3, 3500)
@@ -50,12 +53,16 @@ def test_all_of_them_take_as_long_as_the_slowest(progress):
     assert progress.all(now=150.0).eta_s == pytest.approx(50 * 3)
 
 
-def test_repeats_of_a_level_count_as_one_trial_for_the_interval():
-    once = Progress(agent="a", world="A", num_wanted=64, num_done=64, num_successes=32)
-    twice = Progress(agent="a", world="A", num_wanted=64, num_done=64, num_successes=32, num_repeats=2)
-    half = Progress(agent="a", world="A", num_wanted=64, num_done=32, num_successes=16)
-    assert once.half_width < twice.half_width == half.half_width
-    assert Progress(agent="a", world="A", num_wanted=64).half_width == 0.5
+def test_the_running_interval_is_that_of_the_boards_row():
+    """Six questions about each of two images, three about a third, and failed tries, which count for nothing."""
+    lines = [episode(seed=seed, success=seed % 4 > 0, cluster=f"image {seed // 6}") for seed in range(15)]
+    progress = Progress(agent="A", world="W", num_wanted=15)
+    assert progress.half_width == 0.5
+    for line in lines:
+        progress.add(solved=line["success"], failed=False, tokens=0, usd=None, cluster=cluster_of(line))
+    progress.add(solved=False, failed=True, tokens=0, usd=None, cluster="image 3")
+    low, high = rows(lines)[0].interval
+    assert progress.half_width == (high - low) / 2 > 0.2
 
 
 def test_a_log_gets_whole_lines_and_not_too_many(progress):
@@ -76,7 +83,7 @@ def test_a_terminal_is_written_over(progress, monkeypatch):
     stream = Terminal()
     with ProgressDisplay(stream) as display:
         display.show(progress)
-        progress.parts[2].add(solved=True, failed=False, tokens=0, usd=0.0)
+        progress.parts[2].add(solved=True, failed=False, tokens=0, usd=0.0, cluster=0)
         display.show(progress)
     assert stream.getvalue().count("\x1b[3F\x1b[J") == 2  # before the second time, and at the end
 

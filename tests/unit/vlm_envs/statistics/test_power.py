@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
 from vlm_envs.statistics.pairs import mcnemar_exact
-from vlm_envs.statistics.power import mcnemar_power, num_levels_needed
+from vlm_envs.statistics.power import family_power, mcnemar_power, num_levels_needed
 
 
 class TestPower:
@@ -40,3 +40,10 @@ class TestPower:
     def test_numbers_out_of_range(self, numbers):
         with pytest.raises(ValueError, match="probabilities"):
             mcnemar_power(*numbers)
+
+
+def test_the_largest_board_takes_no_longer_for_more_levels():
+    """As many tests and levels as `benchmarks power` allows; one simulated board has 500 million episodes."""
+    found = family_power(100_000, 0.9997, 1.0, num_models=50, num_worlds=100)
+    assert found.num_tests == 122_500
+    assert 0.5 < found.least < found.most < 1

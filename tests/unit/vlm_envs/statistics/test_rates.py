@@ -83,6 +83,27 @@ class TestRepeatedInterval:
         uneven = repeated_interval([10] + [1] * 4 + [0] * 6, [10] + [1] * 10)
         assert uneven.high - uneven.low > even.high - even.low
 
+    @pytest.mark.parametrize("sizes", [[200, 5, 5, 5], [100] + [1] * 10, [1000, 1]])
+    def test_a_cluster_that_holds_almost_all_trials_says_nothing_about_others(self, sizes):
+        for solved in (np.array(sizes) // 2, np.zeros(len(sizes)), sizes):
+            assert repeated_interval(solved, sizes) == (0.0, 1.0)
+
+    @pytest.mark.parametrize(
+        "sizes",
+        [
+            [50, 20, 10, 5, 2, 1, 1, 1],
+            # Questions per document, drawn from a geometric distribution of mean 8
+            [30, 21, 18, 15, 13, 11, 10, 8, 7, 6, 5, 4, 4, 3, 2, 2, 1, 1, 1, 1],
+            [100] + [1] * 100,
+        ],
+    )
+    @pytest.mark.parametrize(("a", "b"), [(0.3, 0.3), (5.0, 5.0), (0.5, 2.0)])
+    def test_clusters_of_unequal_size_cover_the_truth_at_least_as_often_as_they_say(self, sizes, a, b):
+        rng = np.random.default_rng(7)
+        solved = rng.binomial(sizes, rng.beta(a, b, size=(600, len(sizes))))
+        intervals = (repeated_interval(numbers, sizes) for numbers in solved)
+        assert np.mean([low <= a / (a + b) <= high for low, high in intervals]) >= 0.92
+
     def test_without_trials_every_rate_is_possible(self):
         assert repeated_interval([], []) == (0.0, 1.0)
 

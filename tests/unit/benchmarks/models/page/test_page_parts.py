@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.models.board.agent_identity import short_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.measures import Row, pairs, rows
 from benchmarks.models.measures.overall import overall
@@ -18,7 +19,7 @@ from benchmarks.models.page.episodes import outlines
 from benchmarks.models.page.gaps import gap_parts
 from benchmarks.models.page.lede import lede
 from benchmarks.models.page.matrix import matrix, signed_points
-from benchmarks.models.page.page import build_page, short_names
+from benchmarks.models.page.page import build_page
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.page.made import LAKE, MODEL, WORLDS
@@ -259,6 +260,28 @@ def test_the_first_sentence_praises_nobody_below_lazy():
     assert "most" not in below and "reaches lazy" in below
     assert "less than lazy" in lede(table(a=0.25, lazy=0.5), ["a"])
     assert "most" in lede(table(a=0.5, b=0.125, lazy=0.5), ["a", "b"])
+
+
+def test_the_first_sentence_praises_nobody_below_lazy_in_the_only_world_that_lazy_played():
+    def said(*rates):
+        table = [episode(agent, n, n < 8 * rate, world=world) for agent, world, rate in rates for n in range(8)]
+        return lede(rows(table), [agent for agent in ("a", "b") if any(agent == name for name, _, _ in rates)])
+
+    worlds = ("a", "A", 0.125), ("a", "B", 1.0), ("lazy", "A", 0.5)
+    for others in ((), (("b", "A", 0.0), ("b", "B", 0.25))):
+        sentence = said(*worlds, *others)
+        assert "most" not in sentence and sentence.endswith("but less than lazy in A: 12.5% against 50%.")
+    assert "no agent reaches lazy with 50%" in said(*worlds, ("b", "C", 1.0))
+
+
+def test_the_first_sentence_praises_nobody_who_solves_nothing_or_no_more_than_random():
+    def said(**rates):
+        table = [episode(agent, seed, seed < 8 * rate) for agent, rate in rates.items() for seed in range(8)]
+        return lede(rows(table), [agent for agent in rates if agent in "ab"])
+
+    assert said(a=0.0, b=0.0) == said(a=0.0, b=0.0, random=0.0, oracle=1.0) == "No agent solves any level."
+    assert said(a=0.25, b=0.0, random=0.25).startswith("None of 2 agents solves more than random: a solves 25%")
+    assert "most" in said(a=0.25, b=0.0, random=0.125)
 
 
 def test_the_first_sentence_names_agents_that_may_be_as_good():
