@@ -227,8 +227,8 @@ def server(monkeypatch):
 
 def test_a_server_gets_the_settings_behind_its_address(server, capsys):
     pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
-    said = played(capsys, f"compatible:qwen@{server.base_url},max_tokens=77,seed=5", *LAKE, "--max-turns", "1")
-    (request,) = server.requests
+    said = played(capsys, f"compatible:qwen@{server.base_url},max_tokens=77,seed=5", *LAKE, "--max-turns", "2")
+    request = server.requests[0]
     assert (request["model"], request["max_tokens"], request["seed"]) == ("qwen", 77, 5)
     assert "Not solved in time" in said
 
