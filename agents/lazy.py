@@ -6,11 +6,13 @@ What it earns, a world gives away to somebody who does not look.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 from agents.agent import Agent, Response
+from agents.continuous_rollout import OnTurn
 from agents.open_loop import NOT_DRAWN, open_loop
 from agents.oracle import THOUGHTS, OracleAgent
 from agents.rollout import try_rollout
@@ -28,13 +30,20 @@ NUM_FIRST_LEVELS = 32
 """Validation levels on which every candidate is tried: on fewer, one is the best by luck."""
 
 NUM_ENVS = 8
-"""Worlds that are played at a time."""
+"""Worlds in which the oracle plays side by side; numbers of levels are rounded up to a multiple."""
+
+NUM_SCRIPT_ENVS = 2
+"""Worlds in which candidates play side by side: as few as leave the images of their levels in the caches of worlds, as
+every candidate plays these levels before the next ones are started. Divides `NUM_ENVS`."""
 
 NUM_FINALISTS = 5
 """Candidates that are tried on all of them."""
 
 Script = tuple[str, ...]
 """The response of each turn; the last one is given from then on."""
+
+OnStep = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
 
 
 class ScriptAgent:
@@ -76,6 +85,10 @@ class LazyAgent:
         num_train_levels: Training levels on which the oracle is watched.
         num_val_levels: Validation levels on which the best candidates are compared.
 
+    Attributes:
+        on_progress: Called often while responses are chosen, which takes minutes in slow worlds: with the environment
+            ID, the current step, and how much of it is done of how much. An exception that it raises ends the choice.
+
     Raises:
         ConfigError: If a number is not positive.
     """
@@ -85,6 +98,7 @@ class LazyAgent:
     def __init__(self, *, num_train_levels: int = 8, num_val_levels: int = 48) -> None:
         self.num_train_levels = require_positive("num_train_levels", num_train_levels)
         self.num_val_levels = require_positive("num_val_levels", num_val_levels)
+        self.on_progress: Callable[[str, str, int, int], None] = lambda env_id, step, num_done, num_wanted: None
         self._chosen: dict[str, Script] = {}
         self._rows: list[ScriptAgent] = []
 
@@ -109,19 +123,62 @@ class LazyAgent:
             env_id: A registered id.
             kwargs: Arguments of the world besides its split.
         """
-        found = (*_named(env_id, kwargs), *_searched(env_id, kwargs), *self._watched(env_id, kwargs))
+        on_step = partial(self.on_progress, env_id)
+        found = (*_named(env_id, kwargs), *_searched(env_id, kwargs, on_step), *self._watched(env_id, kwargs, on_step))
         candidates = list(dict.fromkeys(found))
-        with closing(world_vector(env_id, NUM_ENVS, **kwargs | NOT_DRAWN, split="val")) as worlds:
-            for num_levels in (min(NUM_FIRST_LEVELS, self.num_val_levels), self.num_val_levels):
-                worth = {script: _worth(script, worlds, env_id, num_levels) for script in candidates}
-                candidates = sorted(candidates, key=lambda script: worth[script], reverse=True)[:NUM_FINALISTS]
+        num_first = min(NUM_FIRST_LEVELS, self.num_val_levels)
+        tried = _TriedScripts(env_id, on_step)
+        with closing(world_vector(env_id, NUM_SCRIPT_ENVS, **kwargs | NOT_DRAWN, split="val")) as worlds:
+            for num_levels in (num_first, self.num_val_levels):
+                tried.play(candidates, worlds, num_levels)
+                candidates = sorted(candidates, key=tried.worth, reverse=True)[:NUM_FINALISTS]
         return candidates[0]
 
-    def _watched(self, env_id: str, kwargs: dict[str, Any]) -> list[Script]:
+    def _watched(self, env_id: str, kwargs: dict[str, Any], on_step: OnStep) -> list[Script]:
+        seeds = _seeds("train", self.num_train_levels)
+        episodes: list[Trajectory | None] = []
         with closing(world_vector(env_id, NUM_ENVS, **kwargs | NOT_DRAWN, split="train")) as worlds:
-            episodes = _played(OracleAgent(), worlds, env_id, "train", self.num_train_levels)
-        scripts = [tuple(turn.response_text for turn in episode.turns) for episode in episodes]
+            for start in range(0, len(seeds), NUM_ENVS):
+                on_turn = _reporting(on_step, "watching the oracle on training levels", start, len(seeds))
+                episodes += _played(OracleAgent(), worlds, env_id, seeds[start : start + NUM_ENVS], on_turn)
+        scripts = [tuple(turn.response_text for turn in episode.turns) for episode in episodes if episode is not None]
         return [variant for script in scripts for variant in (script, script[:1], script[-1:])]
+
+
+class _TriedScripts:
+    """What scripts come to on validation levels. Each level is played once by each script.
+
+    Args:
+        env_id: The world's id.
+        on_step: Called after each turn.
+    """
+
+    def __init__(self, env_id: str, on_step: OnStep) -> None:
+        self._env_id, self._on_step = env_id, on_step
+        self._num_levels = 0
+        self._outcomes: dict[Script, list[tuple[bool, float]]] = {}
+
+    def play(self, scripts: Sequence[Script], worlds: VectorWorld, num_levels: int) -> None:
+        """Plays scripts on the first levels, all of them on the same few levels before the next ones."""
+        seeds = _seeds("val", num_levels)[self._num_levels :]
+        self._num_levels += len(seeds)
+        num_played, num_wanted = 0, len(scripts) * len(seeds)
+        step = f"comparing {len(scripts)} scripts on validation levels"
+        for start in range(0, len(seeds), NUM_SCRIPT_ENVS):
+            batch = seeds[start : start + NUM_SCRIPT_ENVS]
+            for script in scripts:
+                on_turn = _reporting(self._on_step, step, num_played, num_wanted)
+                episodes = _played(ScriptAgent(script), worlds, self._env_id, batch, on_turn)
+                self._outcomes.setdefault(script, []).extend(
+                    (episode.success, episode.total_reward) for episode in episodes if episode is not None
+                )
+                num_played += len(batch)
+
+    def worth(self, script: Script) -> tuple[float, float]:
+        """Returns success and return of a script."""
+        outcomes = self._outcomes[script]
+        num_played = max(1, len(outcomes))
+        return sum(success for success, _ in outcomes) / num_played, sum(reward for _, reward in outcomes) / num_played
 
 
 def _named(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
@@ -132,9 +189,9 @@ def _named(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
         return [(_response(world, each),) for each in _sequences(world)]
 
 
-def _searched(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
+def _searched(env_id: str, kwargs: dict[str, Any], on_step: OnStep) -> list[Script]:
     """Returns sequences of whole episodes that were searched for, cut into turns; none where actions have no names."""
-    levels = open_loop(env_id, kwargs)
+    levels = open_loop(env_id, kwargs, on_level=partial(on_step, "starting training levels"))
     if levels is None:
         return []
     with closing(make(env_id, **kwargs)) as made:
@@ -143,7 +200,7 @@ def _searched(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
         length = _turn_length(world)
         return [
             tuple(_response(world, actions[start : start + length]) for start in range(0, len(actions), length))
-            for actions in levels.searched(_sequences(world))
+            for actions in levels.searched(_sequences(world), partial(on_step, "searching on training levels"))
         ]
 
 
@@ -164,18 +221,15 @@ def _response(world: Any, actions: Sequence[Any]) -> str:
     return world.write_response(actions, dict.fromkeys(THOUGHTS, "unknown"))  # type: ignore[no-any-return]
 
 
-def _worth(script: Script, worlds: VectorWorld, env_id: str, num_levels: int) -> tuple[float, float]:
-    """Returns success and return of a script on validation levels."""
-    episodes = _played(ScriptAgent(script), worlds, env_id, "val", num_levels)
-    num_played = max(1, len(episodes))
-    successes = sum(episode.success for episode in episodes)
-    return successes / num_played, sum(episode.total_reward for episode in episodes) / num_played
+def _reporting(on_step: OnStep, step: str, num_done: int, num_wanted: int) -> OnTurn:
+    return lambda row, turn: on_step(step, num_done, num_wanted)
 
 
-def _played(agent: Agent, worlds: VectorWorld, env_id: str, split: str, num_levels: int) -> list[Trajectory]:
-    seeds = list(split_seeds(split, -(-num_levels // worlds.num_envs) * worlds.num_envs))
-    episodes: list[Trajectory | None] = []
-    for start in range(0, num_levels, worlds.num_envs):
-        batch = seeds[start : start + worlds.num_envs]
-        episodes += try_rollout(agent, worlds, batch, env_ids=[env_id] * len(batch))
-    return [episode for episode in episodes if episode is not None]
+def _seeds(split: str, num_levels: int) -> list[int]:
+    return list(split_seeds(split, -(-num_levels // NUM_ENVS) * NUM_ENVS))
+
+
+def _played(
+    agent: Agent, worlds: VectorWorld, env_id: str, seeds: Sequence[int], on_turn: OnTurn
+) -> list[Trajectory | None]:
+    return try_rollout(agent, worlds, seeds, env_ids=[env_id] * len(seeds), on_turn=on_turn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,6 +32,23 @@ MOST_ACTIONS = 40
 _MOST_REPLACED = 3
 _MOVED_RATE = 0.3
 """How often an action is moved to another place, besides those that are replaced."""
+
+
+OnCount = Callable[[int, int], None]
+"""Called with how much is done, and how much there is."""
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Reports how many of a number of things are done."""
+
+    on_count: OnCount
+    num_wanted: int
+    num_done: int = 0
+
+    def add(self) -> None:
+        self.num_done += 1
+        self.on_count(self.num_done, self.num_wanted)
 
 
 @dataclass(eq=False, slots=True)
@@ -100,20 +117,25 @@ class OpenLoop:
             place = self._places[state] = _Place(state, self.dynamics.is_over(state))
         return place
 
-    def searched(self, first: Sequence[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    def searched(
+        self, first: Sequence[Sequence[Any]], on_change: OnCount = lambda num_done, num_wanted: None
+    ) -> list[tuple[Any, ...]]:
         """Returns what changes to the best of the first sequences lead to; equal levels give equal ones.
 
         Args:
             first: Sequences to begin with, at least one; each is repeated until it is long enough.
+            on_change: Called after each change that was tried.
         """
         repeated = {tuple(each[place % len(each)] for place in range(self.length)): None for each in first}
         beginnings = sorted(repeated, key=self.num_solved, reverse=True)[:NUM_BEGINNINGS]
-        return [self._climbed(each, np.random.default_rng(number)) for number, each in enumerate(beginnings)]
+        counted = _Counted(on_change, len(beginnings) * NUM_CHANGES)
+        return [self._climbed(each, np.random.default_rng(number), counted) for number, each in enumerate(beginnings)]
 
-    def _climbed(self, best: tuple[Any, ...], rng: np.random.Generator) -> tuple[Any, ...]:
+    def _climbed(self, best: tuple[Any, ...], rng: np.random.Generator, counted: _Counted) -> tuple[Any, ...]:
         """Returns a sequence after changes; one that solves no fewer levels is kept."""
         most = self.num_solved(best)
         for _ in range(NUM_CHANGES):
+            counted.add()
             changed = self._changed(best, rng)
             if (num_solved := self.num_solved(changed)) >= most:
                 best, most = changed, num_solved
@@ -129,7 +151,13 @@ class OpenLoop:
         return tuple(actions)
 
 
-def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVELS) -> OpenLoop | None:
+def open_loop(
+    env_id: str,
+    kwargs: dict[str, Any],
+    *,
+    num_levels: int = NUM_LEVELS,
+    on_level: OnCount = lambda num_done, num_wanted: None,
+) -> OpenLoop | None:
     """Returns a world's training levels to search on.
 
     None where actions have no names, as answers have none, where an engine takes each step, and where no level can be
@@ -139,13 +167,16 @@ def open_loop(env_id: str, kwargs: dict[str, Any], *, num_levels: int = NUM_LEVE
         env_id: A registered id.
         kwargs: Arguments of the world besides its split.
         num_levels: How many levels.
+        on_level: Called after each level that was started.
     """
     with closing(make(env_id, **kwargs | NOT_DRAWN | {"split": "train"})) as made:
         world: Any = made.unwrapped
         if not world.task.action_names or not world.dynamics.steps_are_cheap:
             return None
         states = []
+        counted = _Counted(on_level, num_levels)
         for seed in split_seeds("train", num_levels):
+            counted.add()
             with suppress(VLMEnvsError):
                 world.reset(seed=seed)
                 states.append(world.state)

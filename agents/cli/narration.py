@@ -47,12 +47,11 @@ class Narration:
         """Prints how an episode ended, with the last thing seen."""
         self._num_episodes += 1
         self._num_solved += episode.success
-        last = episode.turns[-1]
         if failure := failure_of(episode):
             self.num_failed += 1
             how = f"Failed ({failure.rstrip('.')})"
         else:
-            how = "Solved" if episode.success else "Not solved; it is over" if last.terminated else "Not solved in time"
+            how = _ending(episode)
         print(f"── {self.env_id}, {self._level}, the end ──")
         print(*observation_lines(episode.final_observation, self.colors), sep="\n")
         turns = f"{len(episode.turns)} turn{'s' * (len(episode.turns) != 1)}"
@@ -72,6 +71,16 @@ class Narration:
     def has_only_failed(self) -> bool:
         """Whether a failure ended every episode, so that nothing is known of the agent."""
         return self.num_failed == self._num_episodes > 0
+
+
+def _ending(episode: Trajectory) -> str:
+    """Returns how an episode ended that no failure ended."""
+    last = episode.turns[-1]
+    if episode.success:
+        return "Solved"
+    if last.terminated:
+        return "Not solved; it is over"
+    return "Ran out of context" if last.info.get("context_full") else "Not solved in time"
 
 
 def _used(turns: Sequence[Turn]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
@@ -14,10 +15,14 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from agents.agent import Agent
+from agents.api.providers.registry import PROVIDERS
+from agents.api.reachability import require_reachable
 from agents.cli.cast import Cast, cast
 from agents.cli.narration import Narration
 from agents.cli.recording import Recording
 from agents.hf.sampling import SamplingConfig
+from agents.lazy import LazyAgent
+from agents.named_agent import NamedAgent
 from agents.oracle import has_planner
 from agents.registry import entry_of, make_agent, require_settings, setting_names
 from agents.rollout import rollout
@@ -37,6 +42,8 @@ _OF_VECTORS = {"env_id", "num_envs", "workers"}
 
 EXIT_FAILED = 1
 
+_INTERVAL_S = 10.0
+
 _Settings = tyro.conf.UseAppendAction[tuple[str, ...]]
 
 
@@ -45,9 +52,9 @@ class PlayConfig:
     """Shows an agent play, turn by turn.
 
     Attributes:
-        agent: Who plays: oracle, random, human, recipe:NAME with the start that a recipe ships, hf:DIR with the
-            directory of a run or a checkpoint, a model behind an API such as openai:MODEL (python -m agents list), or
-            MODULE:FACTORY of your own.
+        agent: Who plays, as NAME or NAME,SETTING=VALUE,... like --agent of python -m benchmarks run: oracle, random,
+            human, recipe:NAME with the start that a recipe ships, hf:DIR with the directory of a run or a checkpoint, a
+            model behind an API such as openai:MODEL (python -m agents list), or MODULE:FACTORY of your own.
         env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
         settings: An argument of the world, as NAME=VALUE; may be repeated. Unset arguments are those the checkpoint was
             trained with, or the world's defaults. Actions are read leniently unless you set reading=strict.
@@ -91,18 +98,24 @@ class PlayConfig:
             ConfigError: If the agent, the world or a setting is not there, or `out` cannot be written.
             FileNotFoundError: If the agent's checkpoint is not there.
         """
-        played = _read_leniently(cast(self.agent, self.env_id, self._chosen()))
-        described = {"name": f"{self.agent} plays {played.env_id}", **asdict(self), "out": None}
+        named = NamedAgent.parse(self.agent, option="AGENT")
+        label = named.title or self.agent
+        played = _read_leniently(cast(named.name, self.env_id, self._chosen()))
+        described = {"name": f"{label} plays {played.env_id}", **asdict(self), "out": None}
         described |= {"env_id": played.env_id, "arguments": played.kwargs}
         with ExitStack() as stack:
+            agent = self._agent(played, named)
+            stack.callback(getattr(agent, "close", lambda: None))
+            if isinstance(agent, LazyAgent):
+                agent.on_progress = _ChoiceProgress()
+            elif named.name.partition(":")[0] in PROVIDERS:
+                require_reachable({label: agent.config}, "Nothing was played.")  # type: ignore[attr-defined]
             recording = stack.enter_context(closing(Recording(self.out, described)))
             worlds = stack.enter_context(world_vector(played.env_id, **played.kwargs, split=self.split))
-            agent = self._agent(played)
-            stack.callback(getattr(agent, "close", lambda: None))
             _tell(played)
             colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
             shows_observations = not entry_of(played.agent).shows_observations
-            narration = Narration(self.agent, played.env_id, colors, shows_observations=shows_observations)
+            narration = Narration(label, played.env_id, colors, shows_observations=shows_observations)
             for seed in split_seeds(self.split, self.episodes, start=self.seed):
                 narration.start(f"{self.split} seed {seed}")
                 try:
@@ -115,12 +128,15 @@ class PlayConfig:
             narration.total()
         return EXIT_FAILED if narration.has_only_failed else 0
 
-    def _agent(self, played: Cast) -> Agent:
+    def _agent(self, played: Cast, named: NamedAgent) -> Agent:
         """Returns who plays; how responses are drawn may be set name by name."""
         settings = parse_settings(self.agent_settings, option="--agent-set", example="seed=7")
+        for name in settings.keys() & named.settings:
+            raise ConfigError(f"{name} is set in AGENT and by --agent-set {name}={settings[name]}. Leave one out.")
+        settings |= named.settings
         known, said = setting_names(played.agent), _said(setting_names(played.agent))
         for name in settings.keys() & _FROM_PYTHON & {*known}:
-            raise ConfigError(f"{name} is for Python, not for --agent-set; known settings: {', '.join(said)}.")
+            raise ConfigError(f"{name} is for Python, not for a command line; known settings: {', '.join(said)}.")
         require_settings(played.agent, settings, said)
         if "sampling" in known:
             drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
@@ -137,6 +153,19 @@ class PlayConfig:
         for name in kwargs.keys() & _OF_VECTORS:
             raise ConfigError(f"{name} is no argument of a world; leave out --set {name}={kwargs[name]}.")
         return kwargs if self.max_turns is None else {**kwargs, "max_turns": self.max_turns}
+
+
+class _ChoiceProgress:
+    """Prints how far `lazy` is with choosing its responses, now and then."""
+
+    def __init__(self) -> None:
+        self._shown_at = float("-inf")
+
+    def __call__(self, env_id: str, step: str, num_done: int, num_wanted: int) -> None:
+        if (now := time.monotonic()) - self._shown_at < _INTERVAL_S:
+            return
+        self._shown_at = now
+        print(f"lazy: choosing responses for {env_id}: {step}, {num_done:,} of {num_wanted:,}", file=sys.stderr)
 
 
 def _read_leniently(played: Cast) -> Cast:

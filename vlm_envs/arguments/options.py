@@ -232,7 +232,8 @@ def _refuse_unknown(words: Sequence[str], options: Mapping[type, Mapping[str, st
             raise ConfigError(refusal)
         if name in known or _positive(name) in known:
             continue
-        meant = _nearest(name, known) or program.hint(name)
+        own_hint = (program.hints or {}).get(name)
+        meant = f" {own_hint}" if own_hint else _nearest(name, known) or program.hint(name)
         raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.prog} --help")
 
 

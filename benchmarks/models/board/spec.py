@@ -5,26 +5,23 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
+from agents.named_agent import TITLE, NamedAgent
 from vlm_envs.cli.needs import need_of
-from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, require, require_choice
+from vlm_envs.cli.settings import parse_settings, split_settings
+from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.datasets.unshown import unshown_items
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.registration import arguments_of, make, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
 from vlm_envs.trajectory import Observation, observation_images, observation_words
 
-_BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _DIGEST_CHARS = 16
-_TITLE = "as="
-_NEXT_SETTING = re.compile(r",\s*[A-Za-z_]\w*=")
 
 _LATER: Mapping[str, Any] = MappingProxyType(
     {
@@ -88,7 +85,7 @@ class WorldSpec:
         Raises:
             ConfigError: If there is no such world, or it has no such argument.
         """
-        env_id, settings = _split_off(text, ":")
+        env_id, settings = split_settings(text, ":")
         kwargs = parse_settings(settings, option="--world")
         if "split" in kwargs:
             raise ConfigError(f"--world {text}: levels are chosen by --split, for all worlds alike.")
@@ -203,12 +200,8 @@ class AgentSpec:
         Raises:
             ConfigError: If a setting is none.
         """
-        name, settings = _split_off(text, ",")
-        values = parse_settings([each for each in settings if not each.startswith(_TITLE)], option="--agent")
-        titles = [each.removeprefix(_TITLE).strip() for each in settings if each.startswith(_TITLE)]
-        require(all(each.isprintable() and each for each in titles[:1]), f"--agent {text}: {_TITLE} needs a name.")
-        require(len(titles) < 2, f"--agent {text}: {_TITLE} is there twice.")
-        return cls(name=name, settings=values, title=next(iter(titles), ""))
+        named = NamedAgent.parse(text, option="--agent")
+        return cls(name=named.name, settings=named.settings, title=named.title)
 
     @property
     def label(self) -> str:
@@ -221,7 +214,7 @@ class AgentSpec:
     def text_with(self, name: str, value: object) -> str:
         """Returns the text of this agent with another value of a setting, under another name on a board."""
         settings = {**self.settings, name: value}
-        title = [f"{_TITLE}{self.title}-{value}"] if self.title else []
+        title = [f"{TITLE}{self.title}-{value}"] if self.title else []
         return ",".join([self.name, *(f"{each}={settings[each]}" for each in settings), *title])
 
 
@@ -244,67 +237,3 @@ def digest_of(value: Any) -> str:
     """Returns a hash of anything that can be written as JSON; equal for equal values, on every machine."""
     text = json.dumps(to_json(value), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
-
-
-def _split_off(text: str, separator: str) -> tuple[str, list[str]]:
-    """Returns the text before the first `separator name=`, and each `name=value` after it.
-
-    Commas within brackets or quotes are part of a value.
-
-    Raises:
-        ConfigError: If a bracket or a quote that is not closed would make other settings part of a value.
-    """
-    begins = re.search(rf"{separator}(?=[A-Za-z_]\w*=)", text)
-    if begins is None:
-        return text, []
-    settings = text[begins.end() :]
-    parts, is_closed = _split(settings, quotes="'\"")
-    if not is_closed:
-        parts, is_closed = _split(settings, quotes="")  # An apostrophe may begin a text
-    for part in parts if is_closed else parts[:-1]:
-        _require_no_open_quote(part)
-    if not is_closed:
-        _require_no_open_bracket(parts[-1])
-    return text[: begins.start()], parts
-
-
-def _require_no_open_bracket(setting: str) -> None:
-    """Refuses a last setting with an open bracket, unless it is a text that contains no other setting."""
-    _, _, value = setting.partition("=")
-    is_data = value.startswith(("{", "[")) or (value.startswith("(") and "," in value)
-    require(
-        not is_data and not _NEXT_SETTING.search(value),
-        f"A bracket is not closed in {setting!r}. Close it or, in a text, put the text in quotes: NAME='TEXT'.",
-    )
-
-
-def _require_no_open_quote(setting: str) -> None:
-    """Refuses a value that begins with a quote, contains another setting, and is not a quoted text."""
-    name, _, value = setting.partition("=")
-    if name.isidentifier() and value.startswith(("'", '"')) and _NEXT_SETTING.search(value):
-        is_quoted = parse_settings([setting])[name] != value
-        require(is_quoted, f"A quote is not closed in {setting!r}. Close it, or put the text in the other quotes.")
-
-
-def _split(settings: str, *, quotes: str) -> tuple[list[str], bool]:
-    """Returns settings split at commas outside brackets and quotes, and whether every bracket and quote is closed.
-
-    A quote opens where a value or an element begins: an apostrophe within a word is text.
-    """
-    parts, closing, before = [""], "", "="
-    for char in settings:
-        if closing and closing[-1] in quotes:
-            closing = closing[:-1] if char == closing[-1] and before != "\\" else closing
-        elif char in quotes and before in ("([{,: " if closing else "="):
-            closing += char
-        elif char in _BRACKETS:
-            closing += _BRACKETS[char]
-        elif closing and char == closing[-1]:
-            closing = closing[:-1]
-        elif char == "," and not closing:
-            parts.append("")
-            before = "="
-            continue
-        parts[-1] += char
-        before = char
-    return parts, not closing

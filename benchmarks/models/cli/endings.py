@@ -7,6 +7,7 @@ import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
+from agents.api.failures import TRANSIENT_STATUSES, one_line
 from benchmarks.models.measures.unread import unread_turns, why_unread, why_unread_exactly
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.run import BoardRun
@@ -19,7 +20,15 @@ FAR_BELOW = 0.9
 """Share of an agent's token limit below which a cut-off response was cut off by the server."""
 
 _OF_LENGTH = re.compile(r"max_(?:completion_|output_|new_)?tokens|output tokens|context length", re.IGNORECASE)
+_WITHOUT_VISION = re.compile(
+    r"at most 0 (?:image|multimodal)|not a multimodal model|image input is not supported"
+    r"|(?:not|n't|cannot) (?:support|accept|process)\w* (?:image|vision|multimodal)",
+    re.IGNORECASE,
+)
+_OF_IMAGES = re.compile(r"\b(?:images?|pictures?)\b", re.IGNORECASE)
+_OF_CONTEXT = re.compile(r"context|tokens?\b|prompt|input", re.IGNORECASE)
 _AGAIN = "The same command tries again."
+_THEN_AGAIN = "Then the same command tries again."
 
 
 def told_of(run: BoardRun) -> list[str]:
@@ -40,8 +49,7 @@ def told_of(run: BoardRun) -> list[str]:
     players = {each.label: each for each in run.contestants}
     for label, failure in run.failures.items():
         how_often = f" {num_errors[label]} times" if num_errors[label] > 1 else ""
-        remedy = _remedy(failure, players[label])
-        lines.append(f"{label} failed{how_often}, at last: {failure.rstrip('.')}. {remedy}{_AGAIN}")
+        lines.append(f"{label} failed{how_often}, at last: {failure.rstrip('.')}. {_remedy(failure, players[label])}")
     return lines
 
 
@@ -71,24 +79,45 @@ def unread_of(run: BoardRun) -> list[str]:
     worlds with many turns do not hide one with few, and cut-off ones of all worlds, as their limit is the agent's.
     """
     worlds = [world["label"] for world in run.board.record["worlds"]]
-    turns: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    episodes: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for episode in run.board.episodes():
         if not episode["error"]:
-            turns[episode["agent"], episode["world"]] += episode["turns"]
+            episodes[episode["agent"], episode["world"]].append(episode)
     lines: list[str] = []
     for player in run.contestants:
+        of_all_worlds: list[Record] = []
         for world in worlds:
             where = f" in {world}" if len(worlds) > 1 else ""
-            lines += _unread_line(player.label, where, turns[player.label, world])
-        of_all_worlds = [turn for world in worlds for turn in turns[player.label, world]]
+            turns = [turn for episode in episodes[player.label, world] for turn in episode["turns"]]
+            lines += _limit_lines(player, where, episodes[player.label, world])
+            lines += _unread_line(player.label, where, turns)
+            of_all_worlds += turns
         lines += _cut_line(player, of_all_worlds)
         lines += _models_line(player.label, of_all_worlds)
         lines += _uncounted_line(player.label, of_all_worlds)
     return lines
 
 
+def _limit_lines(player: Contestant, where: str, episodes: Sequence[Record]) -> Iterator[str]:
+    """Yields a line for each limit of the model that some episodes met, with what the server said most often."""
+    for reason in ("context", "content_filter"):
+        met = [turn for episode in episodes for turn in episode["turns"] if turn["stop_reason"] == reason]
+        if not met:
+            continue
+        num_met = sum(any(turn["stop_reason"] == reason for turn in episode["turns"]) for episode in episodes)
+        [(detail, _)] = Counter(one_line(turn.get("stop_detail") or "") for turn in met).most_common(1)
+        said = f" ({detail.rstrip('.')})" if detail else ""
+        of_all = f"{player.label}: {num_met:,} of {len(episodes):,} episodes{where}"
+        if reason == "content_filter":
+            yield f"{of_all} had turns that the model or its provider refused to answer{said}."
+            continue
+        limit = "image limit" if _OF_IMAGES.search(detail) and not _OF_CONTEXT.search(detail) else "context"
+        remedy = " Raise it on the server, or send less with history=last_images:N." if player.asks_endpoint else ""
+        yield f"{of_all} exceeded the model's {limit}{said}.{remedy}"
+
+
 def _unread_line(label: str, where: str, turns: Sequence[Record]) -> Iterator[str]:
-    unread = unread_turns(turns)
+    unread = [turn for turn in unread_turns(turns) if turn["stop_reason"] not in ("context", "content_filter")]
     if len(unread) <= MOST_UNREAD * len(turns):
         return
     [(reason, how_often)] = Counter(map(why_unread, unread)).most_common(1)
@@ -160,20 +189,20 @@ def _token_limit(player: Contestant) -> tuple[str, int | None]:
 
 
 def _remedy(failure: str, contestant: Contestant) -> str:
-    """Returns what has to be done before the next try, of what does not pass by itself; else nothing."""
-    status = re.search(r"\bHTTP (\d{3})\b", failure)
-    if status is None or not contestant.asks_endpoint:
-        return ""
+    """Returns what to do after a failure: repeat the command, or change something first if it would fail again."""
+    status = re.search(r"\bHTTP ([34]\d{2})\b", failure)
+    if status is None or int(status[1]) in TRANSIENT_STATUSES or not contestant.asks_endpoint:
+        return _AGAIN
     config = contestant.agent.client.config  # type: ignore[attr-defined]
     if status[1] in ("401", "403"):
-        return f"Check the key in {config.key_variable or 'a variable named with api_key_variable=NAME'}. "
+        return f"Check the key in {config.key_variable or 'a variable named with api_key_variable=NAME'}. {_THEN_AGAIN}"
+    if _WITHOUT_VISION.search(failure):
+        return f"The server takes no images; serve a vision model. {_THEN_AGAIN}"
     if status[1] == "400" and _OF_LENGTH.search(failure):
-        return (
-            f"To lower the limit of a response, max_tokens={config.max_tokens}, to N, run the agent "
-            f"{_renamed(contestant, 'max_tokens', 'N')}. "
-        )
+        renamed = _renamed(contestant, "max_tokens", "N")
+        return f"To lower the limit of a response, max_tokens={config.max_tokens}, to N, run the agent {renamed}."
     if status[1] != "404":
-        return ""
+        return "Fix its settings; then the same command tries again."
     if "model" in failure.lower() or not config.address:
-        return "Check the model's name. "
-    return "Check the address: it needs its version, such as /v1. "
+        return f"Check the model's name. {_THEN_AGAIN}"
+    return f"Check the address: it needs its version, such as /v1. {_THEN_AGAIN}"

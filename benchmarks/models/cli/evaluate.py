@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
+from agents.api.reachability import UnreachableModelError, require_reachable
 from agents.registry import require_agent, setting_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey
@@ -25,7 +26,6 @@ from benchmarks.models.measures.groups import grouped_rows, grouped_text
 from benchmarks.models.measures.modes import in_modes, modes_text
 from benchmarks.models.page.page import build_page
 from benchmarks.models.play.contestants import Contestant
-from benchmarks.models.play.reachability import UnreachableModelError, require_reachable
 from benchmarks.models.play.run import RunPlan
 from vlm_envs.arguments.options import tell
 from vlm_envs.errors import require

@@ -86,6 +86,6 @@ def _range(needed: FamilyPower | None) -> str:
     if needed is None or needed.num_tests == 1:
         return ""
     return (
-        f" It is {needed.least:.0%} if no other pair differs, and {needed.most:.0%} if half of the models have each "
-        "rate in every world."
+        f" This probability is {needed.least:.0%} if no other pair differs, and {needed.most:.0%} if half of the "
+        "models have each rate in every world."
     )

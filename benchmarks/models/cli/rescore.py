@@ -22,6 +22,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from agents.api.reachability import UnreachableModelError, require_reachable
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import ANEW, RowName, broken_seal, follows, row_of
 from benchmarks.models.cli.judged_table import judged_text
@@ -30,7 +31,6 @@ from benchmarks.models.judged.judge_choice import JudgeOptions
 from benchmarks.models.judged.judged import EarlierScores, JudgedEpisode, judge_episodes
 from benchmarks.models.judged.strata import GRADED_MEASURES
 from benchmarks.models.page.page import build_page
-from benchmarks.models.play.reachability import UnreachableModelError, require_reachable
 from judges.turn_rewards.shaping import JudgeFor, Section
 from vlm_envs.arguments.options import tell
 from vlm_envs.errors import ConfigError

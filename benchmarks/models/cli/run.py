@@ -10,6 +10,7 @@ from typing import Literal
 
 from tyro.conf import UseAppendAction
 
+from agents.api.reachability import require_reachable
 from benchmarks.models.board.agent_identity import entry_for, with_short_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import require_distinct
@@ -23,7 +24,6 @@ from benchmarks.models.play.contestants import Contestant, asked_agents, contest
 from benchmarks.models.play.display import ProgressDisplay
 from benchmarks.models.play.interruption import second_interrupt_quits
 from benchmarks.models.play.lazy_choice import skip_unchoosable
-from benchmarks.models.play.reachability import require_reachable
 from benchmarks.models.play.run import BoardRun, RunPlan
 from benchmarks.models.play.spending import require_prices
 from benchmarks.models.play.trained import format_warnings

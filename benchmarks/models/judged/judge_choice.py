@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
 
 from agents.api.config import EndpointConfig
+from agents.api.providers.registry import COMPATIBLE, PROVIDERS
 from benchmarks.models.judged.graders import Graders
 from judges.turn_rewards.shaping import JudgeFor, Section, exact_judge
 from vlm_envs.arguments.faults import import_named
@@ -46,6 +48,16 @@ class JudgeOptions:
             given.
     """
 
+    HINTS: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            f"--judge.{name.replace('_', '-')}": (
+                f"The judge's endpoint is set with --judge-endpoint.*: --judge direct --judge-endpoint."
+                f"{name.replace('_', '-')} VALUE."
+            )
+            for name in EndpointConfig.__dataclass_fields__
+        }
+    )
+
     judge: str = "exact"
     judge_endpoint: EndpointConfig = NOBODY
     answer_judge: AnswerEndpoint = NO_ANSWER_JUDGE
@@ -53,6 +65,11 @@ class JudgeOptions:
 
     def __post_init__(self) -> None:
         kinds = ("exact", *_BY_MODEL)
+        provider, _, served = self.judge.partition(":")
+        if provider in PROVIDERS:
+            raise ConfigError(
+                f"--judge {self.judge} names an agent. Use --judge direct {_endpoint_options(provider, served)}."
+            )
         require(
             self.judge in kinds or ":" in self.judge,
             f"--judge must be {', '.join(kinds)} or MODULE:FACTORY; got {self.judge!r}."
@@ -122,6 +139,13 @@ class JudgeOptions:
                 grade=None if asked is None else LLMAnswerJudge(asked),
                 zoom_need=None if seeing is None else LLMZoomJudge(seeing),
             )
+
+
+def _endpoint_options(provider: str, served: str) -> str:
+    """Returns the options of a judge's endpoint for what an agent's name has after its colon, `MODEL@URL`."""
+    model, _, address = served.partition("@")
+    options = [f"--judge-endpoint.model {model or 'NAME'}", f"--judge-endpoint.base-url {address or 'URL'}"]
+    return " ".join(options + ([] if provider == COMPATIBLE else [f"--judge-endpoint.provider {provider}"]))
 
 
 def _is_named(endpoint: EndpointConfig) -> bool:

@@ -154,10 +154,10 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     try:
         import pyarrow as pa  # type: ignore[import-untyped]
         from pyarrow import parquet
-    except ImportError as error:
+    except ImportError:
         raise EngineUnavailableError(
-            "--to parquet needs pyarrow. Install it: pip install 'vlm-envs[parquet]', or export --to csv."
-        ) from error
+            "--to parquet needs pyarrow, which is not installed. Run: pip install '.[parquet]', or export --to csv."
+        ) from None
     types = {"text": pa.string(), "count": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
     schema = pa.schema([(name, types[_kind(name)]) for name in (rows[0] if rows else COLUMNS)])
     table = pa.Table.from_pylist(list(rows), schema=schema)
@@ -184,10 +184,11 @@ def load_board(path: str | Path) -> pd.DataFrame:
     rows = episode_rows(Board(path))
     try:
         import pandas as pd
-    except ImportError as error:
+    except ImportError:
         raise EngineUnavailableError(
-            "load_board needs pandas. Install it: pip install 'vlm-envs[frames]', or run python -m benchmarks export."
-        ) from error
+            "load_board needs pandas, which is not installed. Run: pip install '.[frames]', or write a file with "
+            "python -m benchmarks export."
+        ) from None
     frame_types: Mapping[Kind, str] = {"text": "string", "count": "Int64", "number": "Float64", "flag": "boolean"}
     names = list(rows[0]) if rows else list(COLUMNS)
     columns = {name: pd.array([row[name] for row in rows], dtype=frame_types[_kind(name)]) for name in names}

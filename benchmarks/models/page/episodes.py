@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -94,10 +95,13 @@ def embedded(board: Board, episodes: Sequence[Record], max_bytes: int) -> dict[s
         images[name] = data_uri(board.images.load, name)
         num_bytes += len(images[name] or "") + 70
         if num_bytes > max_bytes:
-            raise ConfigError(
-                f"{board.directory} does not fit into a single file of {max_bytes / 1e6:g} MB. Leave out "
-                "--single-file, or raise --max-megabytes."
-            )
+            images[name] = None  # only the size is still needed
+    if num_bytes > max_bytes:
+        needed = math.ceil(num_bytes / 1e5) / 10
+        raise ConfigError(
+            f"{board.directory} as a single file would have about {needed:g} MB, more than {max_bytes / 1e6:g} MB. "
+            f"Leave out --single-file, or allow more with --max-megabytes {math.ceil(1.05 * needed)}."
+        )
     return {"files": files, "images": images}
 
 

@@ -97,6 +97,8 @@ def told(total: Total, *, is_sum: bool = False) -> str:
         parts.append(f"{total.usd:.2f} USD")
     if total.num_missing and total.eta_s is not None:
         parts.append(f"{duration(total.eta_s)} left")
+    if total.preparing:
+        parts.append(total.preparing)
     return ", ".join(parts)
 
 

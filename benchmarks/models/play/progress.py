@@ -28,6 +28,7 @@ class Progress:
         is_over: Whether no more is going to be played in this run.
         outcomes: Whether each episode on the board was solved, by cluster, as the board's row counts them.
         began: When this run began here, in seconds of the monotonic clock; None if it has not yet.
+        preparing: What the agent does before its first episode here, for people; empty once it plays.
     """
 
     agent: str
@@ -44,6 +45,7 @@ class Progress:
     is_over: bool = False
     outcomes: dict[Hashable, list[bool]] = field(default_factory=dict)
     began: float | None = None
+    preparing: str = ""
 
     @property
     def num_missing(self) -> int:
@@ -59,6 +61,7 @@ class Progress:
 
     def add(self, *, solved: bool, failed: bool, tokens: int, usd: float | None, cluster: Hashable) -> None:
         """Counts an episode; those of one cluster depend on each other."""
+        self.preparing = ""
         self.num_played += 1
         self.tokens += tokens
         self.usd = None if usd is None or self.usd is None else self.usd + usd
@@ -84,6 +87,7 @@ class Total:
         tokens: Of all tries on the board.
         usd: Of all tries on the board; None once a price is not known.
         eta_s: Seconds until it is through, at the pace of this run; None where there is none yet.
+        preparing: What an agent does before its next episode; empty if it plays.
     """
 
     label: str
@@ -95,6 +99,7 @@ class Total:
     tokens: int
     usd: float | None
     eta_s: float | None
+    preparing: str = ""
 
 
 @dataclass(kw_only=True)
@@ -116,7 +121,10 @@ class RunProgress:
         now = time.monotonic() if now is None else now
         labels = dict.fromkeys(part.agent for part in self.parts)
         by_agent = [(label, [part for part in self.parts if part.agent == label]) for label in labels]
-        return [_total(label, parts, _eta_s(parts, now)) for label, parts in by_agent]
+        totals = [_total(label, parts, _eta_s(parts, now)) for label, parts in by_agent]
+        for total, (_, parts) in zip(totals, by_agent, strict=True):
+            total.preparing = next((part.preparing for part in parts if part.preparing), "")
+        return totals
 
     def all(self, now: float | None = None) -> Total:
         """Returns how far all of them are; they play side by side, so that the slowest one's time counts."""

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agents.episodes import play_episodes
+from agents.lazy import LazyAgent
 from agents.rollout import failure_of
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey
@@ -319,6 +321,8 @@ class BoardRun:
             lapped = time.monotonic()
             progress.began = progress.began or lapped
             agent = Interruptible.of(contestant.agent, self._interrupted)
+            if isinstance(contestant.agent, LazyAgent):
+                contestant.agent.on_progress = partial(self._on_choice, progress)
             self._on_progress(self.progress)
             with closing(_vector(world, min(contestant.num_parallel, len(missing)))) as worlds:
                 seeds, env_id = [key.seed for key in missing], registered_name(world.env_id)
@@ -333,6 +337,13 @@ class BoardRun:
         progress.is_over = not comes_back
         self._on_progress(self.progress)
         return comes_back
+
+    def _on_choice(self, progress: Progress, env_id: str, step: str, num_done: int, num_wanted: int) -> None:
+        """Reports how far `lazy` is with choosing its responses; raises once the run was interrupted."""
+        if self._interrupted.is_set():
+            raise RunInterruptedError
+        progress.preparing = f"choosing responses for {env_id}: {step}, {num_done:,} of {num_wanted:,}"
+        self._on_progress(self.progress)
 
     def _keep(
         self,

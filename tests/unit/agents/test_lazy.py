@@ -8,8 +8,10 @@ import pytest
 
 from agents import lazy, open_loop
 from agents.open_loop import OpenLoop
+from vlm_envs.content.scenes import rendering
 from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
+from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
 
 SECRET = (2, 0, 1, 1, 0, 2, 0, 1, 2, 2)
@@ -157,8 +159,13 @@ def test_scripts_that_are_tried_without_drawing_are_worth_what_they_are_with_pic
     monkeypatch.setattr(open_loop, "NUM_CHANGES", 4)
     monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)
     monkeypatch.setattr(lazy, "NUM_ENVS", 4)
-    worth, found = lazy._worth, []
-    monkeypatch.setattr(lazy, "_worth", lambda *given: found.append((given[0], result := worth(*given))) or result)
+    worth, found = lazy._TriedScripts.worth, []
+
+    def noted(tried, script):
+        found.append((script, worth(tried, script)))
+        return found[-1][1]
+
+    monkeypatch.setattr(lazy._TriedScripts, "worth", noted)
     for not_drawn in (lazy.NOT_DRAWN, {}):
         monkeypatch.setattr(lazy, "NOT_DRAWN", not_drawn)
         lazy.LazyAgent(num_train_levels=2, num_val_levels=4).choose(env_id, kwargs)
@@ -172,3 +179,52 @@ def test_the_lazy_agent_may_answer_each_turn_otherwise(monkeypatch):
     lake = {"max_turns": 3, "max_actions_per_turn": 3}
     script = lazy.LazyAgent(num_val_levels=32).choose("VLM/FrozenLake-v0", lake)
     assert len(set(script)) > 1
+
+
+SMALL_SCENES = {"side_px": (300, 500), "target_px": (8, 12), "max_objects": 6}
+
+
+@pytest.fixture
+def short_choice(monkeypatch):
+    monkeypatch.setattr(open_loop, "NUM_CHANGES", 4)
+    monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)
+    monkeypatch.setattr(lazy, "NUM_FIRST_LEVELS", 4)
+    monkeypatch.setattr(lazy, "NUM_ENVS", 4)
+
+
+def test_all_scripts_play_a_level_before_its_image_is_dropped(short_choice, monkeypatch):
+    pytest.importorskip("pydantic", reason="tools need pydantic: pip install '.[tools]'")
+    rendered = []
+    render = rendering.render
+    monkeypatch.setattr(rendering, "render", lambda scene: rendered.append(scene.digest) or render(scene))
+    monkeypatch.setattr(rendering, "_pictures", BoundedCache(lazy.NUM_SCRIPT_ENVS))  # images, however large
+    lazy.LazyAgent(num_train_levels=1, num_val_levels=8).choose("VLM/ZoomQA-v0", SMALL_SCENES)
+    num_levels = len(set(rendered))
+    # Watching the oracle holds four images at once, and finalists play only levels they have not played before
+    assert num_levels <= 4 + 8 and len(rendered) <= num_levels + 4 * 5
+
+
+@pytest.mark.parametrize("num_together", [1, 4])
+def test_scripts_side_by_side_do_not_change_the_choice(short_choice, num_together, monkeypatch):
+    lake = {"size": 3, "is_slippery": True, "max_turns": 3}
+    chosen = lazy.LazyAgent(num_train_levels=4, num_val_levels=8).choose("VLM/FrozenLake-v0", lake)
+    monkeypatch.setattr(lazy, "NUM_SCRIPT_ENVS", num_together)
+    assert lazy.LazyAgent(num_train_levels=4, num_val_levels=8).choose("VLM/FrozenLake-v0", lake) == chosen
+
+
+def test_progress_is_reported_and_an_exception_of_the_report_ends_the_choice(short_choice):
+    agent, reports = lazy.LazyAgent(num_train_levels=1, num_val_levels=4), []
+    agent.on_progress = lambda *report: reports.append(report)
+    agent.choose("VLM/FrozenLake-v0", {"size": 3})
+    steps = list(dict.fromkeys(step for _, step, *_ in reports))
+    assert len(steps) >= 4 and {env_id for env_id, *_ in reports} == {"VLM/FrozenLake-v0"}
+    assert all(0 <= num_done <= num_wanted for *_, num_done, num_wanted in reports)
+    for stopped in steps:
+
+        def stop(env_id, step, num_done, num_wanted, stopped=stopped):
+            if step == stopped:
+                raise InterruptedError(step)
+
+        agent.on_progress = stop
+        with pytest.raises(InterruptedError, match=stopped):
+            agent.choose("VLM/FrozenLake-v0", {"size": 3})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from agents.__main__ import main
 from agents.agent import Response
 from agents.oracle import OracleAgent
 from agents.registry import AGENTS, AgentEntry
+from tests.unit.agents.api.endpoint import FakeEndpoint, status
+from tests.unit.benchmarks.models.short_search import shorten_search
 from vlm_envs.parts import Dynamics
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 
@@ -32,6 +35,13 @@ class Mumbler(OracleAgent):
 
     def respond(self, rows, observations):
         return ["left" for _ in rows]
+
+
+class Full(OracleAgent):
+    """Has no room for anything."""
+
+    def respond(self, rows, observations):
+        return [Response(text="", stop_reason="context", stop_detail="too long") for _ in rows]
 
 
 class Leaver(OracleAgent):
@@ -166,8 +176,11 @@ def test_whoever_stops_it_gets_no_traceback(kind, status, capsys):
             "Did you mean 'temperature'?",
         ),
         ([f"{__name__}:Mumbler", *LAKE], "respond(rows, observations) must return a list of 1 agents.agent.Response"),
-        ([HF, *LAKE, "--agent-set", "model=3"], "model is for Python, not for --agent-set"),
+        ([HF, *LAKE, "--agent-set", "model=3"], "model is for Python, not for a command line"),
         ([HF, *LAKE, "--agent-set", "temperature=abc"], "temperature must be a number; got 'abc'."),
+        (["oracle,mistakes=1", *LAKE], "no setting 'mistakes'"),
+        (["oracle,mistake_rate=0.5", *LAKE, "--agent-set", "mistake_rate=1"], "Leave one out."),
+        (["oracle,as=", *LAKE], "as= needs a name"),
         (["oracle", *LAKE, "--set", "max_turns=3", "--max-turns", "2"], "max_turns is an option of its own"),
         (["oracle", *LAKE, "--set", "num_envs=3"], "num_envs is no argument of a world"),
         (["oracle", *LAKE, "--out", ""], "--out needs a name"),
@@ -183,6 +196,60 @@ def test_a_mistake_is_told_in_one_line(words, message, capsys):
     said = capsys.readouterr().err
     assert message in said
     assert len(said.splitlines()) == 1
+
+
+def test_settings_behind_an_agent_are_those_of_agent_set(capsys):
+    words = ["VLM/FrozenLake-v0", "--set", "size=4", "--set", "prompt_format=no_think", "--episodes", "2"]
+    said = played(capsys, "random,seed=7,as=walker", *words)
+    assert said == played(capsys, "random", *words, "--agent-set", "seed=7").replace("random", "walker")
+    assert said != played(capsys, "random,seed=8,as=walker", *words)
+
+
+def test_a_full_context_is_no_lack_of_time(capsys, monkeypatch):
+    monkeypatch.setitem(AGENTS, "full", AgentEntry(factory=f"{__name__}:Full", summary="of a test"))
+    said = played(capsys, "full", *LAKE)
+    assert "Ran out of context: 1 turn" in said and "in time" not in said
+
+
+def test_lazy_reports_how_far_its_choice_is(capsys, monkeypatch):
+    shorten_search(monkeypatch)
+    assert main(["play", "lazy", *LAKE, "--set", "size=3"]) == 0
+    assert "lazy: choosing responses for VLM/FrozenLake-v0: " in capsys.readouterr().err
+
+
+@pytest.fixture
+def server(monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with FakeEndpoint() as serving:
+        serving.answer = lambda messages: "<answer>Up</answer>"
+        yield serving
+
+
+def test_a_server_gets_the_settings_behind_its_address(server, capsys):
+    pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
+    said = played(capsys, f"compatible:qwen@{server.base_url},max_tokens=77,seed=5", *LAKE, "--max-turns", "2")
+    request = server.requests[0]
+    assert (request["model"], request["max_tokens"], request["seed"]) == ("qwen", 77, 5)
+    assert "Not solved in time" in said
+
+
+def test_a_wrong_model_name_is_one_line_and_nothing_is_played(server, capsys):
+    pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
+    server.on_probe = status(404, "no model qwen")
+    assert main(["play", f"compatible:qwen@{server.base_url}", *LAKE]) == 2
+    told = capsys.readouterr()
+    assert "no model qwen" in told.err and told.err.count("\n") == 1 and not told.out and not server.requests
+
+
+def test_a_server_that_is_not_there_is_one_line(capsys, tmp_path):
+    pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
+    with socket.socket() as kept:
+        kept.bind(("127.0.0.1", 0))  # bound and not listening
+        address = f"http://127.0.0.1:{kept.getsockname()[1]}/v1"
+        words = [f"compatible:qwen@{address}", *LAKE, "--out", str(tmp_path / "lake")]
+        assert main(["play", *words]) == 2
+    told = capsys.readouterr().err
+    assert "does not answer" in told and told.count("\n") == 1 and not (tmp_path / "lake").exists()
 
 
 def test_an_oracle_without_a_plan_to_carry_out_says_so(capsys, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from agents.agent import Response
 from agents.oracle import OracleAgent
 from benchmarks.models.board.board import Board
-from benchmarks.models.cli.endings import told_of
+from benchmarks.models.cli.endings import told_of, unread_of
 from benchmarks.models.measures.measures import rows
 from tests.unit.benchmarks.models.playing import LAKE, contestant, play
 
@@ -59,10 +59,18 @@ def test_a_budget_that_cannot_be_held_is_not_promised_to_go_on(tmp_path):
 @pytest.mark.parametrize(
     ("failure", "address", "told"),
     [
-        ("HTTP 401: wrong key", "", "HTTP 401: wrong key. Check the key in TOY_KEY. The same command tries again."),
-        ("HTTP 404: no model `toy`.", "http://a/v1", "no model `toy`. Check the model's name. The same command"),
-        ("HTTP 404", "", "HTTP 404. Check the model's name. The same command"),
-        ("HTTP 404: Not Found", "http://a", "Check the address: it needs its version, such as /v1. The same command"),
+        ("HTTP 401: wrong key", "", "HTTP 401: wrong key. Check the key in TOY_KEY. Then the same command"),
+        ("HTTP 404: no model `toy`.", "http://a/v1", "no model `toy`. Check the model's name. Then the same command"),
+        ("HTTP 404", "", "HTTP 404. Check the model's name. Then the same command"),
+        (
+            "HTTP 404: Not Found",
+            "http://a",
+            "Check the address: it needs its version, such as /v1. Then the same",
+        ),
+        ("HTTP 400: At most 0 image(s) may be provided", "http://a/v1", "serve a vision model. Then the same command"),
+        ("HTTP 400: this model does not support images", "http://a/v1", "serve a vision model."),
+        ("HTTP 422: no such field", "http://a/v1", "Fix its settings; then the same command tries again."),
+        ("HTTP 429: busy", "http://a/v1", "HTTP 429: busy. The same command tries again."),
         ("HTTP 503: busy", "http://a/v1", "HTTP 503: busy. The same command tries again."),
     ],
 )
@@ -75,3 +83,29 @@ def test_who_left_with_a_narrow_interval_is_told(tmp_path):
     run = play(tmp_path, [contestant(OracleAgent(), num_parallel=1)], episodes=200, stop_when_ci=0.1)
     assert told_of(run) == [f"somebody left {LAKE} after 16 of 200 episodes: its interval is narrow enough, ±0.097."]
     assert told_of(play(tmp_path, [contestant(OracleAgent())], episodes=16, stop_when_ci=0.1)) == []
+
+
+class Limited(OracleAgent):
+    """An oracle that stops at a limit of its model in every episode."""
+
+    def __init__(self, stop_reason, detail):
+        super().__init__()
+        self.stop_reason, self.detail = stop_reason, detail
+        self.client = SimpleNamespace(config=SimpleNamespace(max_tokens=64, address="http://a/v1"), price=None)
+
+    def respond(self, rows, observations):
+        return [Response(text="", stop_reason=self.stop_reason, stop_detail=self.detail) for _ in rows]
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "detail", "told"),
+    [
+        ("context", "maximum context length is 4096 tokens", "4 of 4 episodes exceeded the model's context (maximum"),
+        ("context", "too many images: 20 > 16", "4 of 4 episodes exceeded the model's image limit (too many images"),
+        ("content_filter", "data may contain\ninappropriate content", "refused to answer (data may contain inappr"),
+    ],
+)
+def test_a_limit_of_the_model_is_told_in_the_servers_words(stop_reason, detail, told, tmp_path):
+    (said,) = unread_of(play(tmp_path, [contestant(Limited(stop_reason, detail))], episodes=4))
+    assert told in said and "\n" not in said
+    assert ("history=last_images:N" in said) == (stop_reason == "context")

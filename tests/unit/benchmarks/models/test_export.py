@@ -123,5 +123,6 @@ def test_without_pandas_the_remedy_is_named(board, monkeypatch):
     from vlm_envs.errors import EngineUnavailableError
 
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(EngineUnavailableError, match="frames"):
+    with pytest.raises(EngineUnavailableError, match="frames") as raised:
         load_board(board.directory)
+    assert raised.value.__suppress_context__, "one traceback, with the remedy"

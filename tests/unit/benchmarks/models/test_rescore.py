@@ -160,6 +160,13 @@ def test_interrupted_the_board_stays_as_it_was(board, monkeypatch, stop):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
+        (
+            ["--judge", "compatible:judge@http://127.0.0.1:9/v1"],
+            "--judge direct --judge-endpoint.model judge --judge-endpoint.base-url http://127.0.0.1:9/v1",
+        ),
+        (["--judge", "openai:gpt-4.1"], "--judge-endpoint.model gpt-4.1"),
+        (["--judge.model", "judge"], "--judge-endpoint.model VALUE"),
+        (["--judge.base-url", "URL"], "--judge-endpoint.base-url VALUE"),
         (["--judge", "exakt"], "Did you mean 'exact'?"),
         (["--judge", "direct"], "--judge direct needs --judge-endpoint.model and --judge-endpoint.base-url"),
         (["--judge", "no_such_module:judge"], "cannot import 'no_such_module'"),

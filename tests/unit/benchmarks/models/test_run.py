@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from agents.agent import Response
+from agents.lazy import LazyAgent
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.models.board.board import Board, UnwritableBoardError
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.cli.endings import told_of
+from benchmarks.models.play.display import told
 from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
 from benchmarks.models.play.run import MOST_FAILURES, BoardRun
 from tests.unit.benchmarks.models.playing import (
@@ -105,6 +108,40 @@ def test_an_agent_returns_to_a_world_that_it_left(tmp_path):
     assert not run.not_started()
     names = [line["world"] for line in lines_of(tmp_path)]
     assert list(dict.fromkeys(names[MOST_FAILURES:])) == [worlds[1].label, worlds[0].label]
+
+
+def test_ctrl_c_ends_a_lazy_agent_that_still_chooses_and_its_choice_is_shown(tmp_path, monkeypatch):
+    shown = []
+
+    def asleep(agent, env_id, kwargs):
+        while True:  # until the report raises
+            agent.on_progress(env_id, "searching on training levels", 120, 192)
+            time.sleep(0.001)
+
+    def on_progress(progress):
+        shown.extend(told(total) for total in progress.agents() if total.preparing)
+
+    class Interrupted(OracleAgent):
+        def respond(self, rows, observations):
+            while not shown:
+                time.sleep(0.001)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LazyAgent, "choose", asleep)
+    agents = [contestant(LazyAgent(), "lazy"), contestant(Interrupted(), "oracle")]
+    run = BoardRun(plan(), agents, tmp_path, on_progress)
+    with pytest.raises(KeyboardInterrupt):
+        run.run()
+    assert shown[0] == f"lazy: 0/4, choosing responses for {LAKE}: searching on training levels, 120 of 192"
+
+
+def test_an_episode_is_tried_at_most_twice_in_a_run(tmp_path):
+    worlds = [WorldSpec.parse(LAKE), WorldSpec.parse(f"{LAKE}:size=3")]
+    agent = Failing(lambda asked: True)
+    run = play(tmp_path, [contestant(agent, num_parallel=12)], worlds=worlds, episodes=12)
+    tries = Counter((line["world"], line["seed"]) for line in lines_of(tmp_path))
+    assert len(tries) == 24 and set(tries.values()) == {2}
+    assert [part.num_errors for part in run.progress.parts] == [24, 24]
 
 
 def failing_on(seeds):

@@ -186,6 +186,8 @@ def test_a_single_file_holds_all_turns_and_images(board, tmp_path, capsys):
     assert main(["page", str(tmp_path), "--single-file", "--max-megabytes", "0.01"]) == 2
     error = capsys.readouterr().err
     assert "--single-file" in error and "--max-megabytes" in error
+    told_mb = float(re.search(r"about ([\d.]+) MB", error)[1])
+    assert told_mb == pytest.approx(len(before) / 1e6, rel=0.3, abs=0.15)
     assert (tmp_path / "index.html").read_bytes() == before
 
 
