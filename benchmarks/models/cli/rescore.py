@@ -29,7 +29,7 @@ from benchmarks.models.cli.judged_table import judged_text
 from benchmarks.models.judged.graders import NO_GRADERS, Graders
 from benchmarks.models.judged.judge_choice import JudgeOptions
 from benchmarks.models.judged.judged import EarlierScores, JudgedEpisode, judge_episodes
-from benchmarks.models.judged.strata import GRADED_MEASURES
+from benchmarks.models.measures.measures import GRADED_MEASURES
 from benchmarks.models.page.page import build_page
 from judges.turn_rewards.shaping import JudgeFor, Section
 from vlm_envs.arguments.options import tell

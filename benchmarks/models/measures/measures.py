@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
-from benchmarks.models.judged.strata import GRADED_MEASURES
 from benchmarks.models.measures.clusters import by_cluster, cluster_of, share_interval
 from benchmarks.models.measures.effort import (
     actions_over_optimal,
@@ -31,6 +30,9 @@ from vlm_envs.statistics.rates import Interval
 
 Level = tuple[int, int]
 """Seed and repeat."""
+
+GRADED, ZOOM_NEED = GRADED_MEASURES = ("graded", "zoom_need")
+"""Measures that a model is asked for once per episode (`benchmarks.models.judged.graders`)."""
 
 _PARTS = {"usd": ("usd",), "tokens": ("prompt_tokens", "completion_tokens")}
 """What of a turn's usage adds up to what an episode took."""

@@ -293,3 +293,16 @@ def test_the_first_sentence_names_agents_that_may_be_as_good():
 
     assert said(("a", 0.5), ("b", 0.375)).endswith("The difference from b may be chance.")
     assert "chance" not in said(("a", 1.0), ("b", 0.0))
+
+
+def test_a_pair_names_the_test_and_the_family_that_it_was_corrected_in():
+    def details(first, second, **facts):
+        played_ = [
+            episode(agent, seed, seed < n, **facts) for agent, n in ((first, 6), (second, 1)) for seed in range(8)
+        ]
+        return matrix([first, second], pairs(played_))[0][1].details
+
+    assert "McNemar" in details("a", "b") and "contestants" in details("a", "b")
+    assert "McNemar" not in details("a", "b", cluster="image") and "sign-flip" in details("a", "b", cluster="image")
+    assert "reference" in details("a", "lazy")
+    assert "bootstrap" not in details("a", "b")
