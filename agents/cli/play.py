@@ -104,14 +104,13 @@ class PlayConfig:
         described = {"name": f"{label} plays {played.env_id}", **asdict(self), "out": None}
         described |= {"env_id": played.env_id, "arguments": played.kwargs}
         with ExitStack() as stack:
-            agent = self._agent(played, named)
+            agent = self._reachable_agent(played, named, label)
+            recording = stack.enter_context(closing(Recording(self.out, described)))
+            worlds = stack.enter_context(world_vector(played.env_id, **played.kwargs, split=self.split))
+            agent = agent or self._agent(played, named)  # Loading weights takes longer than making a world
             stack.callback(getattr(agent, "close", lambda: None))
             if isinstance(agent, LazyAgent):
                 agent.on_progress = _ChoiceProgress()
-            elif named.name.partition(":")[0] in PROVIDERS:
-                require_reachable({label: agent.config}, "Nothing was played.")  # type: ignore[attr-defined]
-            recording = stack.enter_context(closing(Recording(self.out, described)))
-            worlds = stack.enter_context(world_vector(played.env_id, **played.kwargs, split=self.split))
             _tell(played)
             colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
             shows_observations = not entry_of(played.agent).shows_observations
@@ -127,6 +126,18 @@ class PlayConfig:
                 recording.add(episode)
             narration.total()
         return EXIT_FAILED if narration.has_only_failed else 0
+
+    def _reachable_agent(self, played: Cast, named: NamedAgent, label: str) -> Agent | None:
+        """Returns a model behind an API that answers a short question; None for other agents."""
+        if named.name.partition(":")[0] not in PROVIDERS:
+            return None
+        agent = self._agent(played, named)
+        try:
+            require_reachable({label: agent.config}, "Nothing was played.")  # type: ignore[attr-defined]
+        except BaseException:
+            agent.close()  # type: ignore[attr-defined]
+            raise
+        return agent
 
     def _agent(self, played: Cast, named: NamedAgent) -> Agent:
         """Returns who plays; how responses are drawn may be set name by name."""
