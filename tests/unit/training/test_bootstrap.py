@@ -50,7 +50,7 @@ class Breaking(gym.Wrapper):
 def played(model, encoder, *, num_rows: int = 6, **kwargs) -> list[Trajectory]:
     """Returns episodes of two turns, some of whose responses are cut off."""
     agent = HFAgent(
-        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=4), seed=3
+        model=with_ending(model, encoder), encoder=encoder, sampling=SamplingConfig(max_new_tokens=4), seed=4
     )
     return [t for t in play(agent, range(num_rows), max_turns=(2,), **kwargs) if len(t.turns) == 2]
 
