@@ -77,9 +77,8 @@ def repeated_interval(num_successes: npt.ArrayLike, num_trials: npt.ArrayLike, c
     among many of one trial each, every rate is possible.
 
     In simulations of clusters with rates from beta distributions the 95% interval covers the true rate in 93% to 98%
-    of cases for 2 to 64 clusters of equal size, and in 92% or more for unequal sizes, often in more than 98% if one
-    cluster dominates. The exception are a few large clusters of mostly certain outcomes among many of one trial, where
-    it is 89% or more.
+    of cases for 2 to 64 clusters of equal size. For unequal sizes it is about 90% or more: more than 98% if one cluster
+    dominates, and 89% for a few large clusters of mostly certain outcomes among many of one trial.
 
     Args:
         num_successes: Successes in each cluster, from 0 to its trials.

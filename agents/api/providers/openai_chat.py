@@ -130,11 +130,14 @@ async def _assembled(call: Awaitable[Any]) -> Any:
     """
     stream = await call
     end = stream.response.stream = EndOfStream(stream.response.stream)
-    state = ChatCompletionStreamState()
+    state, has_chunks = ChatCompletionStreamState(), False
     async with stream:
         async for chunk in stream:
             if chunk.object == "chat.completion.chunk":
                 state.handle_chunk(chunk)
+                has_chunks = True
+    if not has_chunks:
+        raise stream_ended_early()
     reply = state.current_completion_snapshot
     if not end.was_sent and any(choice.finish_reason is None for choice in reply.choices):
         raise stream_ended_early()

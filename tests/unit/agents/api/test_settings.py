@@ -314,6 +314,11 @@ class TestStreams:
         (said,) = agent(stream=True, max_attempts=2).respond([0], [SEEN])
         assert said.text == "Up" and len(endpoint.requests) == 2
 
+    def test_one_without_a_chunk_ended_early(self, endpoint, agent):
+        endpoint.script.append(events())
+        (said,) = agent(stream=True, max_attempts=1).respond([0], [SEEN])
+        assert said.stop_reason == "error" and "ended before" in said.error
+
     def test_one_that_ends_early_is_requested_again(self, endpoint, agent):
         endpoint.script.append(events(chunk({"role": "assistant", "content": "U"}), end=""))
         endpoint.script.append(events(chunk({"role": "assistant", "content": "Up"}, "stop"), end=""))
