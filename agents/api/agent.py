@@ -249,7 +249,7 @@ class APIAgent:
         """Returns the model's reply, without text where a limit of the model ended it, its tokens counted or estimated.
 
         Raises:
-            EndpointError: If there is none, or a setting leaves no room for the first.
+            EndpointError: If the request fails, or a setting leaves no room for the first one.
         """
         messages = self._with_system(episode, messages)
         try:

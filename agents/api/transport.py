@@ -71,7 +71,7 @@ class Endpoint:
             follow_redirects=False,
             event_hooks=hooks,
             verify=trusted(),
-            # The client's slots are the limit: a pool with one of its own would add a queue that nobody sees
+            # The client's slots are the limit; a limited pool would add a second, hidden queue
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=config.max_parallel),
         )
         connection = Connection(

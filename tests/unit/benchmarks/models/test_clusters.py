@@ -29,7 +29,7 @@ TURNS = 4
 
 
 def hrbench(folder, num_questions=3):
-    """Writes a copy of HR-Bench with so many questions, each in four orders, two of them about one image."""
+    """Writes a copy of HR-Bench: `num_questions` questions in four orders each, two of them about one image."""
     folder.mkdir()
     table = ["index\tquestion\tanswer\tcategory\tA\tB\tC\tD\tcycle_category\timage"]
     for question in range(num_questions):
@@ -74,7 +74,7 @@ def test_generated_levels_have_no_cluster(tmp_path):
 
 
 def clustered(agent, solved, size=TURNS, **told):
-    """Returns episodes of which so many as `size` in a row are about one image and have one outcome."""
+    """Returns episodes; each run of `size` is about one image and has one outcome."""
     return [
         episode(agent, seed, solved[seed // size], cluster=f"image-{seed // size}", **told)
         for seed in range(size * len(solved))
