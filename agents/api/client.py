@@ -106,8 +106,8 @@ class ModelClient:
             max_attempts: How often; None for as often as configured.
 
         Raises:
-            EndpointError: If every attempt fails: `PermanentError` if retrying would not help, including `LimitError` if
-                the request exceeds a limit of the model, such as its number of images.
+            EndpointError: If every attempt fails: `PermanentError` if retrying would not help, including `LimitError`
+                if the request exceeds a limit of the model, such as its number of images.
         """
         if fault := self._endpoint.provider.limits.fault(messages):
             raise LimitError(fault, "context")
