@@ -69,7 +69,7 @@ def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
     Raises:
         ConfigError: If there is no such folder or file, or it cannot be read.
     """
-    root, layout = FileRoot(config.folder), LAYOUTS[config.layout]
+    root, layout = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
     read = partial(_question, root, layout, set())
     return list(each_row(root, config.rows, read, under=layout.under))
 

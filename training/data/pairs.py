@@ -74,7 +74,8 @@ def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
         ConfigError: If there is no such folder or file, the result is there already, a model is needed and cannot be
             asked, or nothing is left.
     """
-    root, out = FileRoot(config.folder), Path(config.folder) / JUDGED
+    root = FileRoot(config.folder, follows_links=True)
+    out = Path(root.folder) / JUDGED
     if out.exists():
         raise ConfigError(f"{out} is there already. Move it away; questions of another kind belong in another folder.")
     read = read_questions(config)

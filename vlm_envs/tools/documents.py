@@ -327,16 +327,19 @@ class PdfFolder:
     """The PDF files of a folder, by file name with or without `.pdf`.
 
     Args:
-        folder: It must exist; names never lead out of it.
+        folder: It must exist.
         max_pages: Longer documents are refused.
         max_open: Documents kept open; the one unused longest is closed.
+        follows_links: Whether links may lead out of it, as in `FileRoot`.
 
     Raises:
         ConfigError: If it is no folder.
     """
 
-    def __init__(self, folder: str | Path, *, max_pages: int = MAX_PAGES, max_open: int = 8) -> None:
-        self._root = FileRoot(folder)
+    def __init__(
+        self, folder: str | Path, *, max_pages: int = MAX_PAGES, max_open: int = 8, follows_links: bool = False
+    ) -> None:
+        self._root = FileRoot(folder, follows_links=follows_links)
         self._max_pages = max_pages
         self._open: BoundedCache[PdfDocument] = BoundedCache(max_open, drop=PdfDocument.close)
 
@@ -350,7 +353,7 @@ class PdfFolder:
         Raises:
             ToolError: As `FileRoot.read`.
         """
-        file_name = name if name.endswith(".pdf") else f"{name[:1000]}.pdf"
+        file_name = name if name.lower().endswith(".pdf") else f"{name[:1000]}.pdf"
         return self._open.get(file_name, lambda: self._opened(file_name))
 
     def _opened(self, file_name: str) -> PdfDocument:

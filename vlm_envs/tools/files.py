@@ -1,12 +1,13 @@
-"""Files a model or a data set names: only inside one folder, only regular ones, only of bounded size."""
+"""Files that a model or a dataset names in one folder: only regular ones, only of bounded size."""
 
 from __future__ import annotations
 
 import io
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -32,16 +33,21 @@ _IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF")
 class FileRoot:
     """The one folder that names refer to.
 
+    A name may differ from the file's in the case of its extension and in its Unicode normalization.
+
     Args:
-        folder: It must exist. Symbolic links in it are followed as long as they stay inside.
+        folder: It must exist; `~` is the user's home.
+        follows_links: Whether symbolic links may lead out of the folder: for names from the user's own data files,
+            which often link to a cache. Names that a model writes must stay inside.
 
     Raises:
         ConfigError: If it is no folder.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, follows_links: bool = False) -> None:
         require(bool(str(folder).strip()), f"folder must be a folder's path; got {folder!r}.")
-        self._folder = Path(folder).resolve()
+        self._folder = Path(os.path.expanduser(folder)).resolve()
+        self._follows_links = follows_links
         if not self._folder.is_dir():
             raise ConfigError(f"{folder} is no folder. Give the folder that holds the files.")
 
@@ -51,8 +57,31 @@ class FileRoot:
         return str(self._folder)
 
     def names(self, suffix: str = "") -> list[str]:
-        """Returns the names of the files directly in the folder, in order, those that end in `suffix`."""
-        return sorted(path.name for path in self._folder.iterdir() if path.is_file() and path.name.endswith(suffix))
+        """Returns the names of the files directly in the folder, in order.
+
+        Args:
+            suffix: Only names that end in it, their extensions written in lower case; empty for all names as they are.
+        """
+        names = (path.name for path in self._folder.iterdir() if path.is_file())
+        if not suffix:
+            return sorted(names)
+        return sorted({name for name in map(with_plain_extension, names) if name.endswith(suffix)})
+
+    def existing(self, names: Iterable[str]) -> list[str]:
+        """Returns those of some names that there is a readable file for."""
+        return [name for name in names if self.has(name)]
+
+    def has(self, name: str) -> bool:
+        """Returns whether there is a readable file for a name."""
+        with suppress(ToolError), self.opened(name):
+            return True
+        return False
+
+    def has_folder(self, name: str) -> bool:
+        """Returns whether there is a folder for a name."""
+        with suppress(ToolError):
+            return self._path(name).is_dir()
+        return False
 
     def read(self, name: str, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
         """Returns a file's bytes.
@@ -128,31 +157,48 @@ class FileRoot:
             ) from error
 
     def _path(self, name: str) -> Path:
-        """Returns the real path of a name, which is inside the folder."""
+        """Returns the real path of a name, which is inside the folder unless a link that may be followed leads out."""
+        self._check_name(name)
+        for spelling in _spellings(name):
+            try:
+                path = (self._folder / spelling).resolve(strict=True)
+            except (OSError, RuntimeError, ValueError):  # RuntimeError: a loop of links.
+                continue
+            if not self._follows_links and not path.is_relative_to(self._folder):
+                raise ToolError(ToolErrorKind.FORBIDDEN_PATH, f"{quoted(name)} leads out of the folder.")
+            return path
+        raise ToolError(
+            ToolErrorKind.UNKNOWN_FILE, f"There is no file {quoted(name)}. Files that exist: {listed(self.names())}."
+        )
+
+    def _check_name(self, name: str) -> None:
+        """Refuses names that lead upward; from a model also characters that other systems or tags give a meaning."""
         pure = PurePosixPath(name[: _MAX_NAME_CHARS + 1])
-        if (
-            not name.strip()
-            or len(name) > _MAX_NAME_CHARS
-            or not name.isprintable()
-            or _FORBIDDEN_CHARS & set(name)
-            or pure.is_absolute()
-            or ".." in pure.parts
-        ):
+        is_own = self._follows_links
+        is_plain = "\0" not in name if is_own else name.isprintable() and not _FORBIDDEN_CHARS & set(name)
+        leads_up = pure.is_absolute() or ".." in pure.parts
+        if not name.strip() or len(name) > _MAX_NAME_CHARS or not is_plain or leads_up:
+            without = "'..' or a leading '/'" if is_own else "'..', a leading '/' or any of \\ : < >"
             raise ToolError(
                 ToolErrorKind.FORBIDDEN_PATH,
-                f"A file is named by its path inside the folder, without '..', a leading '/' or any of \\ : < >; "
-                f"got {quoted(name)}.",
+                f"A file is named by its path inside the folder, without {without}; got {quoted(name)}.",
             )
-        try:
-            path = (self._folder / pure).resolve(strict=True)
-        except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links.
-            raise ToolError(
-                ToolErrorKind.UNKNOWN_FILE,
-                f"There is no file {quoted(name)}. Files that exist: {listed(self.names())}.",
-            ) from error
-        if not path.is_relative_to(self._folder):
-            raise ToolError(ToolErrorKind.FORBIDDEN_PATH, f"{quoted(name)} leads out of the folder.")
-        return path
+
+
+def with_plain_extension(name: str) -> str:
+    """Returns a file name with its extension in lower case."""
+    stem, dot, extension = name.rpartition(".")
+    return f"{stem}{dot}{extension.lower()}" if dot else name
+
+
+def _spellings(name: str) -> Iterator[str]:
+    """Yields a name, then what the same file may be called: its extension in another case, other normal forms."""
+    yield name
+    for form in dict.fromkeys((name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))):
+        stem, dot, extension = form.rpartition(".")
+        for variant in dict.fromkeys((extension, extension.lower(), extension.upper(), extension.title())):
+            if (spelling := f"{stem}{dot}{variant}" if "/" not in extension else form) != name:
+                yield spelling
 
 
 def decode_image(content: bytes, *, name: str = "image", max_pixels: int = MAX_IMAGE_PIXELS) -> Picture:

@@ -93,4 +93,4 @@ _pictures: BoundedCache[Picture] = BoundedCache(CACHE_BYTES, size_of=lambda pict
 
 @functools.lru_cache(maxsize=16)
 def _root(folder: str) -> FileRoot:
-    return FileRoot(folder)
+    return FileRoot(folder, follows_links=True)

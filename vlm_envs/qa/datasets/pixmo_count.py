@@ -39,8 +39,12 @@ _ENDINGS = (".jpg", ".jpeg", ".png", ".webp", "")
 
 def _files(root: FileRoot) -> list[str]:
     below = FileRoot(data) if (data := Path(root.folder, "data")).is_dir() else None
-    names = [*root.names(), *(f"data/{name}" for name in (below.names() if below else ()))]
-    return [name for name in names if name.endswith((".parquet", ".jsonl")) and _split(name) in _SPLITS]
+    names = [*_tables(root), *(f"data/{name}" for name in (_tables(below) if below else ()))]
+    return [name for name in names if _split(name) in _SPLITS]
+
+
+def _tables(root: FileRoot) -> list[str]:
+    return sorted([*root.names(".parquet"), *root.names(".jsonl")])
 
 
 def _split(name: str) -> str:

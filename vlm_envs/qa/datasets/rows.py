@@ -115,11 +115,11 @@ def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterato
         ConfigError: If the file cannot be read, or holds something else.
         EngineUnavailableError: If it is parquet and pyarrow is not installed.
     """
-    if file.endswith(".jsonl"):
+    if file.lower().endswith(".jsonl"):
         yield from json_lines(_lines(root, file), file)
         return
     values: Any = (fields for _, _, fields in table_rows(root, file))
-    if not file.endswith(".parquet"):
+    if not file.lower().endswith(".parquet"):
         values = _json_list(root, file, under)
     for number, value in enumerate(values, start=1):
         where = f"{file}, row {number}"
@@ -158,13 +158,13 @@ def row_or_error(read: Callable[[], RowT]) -> RowT | BrokenRowError:
 
 def _raw_rows(root: FileRoot, file: str, under: str | None) -> Iterator[tuple[str, Callable[[], Fields]]]:
     """Yields file and place of each row, and what reads it."""
-    if file.endswith(".jsonl"):
+    if file.lower().endswith(".jsonl"):
         for number, line in enumerate(_lines(root, file), start=1):
             if line.strip():
                 where = f"{file}, line {number}"
                 yield where, functools.partial(_json_object, line, where)
         return
-    is_table = file.endswith(".parquet")
+    is_table = file.lower().endswith(".parquet")
     values: Any = (fields for _, _, fields in table_rows(root, file)) if is_table else _json_list(root, file, under)
     for number, value in enumerate(values, start=1):
         where = f"{file}, row {number}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 
 SourceT = TypeVar("SourceT")
 
-_TABLES = (".json", ".jsonl", ".tsv", ".parquet")
+_TABLES = (".json", ".jsonl", ".tsv", ".csv", ".parquet")
 _loaded: weakref.WeakValueDictionary[Hashable, Any] = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -21,7 +22,7 @@ def shared(kind: str, folder: str | Path, load: Callable[[], SourceT], *options:
     Sources never change, so they can be shared. Nothing is kept once nobody holds it, and a folder whose tables were
     written anew is read anew. `options` are what else the source depends on.
     """
-    key = (kind, str(folder), options, tuple(_tables(Path(folder))))
+    key = (kind, str(folder), options, tuple(_tables(Path(os.path.expanduser(folder)))))
     with _lock:
         source: SourceT | None = _loaded.get(key)
         if source is None:
@@ -34,6 +35,6 @@ def _tables(folder: Path) -> Iterator[tuple[str, int, int]]:
     """Yields name, size and time of change of every table in a folder and its own folders."""
     for pattern in ("*", "*/*"):
         for path in sorted(folder.resolve().glob(pattern)):
-            if path.suffix in _TABLES and path.is_file():
+            if path.suffix.lower() in _TABLES and path.is_file():
                 found = path.stat()
                 yield str(path), found.st_size, found.st_mtime_ns

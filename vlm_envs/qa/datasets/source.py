@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -243,9 +242,7 @@ class Copy:
 
     def has(self, name: str) -> bool:
         """Returns whether there is a file of a name that may be read."""
-        with suppress(ToolError), self.root.opened(name):
-            return True
-        return False
+        return self.root.has(name)
 
     def image(self, name: str) -> StoredImage:
         """Returns where an image file of the copy is."""
@@ -299,7 +296,7 @@ def opened(
 
     def load() -> DatasetSource:
         try:
-            root = FileRoot(folder)
+            root = FileRoot(folder, follows_links=True)
         except ConfigError as error:
             raise ConfigError(f"{error} Expected {dataset.expected}.") from error
         files = dataset.files(root)

@@ -49,6 +49,6 @@ def _train_or_val(image: str) -> str:
 
 TALLYQA = Dataset(
     expected="a folder with train.json or test.json and the folders of their images",
-    files=lambda root: [name for name in root.names(".json") if name in ("train.json", "test.json")],
+    files=lambda root: root.existing(("train.json", "test.json")),
     rows=_rows,
 )

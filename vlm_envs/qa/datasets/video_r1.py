@@ -109,17 +109,9 @@ class VideoRow(DatasetRow):
 
 def frame_names(copy: Copy, folder: str) -> list[str]:
     """Returns the names of the pictures in a folder of a copy, in order; none where there is no such folder inside."""
-    if not _has_folder(copy, folder):
+    if not copy.root.has_folder(folder):
         return []
     return [name for name in FileRoot(Path(copy.root.folder, folder)).names() if name.lower().endswith(_IMAGES)]
-
-
-def _has_folder(copy: Copy, folder: str) -> bool:
-    try:
-        inside = Path(copy.root.folder, folder).resolve()
-        return inside.is_dir() and inside.is_relative_to(copy.root.folder)
-    except (OSError, RuntimeError, ValueError):  # too long, a loop of links, or no name that a file can have
-        return False
 
 
 def spread(number: int, most: int) -> tuple[int, ...]:
@@ -145,7 +137,7 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str, max_frames: int) -
     about = text(fields, "data_type", where)
     if about == "video":
         folder = path.rsplit(".", 1)[0]
-        if not _has_folder(copy, folder):
+        if not copy.root.has_folder(folder):
             raise broken(where, f"a folder {folder} with the frames of {path}", "none")
         return VideoRow(
             key=key,

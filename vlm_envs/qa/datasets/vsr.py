@@ -46,6 +46,6 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> Pic
 
 VSR = Dataset(
     expected=f"a folder with {', '.join(_FILES)} and a folder images",
-    files=lambda root: [name for name in root.names(".jsonl") if name in _FILES],
+    files=lambda root: root.existing(_FILES),
     rows=_rows,
 )

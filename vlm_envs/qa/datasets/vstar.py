@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -40,7 +39,7 @@ from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
 
 KINDS = ("direct_attributes", "relative_position")
-_ENDINGS = (".jpg", ".jpeg", ".png", ".JPG", ".webp")
+_ENDINGS = (".jpg", ".jpeg", ".png", ".webp")
 
 
 def _files(root: FileRoot) -> list[str]:
@@ -67,7 +66,7 @@ def _of_file(copy: Copy, name: str) -> PictureRow:
 def _image(copy: Copy, stem: str, where: str) -> StoredImage:
     """Returns the image beside a file, whichever of the endings it has."""
     for ending in _ENDINGS:
-        with suppress(ToolError), copy.root.opened(stem + ending):
+        if copy.has(stem + ending):
             return copy.image(stem + ending)
     raise broken(where, f"an image {stem}.jpg beside it", "none")
 

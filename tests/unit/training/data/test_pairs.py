@@ -199,7 +199,7 @@ def test_half_a_surrogate_pair_in_a_reply_costs_its_question_at_most(endpoint, t
         ({"image": True}, "'image' must be of type str; got True"),
         ({"image": ""}, "'image' is blank"),
         ({"image": "dog.png"}, "the picture cannot be read: There is no file 'dog.png'"),
-        ({"image": "\ud83d.png"}, "the picture cannot be read: A file is named by"),
+        ({"image": "\ud83d.png"}, "the picture cannot be read: There is no file"),
         ({"pages": ["cat.png"]}, "'pages' needs a 'document'"),
         ({"document": "report.pdf"}, "the document cannot be read: There is no file 'report.pdf'"),
         ({"document": "d", "pages": ["cat.png"], "evidence_pages": [0]}, "'evidence_pages' must be numbers from 1"),

@@ -8,7 +8,8 @@ import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from vlm_envs.errors import ConfigError
@@ -16,7 +17,7 @@ from vlm_envs.qa.datasets.parquet import cell, table_rows
 from vlm_envs.qa.datasets.rows import BrokenRowError, each_row
 from vlm_envs.tools.documents import Document, PdfDocument, PictureDocument
 from vlm_envs.tools.errors import ToolError, quoted
-from vlm_envs.tools.files import FileRoot, decode_image
+from vlm_envs.tools.files import FileRoot, decode_image, with_plain_extension
 from vlm_envs.tools.pictures import Picture
 
 ValueT = TypeVar("ValueT")
@@ -148,10 +149,9 @@ class DataFolder:
 
     def __init__(self, folder: str | Path, name: str, published: Sequence[str] = ()) -> None:
         self.name = name
-        self._root = FileRoot(folder)
-        resolved = Path(folder).resolve()
+        self._root = FileRoot(folder, follows_links=True)
         patterns = (f"{name}.jsonl", f"{name}.json", f"{name}.parquet", *published)
-        found = (_files_like(resolved, pattern) for pattern in patterns)
+        found = (_files_like(Path(self._root.folder), pattern) for pattern in patterns)
         self.files = next(filter(None, found), ())
         if not self.files:
             there = ", ".join(self._root.names()[:10]) or "nothing"
@@ -232,8 +232,13 @@ def is_file_name(image: str) -> bool:
 
 def _files_like(folder: Path, patterns: str) -> tuple[str, ...]:
     """Returns the files of a folder that fit one of several patterns, relative to it, in order."""
-    paths = (path for pattern in patterns.split() for path in sorted(folder.glob(pattern)))
-    return tuple(path.relative_to(folder).as_posix() for path in paths if path.is_file())
+    found: dict[str, None] = {}
+    for pattern in map(PurePosixPath, patterns.split()):
+        for path in sorted((folder / pattern.parent).glob("*")):
+            name = with_plain_extension(path.name)
+            if fnmatchcase(name, pattern.name) and path.is_file():
+                found[(pattern.parent / name).as_posix()] = None
+    return tuple(found)
 
 
 def _bytes_of(value: Any) -> bytes | None:

@@ -18,7 +18,7 @@ _MAX_OCR_BYTES = 16 * 1024 * 1024
 
 @lru_cache(maxsize=8)
 def _pdf_folder(folder: str) -> PdfFolder:
-    return PdfFolder(folder)
+    return PdfFolder(folder, follows_links=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _pages_digest(document: PageFiles) -> str:
 
 def _page_bytes(folder: str, page: str) -> bytes:
     """Returns the file of a page, whichever of the endings it has."""
-    root = FileRoot(folder)
+    root = FileRoot(folder, follows_links=True)
     return root.read(page_file(root, page))
 
 
@@ -148,7 +148,7 @@ def page_file(root: FileRoot, page: str) -> str:
 def _ocr_text(folder: str, page: str) -> str:
     file = f"ocr/{page}.json"
     try:
-        values = json.loads(FileRoot(folder).read(file, max_bytes=_MAX_OCR_BYTES))
+        values = json.loads(FileRoot(folder, follows_links=True).read(file, max_bytes=_MAX_OCR_BYTES))
         lines = [line["Text"] for line in values.get("LINE", [])]
         return "\n".join(map(str, lines))[:MAX_PAGE_CHARS]
     except ToolError as error:

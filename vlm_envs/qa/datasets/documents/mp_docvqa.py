@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from vlm_envs.qa.datasets.documents.files import PageFiles
 from vlm_envs.qa.datasets.documents.rows import DocumentRow, document_name, is_file_name
@@ -26,11 +25,7 @@ _QUESTIONS = "question_answers"
 
 
 def _files(root: FileRoot) -> list[str]:
-    below = Path(root.folder, _QUESTIONS)
-    found = [name for name in root.names() if name in _FILES]
-    if not found and below.is_dir():
-        found = [f"{_QUESTIONS}/{name}" for name in FileRoot(below).names() if name in _FILES]
-    return found
+    return root.existing(_FILES) or root.existing(f"{_QUESTIONS}/{name}" for name in _FILES)
 
 
 def _rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:

@@ -55,7 +55,7 @@ def _choice(fields: Fields, name: str, default: str, choices: tuple[str, ...], w
 
 PDF_FOLDER = Dataset(
     expected=f"a folder of PDF files with {' or '.join(FILES)}, a question a row",
-    files=lambda root: [name for name in FILES if name in root.names()],
+    files=lambda root: root.existing(FILES),
     rows=_rows,
     is_benchmark=False,
 )

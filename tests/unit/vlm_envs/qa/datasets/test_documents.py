@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 
 import numpy as np
@@ -126,15 +125,12 @@ def test_broken_rows_of_mp_docvqa_are_named_and_left_out(mp_folder, changes, mes
     assert source.ids("val") == ("mp_docvqa:1",) and len(source.broken_rows) == 1
 
 
-def test_missing_and_escaping_pictures_are_named(mp_folder, tmp_path_factory):
+def test_missing_and_escaping_pictures_are_named(mp_folder):
     folder = mp_folder(mp_row(1, page_ids=["pybv0228_p99"], answer_page_idx=0))
     with pytest.raises(ConfigError, match=r"val.json, row 1: There is no picture of the page 'pybv0228_p99'"):
         document_source("mp_docvqa", folder).find("mp_docvqa:1")
-    secret = tmp_path_factory.mktemp("elsewhere") / "secret.jpg"
-    Image.new("RGB", (9, 9)).save(secret)
-    os.symlink(secret, folder / "images" / "pybv0228_p99.jpg")
-    with pytest.raises(ConfigError, match="leads out of the folder"):
-        document_source("mp_docvqa", folder).find("mp_docvqa:1")
+    with pytest.raises(ConfigError, match=r"files inside the folder, without '\.\.'"):
+        document_source("mp_docvqa", mp_folder(mp_row(1, page_ids=["../secret"], answer_page_idx=0)))
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"data": 3}', '{"data": [3]}', "[" * 1500])
