@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from PIL import Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, listed, quoted
@@ -68,19 +68,19 @@ class FileRoot:
         return sorted({name for name in map(with_plain_extension, names) if name.endswith(suffix)})
 
     def existing(self, names: Iterable[str]) -> list[str]:
-        """Returns those of some names that there is a readable file for."""
+        """Returns those of some names that name a file."""
         return [name for name in names if self.has(name)]
 
     def has(self, name: str) -> bool:
-        """Returns whether there is a readable file for a name."""
-        with suppress(ToolError), self.opened(name):
-            return True
+        """Returns whether a name names a file, without the list of files that an error would take."""
+        with suppress(ToolError):
+            return (path := self._found(name)) is not None and path.is_file()
         return False
 
     def has_folder(self, name: str) -> bool:
-        """Returns whether there is a folder for a name."""
+        """Returns whether a name names a folder."""
         with suppress(ToolError):
-            return self._path(name).is_dir()
+            return (path := self._found(name)) is not None and path.is_dir()
         return False
 
     def read(self, name: str, *, max_bytes: int = MAX_FILE_BYTES) -> bytes:
@@ -137,8 +137,7 @@ class FileRoot:
             max_pixels: Most pixels it may declare.
 
         Returns:
-            Its first frame, upright as stored: a camera's orientation tag is not applied, since boxes of data sets
-            refer to the stored pixels.
+            Its first frame, turned upright as its EXIF orientation says.
 
         Raises:
             ToolError: As `read` and `decode_image`.
@@ -157,7 +156,16 @@ class FileRoot:
             ) from error
 
     def _path(self, name: str) -> Path:
-        """Returns the real path of a name, which is inside the folder unless a link that may be followed leads out."""
+        """Returns the real path of a name; raises `ToolError` with the names that exist where there is none."""
+        if (path := self._found(name)) is None:
+            there = listed(self.names())
+            raise ToolError(
+                ToolErrorKind.UNKNOWN_FILE, f"There is no file {quoted(name)}. Files that exist: {there}."
+            )
+        return path
+
+    def _found(self, name: str) -> Path | None:
+        """Returns the real path of a name, inside the folder unless a link may lead out; None where there is none."""
         self._check_name(name)
         for spelling in _spellings(name):
             try:
@@ -167,9 +175,7 @@ class FileRoot:
             if not self._follows_links and not path.is_relative_to(self._folder):
                 raise ToolError(ToolErrorKind.FORBIDDEN_PATH, f"{quoted(name)} leads out of the folder.")
             return path
-        raise ToolError(
-            ToolErrorKind.UNKNOWN_FILE, f"There is no file {quoted(name)}. Files that exist: {listed(self.names())}."
-        )
+        return None
 
     def _check_name(self, name: str) -> None:
         """Refuses names that lead upward; from a model also characters that other systems or tags give a meaning."""
@@ -201,7 +207,9 @@ def _spellings(name: str) -> Iterator[str]:
                 yield spelling
 
 
-def decode_image(content: bytes, *, name: str = "image", max_pixels: int = MAX_IMAGE_PIXELS) -> Picture:
+def decode_image(
+    content: bytes, *, name: str = "image", max_pixels: int = MAX_IMAGE_PIXELS, upright: bool = True
+) -> Picture:
     """Decodes an image whose header declares no more than `max_pixels` pixels.
 
     The header is read first and nothing is decoded before its size is known: a few kilobytes of PNG can declare, and
@@ -211,24 +219,29 @@ def decode_image(content: bytes, *, name: str = "image", max_pixels: int = MAX_I
         content: A file's bytes.
         name: What to call it in messages.
         max_pixels: Most pixels.
+        upright: Whether the EXIF orientation is applied; False where boxes refer to the stored pixels.
 
     Returns:
-        The first frame.
+        The first frame, in 8 bits per channel, transparent pixels on white.
 
     Raises:
         ToolError: `TOO_LARGE`, or `UNREADABLE_FILE` if it is no picture or a broken one.
     """
     with _declared(content, name, max_pixels) as image:
-        return Picture.from_image(image)
+        turn = _turn(image) if upright else None
+        return Picture.from_image(image if turn is None else image.transpose(turn))
 
 
-def image_size(content: bytes, *, name: str = "image", max_pixels: int = MAX_IMAGE_PIXELS) -> tuple[int, int]:
+def image_size(
+    content: bytes, *, name: str = "image", max_pixels: int = MAX_IMAGE_PIXELS, upright: bool = True
+) -> tuple[int, int]:
     """Returns width and height as an image's header declares them; its pixels are not decoded.
 
     Args:
         content: A file's bytes.
         name: What to call it in messages.
         max_pixels: Most pixels.
+        upright: As in `decode_image`.
 
     Returns:
         Columns and rows.
@@ -237,7 +250,30 @@ def image_size(content: bytes, *, name: str = "image", max_pixels: int = MAX_IMA
         ToolError: As `decode_image`.
     """
     with _declared(content, name, max_pixels) as image:
-        return image.size
+        width, height = image.size
+        return (height, width) if upright and _turn(image) in _SIDEWAYS else (width, height)
+
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+"""What makes an image of each EXIF orientation upright. `ImageOps.exif_transpose` fails on some invalid EXIF tags."""
+
+_SIDEWAYS = tuple(_TURNS[orientation] for orientation in (5, 6, 7, 8))
+
+
+def _turn(image: Image.Image) -> Image.Transpose | None:
+    """Returns what makes an image upright, read off its header: the PNG reader's own method would decode the pixels."""
+    try:
+        return _TURNS.get(Image.Image.getexif(image).get(ExifTags.Base.Orientation))
+    except Exception:  # Invalid EXIF data raise many kinds of errors; the pixels may be whole
+        return None
 
 
 @contextmanager

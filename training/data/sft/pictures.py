@@ -1,4 +1,4 @@
-"""Pictures of data sets in files: looked at once, in the beginning, and loaded when they are shown."""
+"""Images of datasets in files: checked once at the beginning, and loaded when they are shown."""
 
 from __future__ import annotations
 
@@ -8,34 +8,38 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
 
-_FORMATS = ("PNG", "JPEG", "WEBP")
+from vlm_envs.errors import ConfigError
+from vlm_envs.tools.errors import ToolError
+from vlm_envs.tools.files import FileRoot
+
 _NUM_THREADS = 8
-"""That look at pictures side by side: decoding one holds no lock."""
+"""Threads that check images: decoding holds no lock."""
 
 
 class BrokenPictureError(ValueError):
-    """A picture is not there or cannot be read; the message names its file."""
+    """An image is missing or cannot be read; the message names its file."""
 
 
 def load_picture(path: Path) -> npt.NDArray[np.uint8]:
-    """Returns a picture upright, uint8[height, width, 3]; transparency is dropped.
+    """Returns an image as worlds show it, uint8[height, width, 3]: upright, and transparent pixels on white.
 
     Raises:
-        BrokenPictureError: If there is none, or it is no whole PNG, JPEG or WebP.
+        BrokenPictureError: If it is missing, or no whole image that worlds can read.
     """
     try:
-        with Image.open(path, formats=_FORMATS) as image:
-            return np.asarray(ImageOps.exif_transpose(image).convert("RGB"))
-    except FileNotFoundError as error:
-        raise BrokenPictureError(f"there is no picture {path}") from error
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise BrokenPictureError(f"{path} is no whole PNG, JPEG or WebP picture ({error})") from error
+        root = FileRoot(path.parent, follows_links=True)
+        if not root.has(path.name):
+            raise BrokenPictureError(f"there is no picture {path}")
+        return root.picture(path.name).pixels
+    except ConfigError as error:
+        raise BrokenPictureError(f"there is no picture {path}: {error}") from error
+    except ToolError as error:
+        raise BrokenPictureError(f"{path} cannot be read: {error}") from error
 
 
 def picture_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | BrokenPictureError]:
-    """Returns height and width of each picture, or what is wrong with it; all of each is decoded."""
+    """Returns height and width of each image, or what is wrong with it; all of each is decoded."""
     distinct = list(dict.fromkeys(paths))
     with ThreadPoolExecutor(_NUM_THREADS) as threads:
         return dict(zip(distinct, threads.map(_size, distinct), strict=True))

@@ -104,5 +104,8 @@ def _thing(value: object, where: str) -> LabelledBox:
 
 
 GQA = Dataset(
-    expected="a folder with files such as train_balanced_questions.json and a folder images", files=_files, rows=_rows
+    expected="a folder with files such as train_balanced_questions.json and a folder images",
+    files=_files,
+    rows=_rows,
+    has_boxes=True,
 )

@@ -26,12 +26,14 @@ class StoredImage:
         name: The file's, relative to the folder.
         start: First byte of the base64 text; -1 where the whole file is the image.
         length: Bytes of the base64 text.
+        upright: Whether its EXIF orientation is applied; False where the dataset's boxes refer to the stored pixels.
     """
 
     folder: str
     name: str
     start: int = -1
     length: int = 0
+    upright: bool = True
 
     def read(self) -> bytes:
         """Returns the image's bytes, as encoded.
@@ -73,7 +75,8 @@ class StoredImageRef:
 
     def picture(self) -> Picture:
         """Returns the decoded image."""
-        return _pictures.get(self.stored, lambda: decode_image(self.stored.read(), name=self.stored.name))
+        stored = self.stored
+        return _pictures.get(stored, lambda: decode_image(stored.read(), name=stored.name, upright=stored.upright))
 
 
 def image_ref(stored: StoredImage) -> StoredImageRef:
@@ -83,7 +86,7 @@ def image_ref(stored: StoredImage) -> StoredImageRef:
         ToolError: If it is missing, no image, or too large.
     """
     content = stored.read()
-    width, height = image_size(content, name=stored.name)
+    width, height = image_size(content, name=stored.name, upright=stored.upright)
     digest = hashlib.blake2b(content, digest_size=16).hexdigest()
     return StoredImageRef(stored=stored, width=width, height=height, digest=digest)
 

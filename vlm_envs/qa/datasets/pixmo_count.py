@@ -107,4 +107,5 @@ PIXMO_COUNT = Dataset(
     expected="a folder with tables such as train-00000-of-00001.parquet, or a folder data of them, and a folder images",
     files=_files,
     rows=_rows,
+    has_boxes=True,
 )

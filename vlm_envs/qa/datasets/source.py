@@ -230,11 +230,13 @@ class Copy:
         root: Its folder.
         files: Names of its files of questions.
         whole_split: The split that all of it is of; None where it is divided by a hash, or its files say it.
+        has_boxes: Whether its rows have boxes or points, which refer to the stored pixels of its images.
     """
 
     root: FileRoot
     files: Sequence[str]
     whole_split: str | None
+    has_boxes: bool = False
 
     def split_by(self, content: str) -> str:
         """Returns the split of what has some content, such as an image: that of the copy, where it is whole."""
@@ -246,7 +248,7 @@ class Copy:
 
     def image(self, name: str) -> StoredImage:
         """Returns where an image file of the copy is."""
-        return StoredImage(folder=self.root.folder, name=name)
+        return StoredImage(folder=self.root.folder, name=name, upright=not self.has_boxes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -259,6 +261,7 @@ class Dataset:
         rows: Reads the rows of a copy, with what is wrong in place of a broken one.
         is_benchmark: Whether it was published to measure with, so that all of it is `test`, or is divided by a hash of
             its content; None where its files are the splits.
+        has_boxes: Whether its rows have boxes or points, so that its images are shown as they are stored.
         settings: What its rows depend on beside the copy.
     """
 
@@ -266,6 +269,7 @@ class Dataset:
     files: Callable[[FileRoot], Sequence[str]]
     rows: Callable[[Copy], Iterable[DatasetRow | BrokenRowError]]
     is_benchmark: bool | None = None
+    has_boxes: bool = False
     settings: tuple[Hashable, ...] = ()
 
 
@@ -302,7 +306,7 @@ def opened(
         files = dataset.files(root)
         if not files:
             raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.")
-        copy = Copy(root=root, files=files, whole_split=whole)
+        copy = Copy(root=root, files=files, whole_split=whole, has_boxes=dataset.has_boxes)
         return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark, train_on_all=train_on_all)
 
     return shared(name, folder, load, whole, *dataset.settings)

@@ -86,4 +86,5 @@ TREEVGR = Dataset(
     files=lambda root: [*root.names(".jsonl"), *root.names(".parquet")],
     rows=_rows,
     is_benchmark=False,
+    has_boxes=True,
 )

@@ -101,5 +101,9 @@ def _shuffled(key: str, count: int) -> Sequence[int]:
 
 
 VSTAR = Dataset(
-    expected=f"a copy of V*Bench with the folders {' and '.join(KINDS)}", files=_files, rows=_rows, is_benchmark=True
+    expected=f"a copy of V*Bench with the folders {' and '.join(KINDS)}",
+    files=_files,
+    rows=_rows,
+    is_benchmark=True,
+    has_boxes=True,
 )

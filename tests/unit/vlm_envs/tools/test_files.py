@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
+from PIL import Image, ImageOps
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.errors import ToolError, ToolErrorKind
@@ -192,6 +192,35 @@ def test_sizes_are_read_without_the_pixels():
     with pytest.raises(ToolError) as broken:
         image_size(b"no image")
     assert broken.value.kind is ToolErrorKind.UNREADABLE_FILE
+
+
+def jpeg(orientation, *, is_whole=True):
+    """A JPEG of 24 x 16 pixels, white at the upper left, with an EXIF orientation and perhaps a tag of a wrong type."""
+    tags = [struct.pack("<HHI4s", 0x0112, 3, 1, bytes([orientation, 0, 0, 0]))]
+    tags += [] if is_whole else [struct.pack("<HHI4s", 0x0128, 11, 1, b"\x06\x00\xff\x7f")]
+    exif = b"Exif\0\0II*\0" + struct.pack("<IH", 8, len(tags)) + b"".join(tags) + bytes(4)
+    image, buffer = Image.new("L", (24, 16)), io.BytesIO()
+    image.paste(255, (0, 0, 8, 8))
+    image.save(buffer, "JPEG", exif=exif, quality=100)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+@pytest.mark.parametrize("orientation", range(10))
+def test_images_are_turned_as_pillow_turns_them(orientation, is_whole):
+    content = jpeg(orientation, is_whole=is_whole)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(jpeg(orientation))))
+    picture = decode_image(content)
+    assert image_size(content) == (picture.width, picture.height) == expected.size
+    assert np.array_equal(picture.pixels, np.asarray(expected.convert("RGB")))
+    assert decode_image(content, upright=False).pixels.shape == (16, 24, 3)
+    assert image_size(content, upright=False) == (24, 16)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_orientation_that_is_no_number_is_ignored():
+    content = jpeg(6).replace(struct.pack("<HHI", 0x0112, 3, 1), struct.pack("<HHI", 0x0112, 2, 2))
+    assert image_size(content) == (24, 16) == decode_image(content).pixels.shape[1::-1]
 
 
 def test_parts_of_a_file_can_be_read(root):
