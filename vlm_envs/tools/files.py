@@ -159,9 +159,7 @@ class FileRoot:
         """Returns the real path of a name; raises `ToolError` with the names that exist where there is none."""
         if (path := self._found(name)) is None:
             there = listed(self.names())
-            raise ToolError(
-                ToolErrorKind.UNKNOWN_FILE, f"There is no file {quoted(name)}. Files that exist: {there}."
-            )
+            raise ToolError(ToolErrorKind.UNKNOWN_FILE, f"There is no file {quoted(name)}. Files that exist: {there}.")
         return path
 
     def _found(self, name: str) -> Path | None:

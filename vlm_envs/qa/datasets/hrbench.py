@@ -2,11 +2,13 @@
 
 Layout: tables such as `hr_bench_4k.tsv`, tab-separated with a line of names: `index`, `question`, `answer` (a letter),
 `category` (`single` or `cross`), `A` to `D`, `cycle_category`, `image` (base64). A field that holds tabs, quotes or
-line breaks is quoted as in CSV. All of it is one evaluation set, so it is all `test`; if it is told to be no benchmark,
-it is divided by a hash of the base64 text, and the four turns of a question stay together.
-Tables have gigabytes: they are read once from end to end, images stay where they are.
+line breaks is quoted as in CSV. The same rows are published as `hr_bench_4k.parquet`, with the same columns and the
+images as base64 text, too; such a table is read where there is no `.tsv` of its name, and needs pyarrow. All of it is one
+evaluation set, so it is all `test`; with `is_benchmark=False` it is divided by a hash of the base64 text, and the four
+turns of a question stay together. Tables have gigabytes: they are read once from end to end, images stay where they are.
+One image of a `.tsv` is read at once, and of a parquet table only after those before it in its row group.
 
-Not run on the original data here.
+Not run on the original data here. The parquet's columns are those that public readers of it use.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ from __future__ import annotations
 import codecs
 import csv
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
-from vlm_envs.qa.datasets.images import StoredImage
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.images import StoredImage, TableImage
+from vlm_envs.qa.datasets.parquet import table_rows
 from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import BrokenRowError, answer_key, broken, category, row_or_error
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, row_or_error
 from vlm_envs.qa.datasets.source import Copy, Dataset
+from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import MAX_FILE_BYTES, FileRoot
 
 LETTERS = "ABCD"
@@ -31,16 +37,43 @@ def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     """Yields the rows of all tables together, and what is wrong with a table from some row on."""
     for name in copy.files:
         try:
-            yield from _of_table(copy, name)
+            yield from (_of_parquet if name.endswith(".parquet") else _of_tsv)(copy, name)
         except BrokenRowError as error:
             yield error
+        except ToolError as error:
+            raise ConfigError(f"{name} cannot be read: {error}") from error
 
 
-def _of_table(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
+def _files(root: FileRoot) -> list[str]:
+    """Returns the tables, each once: the same rows are published in two formats."""
+    tables = root.names(".tsv")
+    stems = {name.removesuffix(".tsv") for name in tables}
+    return [*tables, *(name for name in root.names(".parquet") if name.removesuffix(".parquet") not in stems)]
+
+
+def _of_parquet(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
+    for number, (group, place, fields) in enumerate(table_rows(copy.root, name), start=1):
+        image = TableImage(folder=copy.root.folder, name=name, group=group, place=place, column="image")
+        yield row_or_error(partial(_parquet_row, copy, fields, image, f"{name}, row {number}"))
+
+
+def _parquet_row(copy: Copy, fields: Fields, image: TableImage, where: str) -> PictureRow:
+    if missing := [column for column in _NEEDED if column not in fields]:
+        raise broken(where, f"the columns {', '.join(_NEEDED)}", f"none called {', '.join(missing)}")
+    content: Any = fields["image"]
+    content = content.get("bytes") if isinstance(content, dict) else content
+    if not isinstance(content, str | bytes) or not content:
+        raise broken(where, "an image as base64 text", fields["image"])
+    texts = {column: "" if (value := fields[column]) is None else str(value) for column in _NEEDED[:-1]}
+    text = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    return _row(copy, texts, image, text, f"{image.name.removesuffix('.parquet')}/{texts['index']}", where)
+
+
+def _of_tsv(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
     columns: list[str] = []
     for number, start, record in _records(copy.root, name):
         if columns:
-            yield row_or_error(partial(_row, copy, name, columns, start, record, f"{name}, row {number}"))
+            yield row_or_error(partial(_tsv_row, copy, name, columns, start, record, f"{name}, row {number}"))
         else:
             columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
 
@@ -80,24 +113,32 @@ def _fields(record: bytes, where: str) -> list[str]:
         raise broken(where, "tab-separated UTF-8", str(error)) from error
 
 
-def _row(copy: Copy, name: str, columns: list[str], start: int, record: bytes, where: str) -> PictureRow:
+def _tsv_row(copy: Copy, name: str, columns: list[str], start: int, record: bytes, where: str) -> PictureRow:
     """Returns a row of a table; its image is its last column, and found by its place in the file."""
     head, _, image = record.rpartition(b"\t")
     fields = dict(zip(columns, _fields(head + b"\t", where), strict=False))
     if len(fields) < len(columns) or not image:
         raise broken(where, f"{len(columns)} columns", f"{len(fields)} columns")
+    quotes = 1 if image.startswith(b'"') else 0
+    place = start + len(head) + 1 + quotes
+    stored = StoredImage(folder=copy.root.folder, name=name, start=place, length=len(image) - 2 * quotes)
+    return _row(copy, fields, stored, image.strip(b'"'), f"{name.removesuffix('.tsv')}/{fields['index']}", where)
+
+
+def _row(
+    copy: Copy, fields: Mapping[str, str], image: StoredImage | TableImage, text: bytes, key: str, where: str
+) -> PictureRow:
+    """Returns a row; `text` is the base64 of its image."""
     if missing := [column for column in ("question", *LETTERS) if not fields[column].strip()]:
         raise broken(where, f"something in column {missing[0]}", fields[missing[0]])
     if not fields["index"].isdecimal():
         raise broken(where, "a whole number as index", fields["index"])
     if fields["answer"].strip() not in tuple(LETTERS):
         raise broken(where, "A, B, C or D as answer", fields["answer"])
-    quotes = 1 if image.startswith(b'"') else 0
-    place = start + len(head) + 1 + quotes
     return PictureRow(
-        key=f"{name.removesuffix('.tsv')}/{fields['index']}",
+        key=key,
         where=where,
-        split=copy.split_by(hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest()),
+        split=copy.split_by(hashlib.blake2b(text, digest_size=16).hexdigest()),
         answer=answer_key(
             where,
             "choice",
@@ -106,13 +147,13 @@ def _row(copy: Copy, name: str, columns: list[str], start: int, record: bytes, w
             question=fields["question"].strip(),
         ),
         category=category(fields["category"]),
-        images=(StoredImage(folder=copy.root.folder, name=name, start=place, length=len(image) - 2 * quotes),),
+        images=(image,),
     )
 
 
 HRBENCH = Dataset(
-    expected="a folder with hr_bench_4k.tsv or hr_bench_8k.tsv",
-    files=lambda root: root.names(".tsv"),
+    expected="a folder with hr_bench_4k or hr_bench_8k, as .tsv or .parquet",
+    files=_files,
     rows=_rows,
     is_benchmark=True,
 )

@@ -38,15 +38,25 @@ def opened_table(source: AbstractContextManager[BinaryIO], name: str) -> Iterato
         raise ConfigError(f"{name} cannot be read: {error}") from error
 
 
+_BATCH_ROWS = 16
+"""Rows decoded at a time: the images of a whole row group can exceed the memory."""
+
+
 def table_rows(root: FileRoot, name: str) -> Iterator[tuple[int, int, dict[str, Any]]]:
-    """Yields group, place in the group and fields of each row, a group of rows at a time; raises as `opened_table`."""
+    """Yields row group, index in the group, and fields of each row; raises as `opened_table`."""
     with opened_table(root.opened(name), name) as table:
         for group in range(table.num_row_groups):
-            for place, fields in enumerate(table.read_row_group(group).to_pylist()):
+            batches = table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group])
+            for place, fields in enumerate(row for batch in batches for row in batch.to_pylist()):
                 yield group, place, fields
 
 
 def cell(root: FileRoot, name: str, *, group: int, place: int, column: str) -> Any:
     """Returns one value of a table; raises as `opened_table`."""
     with opened_table(root.opened(name), name) as table:
-        return table.read_row_group(group, columns=[column])[column][place].as_py()
+        index = place
+        for batch in table.iter_batches(batch_size=_BATCH_ROWS, row_groups=[group], columns=[column]):
+            if index < batch.num_rows:
+                return batch.column(0)[index].as_py()
+            index -= batch.num_rows
+    raise ConfigError(f"{name} has no row {place} in its row group {group}. It has changed; open the dataset again.")

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vlm_envs.qa.datasets.images import StoredImage, StoredImageRef, image_ref
+from vlm_envs.qa.datasets.images import StoredImage, StoredImageRef, TableImage, image_ref
 from vlm_envs.qa.datasets.rows import BrokenRowError, LabelledBox, LabelledPoint
 from vlm_envs.qa.datasets.source import DatasetRow
 from vlm_envs.qa.sample import Evidence, Sample, cluster_id
@@ -30,7 +30,7 @@ class PictureRow(DatasetRow):
 
     answer: AnswerKey
     category: str
-    images: tuple[StoredImage, ...]
+    images: tuple[StoredImage | TableImage, ...]
     boxes: tuple[LabelledBox, ...] = ()
     points: tuple[LabelledPoint, ...] = ()
     facts: str = ""

@@ -22,15 +22,16 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 from PIL import Image
 
 from tests.unit.vlm_envs.tools.pdfs import pdf
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS, document_source
 from vlm_envs.qa.datasets.registry import DATASETS, VIDEO_DATASETS, dataset_source, video_source
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import score_answer
 
 
-def picture(form: str = "JPEG") -> bytes:
+def picture(form: str = "JPEG", size: tuple[int, int] = (60, 40)) -> bytes:
     file = io.BytesIO()
-    Image.new("RGB", (60, 40), (200, 20, 20)).save(file, form)
+    Image.new("RGB", size, (200, 20, 20)).save(file, form)
     return file.getvalue()
 
 
@@ -67,6 +68,62 @@ def test_hrbench(tmp_path):
     source = dataset_source("hrbench", tmp_path)
     assert source.ids("test") == tuple(f"hrbench:hr_bench_4k/{n}" for n in range(4))
     assert [source.find(each).key.answers for each in source.ids("test")] == [("A",), ("D",), ("C",), ("B",)]
+
+
+def hrbench_table(path: Path, *, num_groups: int = 1, **changes: Any) -> None:
+    """Writes the published columns: a whole number as index, texts otherwise, the image as base64."""
+    parquet = pytest.importorskip("pyarrow.parquet", reason="needs pyarrow: pip install '.[parquet]'")
+    pyarrow = pytest.importorskip("pyarrow")
+    columns: dict[str, list[Any]] = {"index": [*range(4)], "question": ["What number is it?"] * 4, "answer": [*"ADCB"]}
+    columns |= {"category": ["single"] * 4} | {letter: [text] * 4 for letter, text in zip("ABCD", "2345", strict=True)}
+    columns |= {"cycle_category": [str(n) for n in range(4)]}
+    columns |= {"image": [base64.b64encode(picture(size=(60, 40 + n))).decode() for n in range(4)]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.table(columns | changes), path, row_group_size=4 // num_groups)
+
+
+@pytest.mark.parametrize("num_groups", [1, 2])
+def test_hrbench_as_parquet(tmp_path, num_groups):
+    hrbench_table(tmp_path / "hr_bench_4k.parquet", num_groups=num_groups)
+    source = dataset_source("hrbench", tmp_path)
+    samples = [*map(source.find, source.ids("test"))]
+    assert source.ids("test") == tuple(f"hrbench:hr_bench_4k/{n}" for n in range(4))
+    assert [sample.key.answers for sample in samples] == [("A",), ("D",), ("C",), ("B",)]
+    assert samples[0].key.options == ("2", "3", "4", "5") and samples[0].category == "single"
+    assert [sample.images[0].picture().height for sample in samples] == [40, 41, 42, 43]
+
+
+def test_hrbench_is_divided_alike_as_tsv_and_as_parquet(tmp_path):
+    text = base64.b64encode(picture()).decode()
+    header = "index\tquestion\tanswer\tcategory\tA\tB\tC\tD\tcycle_category\timage"
+    put(tmp_path / "tsv" / "hr_bench_4k.tsv", f"{header}\n0\tWhat?\tA\tsingle\t2\t3\t4\t5\t0\t{text}\n".encode())
+    hrbench_table(tmp_path / "parquet" / "hr_bench_4k.parquet", image=[text] * 4)
+    found = [dataset_source("hrbench", tmp_path / name, is_benchmark=False) for name in ("tsv", "parquet")]
+    (splits,) = {tuple(bool(each.num_samples(split)) for split in ("train", "val", "test")) for each in found}
+    assert sum(splits) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"answer": [*"AEAA"]}, "row 2: expected A, B, C or D as answer; got 'E'"),
+        ({"C": ["4", "4", None, "4"]}, "row 3: expected something in column C"),
+        ({"image": ["", "aGk=", "aGk=", "aGk="]}, "row 1: expected an image as base64 text"),
+    ],
+)
+def test_broken_rows_of_hrbench_as_parquet_are_named(tmp_path, changes, reason):
+    hrbench_table(tmp_path / "hr_bench_8k.parquet", **changes)
+    with pytest.warns(UserWarning, match="1 of 4 rows of hrbench are left out"):
+        source = dataset_source("hrbench", tmp_path)
+    (broken,) = source.broken_rows
+    assert broken.startswith(f"hr_bench_8k.parquet, {reason}")
+
+
+def test_a_cell_of_hrbench_that_is_no_image_is_named_when_it_is_shown(tmp_path):
+    hrbench_table(tmp_path / "hr_bench_4k.parquet", image=["no base64!"] * 4)
+    source = dataset_source("hrbench", tmp_path)
+    with pytest.raises(ConfigError, match=r"hr_bench_4k.parquet, row 1: .* is no base64"):
+        source.find("hrbench:hr_bench_4k/0")
 
 
 @pytest.mark.parametrize(
