@@ -3,10 +3,10 @@
 Layout: tables such as `hr_bench_4k.tsv`, tab-separated with a line of names: `index`, `question`, `answer` (a letter),
 `category` (`single` or `cross`), `A` to `D`, `cycle_category`, `image` (base64). A field that holds tabs, quotes or
 line breaks is quoted as in CSV. The same rows are published as `hr_bench_4k.parquet`, with the same columns and the
-images as base64 text, too; such a table is read where there is no `.tsv` of its name, and needs pyarrow. All of it is one
-evaluation set, so it is all `test`; with `is_benchmark=False` it is divided by a hash of the base64 text, and the four
-turns of a question stay together. Tables have gigabytes: they are read once from end to end, images stay where they are.
-One image of a `.tsv` is read at once, and of a parquet table only after those before it in its row group.
+images as base64 text, too; such a table is read where there is no `.tsv` of its name, and needs pyarrow. All of it is
+one evaluation set, so it is all `test`; with `is_benchmark=False` it is divided by a hash of the base64 text, and the
+four turns of a question stay together. Tables have gigabytes: they are read once from end to end, and images when they
+are shown, in parquet after those before them in their row group, which takes longer.
 
 Not run on the original data here. The parquet's columns are those that public readers of it use.
 """

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from vlm_envs.qa.datasets.gqa import GQA
 from vlm_envs.qa.datasets.hrbench import HRBENCH
+from vlm_envs.qa.datasets.image_folder import IMAGE_FOLDER
 from vlm_envs.qa.datasets.pixmo_count import PIXMO_COUNT
 from vlm_envs.qa.datasets.source import Dataset, DatasetSource, opened
 from vlm_envs.qa.datasets.tallyqa import TALLYQA
@@ -24,6 +25,7 @@ DATASETS: Mapping[str, Dataset] = {
     "gqa": GQA,
     "treevgr": TREEVGR,
     "pixmo_count": PIXMO_COUNT,
+    "image_folder": IMAGE_FOLDER,
 }
 
 VIDEO_DATASETS: Mapping[str, Dataset] = {"video_r1": video_r1()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import functools
+import io
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,6 +62,14 @@ def whole(fields: Fields, name: str, where: str) -> int:
     return value
 
 
+def one_of(fields: Fields, name: str, choices: Sequence[str], where: str) -> str:
+    """Returns a field that is one of a few words; empty where it is missing."""
+    value = fields.get(name)
+    if value is not None and value not in choices:
+        raise broken(where, f"one of {', '.join(choices)} as {name!r}", value)
+    return "" if value is None else str(value)
+
+
 def box(value: object, where: str, *, corners: bool) -> tuple[float, float, float, float]:
     """Returns a box as its corners, from four numbers: x1, y1, x2, y2, or (without `corners`) x, y, width, height."""
     numbers: list[float] = []
@@ -103,42 +113,21 @@ def read_json_file(root: FileRoot, name: str) -> Any:
         raise ConfigError(f"{name} cannot be read as JSON: {error}. Copy the data set again.") from error
 
 
-def read_rows(root: FileRoot, file: str, *, under: str | None = None) -> Iterator[tuple[str, Fields]]:
-    """Yields file and place of each row, and the row, of a table or a list of objects.
-
-    Args:
-        root: The folder.
-        file: Name of the file: `.jsonl` (an object a line, empty lines are left out), `.parquet`, or `.json`.
-        under: Key of the list, where a `.json` file holds an object around it.
-
-    Raises:
-        ConfigError: If the file cannot be read, or holds something else.
-        EngineUnavailableError: If it is parquet and pyarrow is not installed.
-    """
-    if file.lower().endswith(".jsonl"):
-        yield from json_lines(_lines(root, file), file)
-        return
-    values: Any = (fields for _, _, fields in table_rows(root, file))
-    if not file.lower().endswith(".parquet"):
-        values = _json_list(root, file, under)
-    for number, value in enumerate(values, start=1):
-        where = f"{file}, row {number}"
-        yield where, objects(value, where)
-
-
 def each_row(
     root: FileRoot, file: str, read: Callable[[Fields, str, int], RowT], *, under: str | None = None
 ) -> Iterator[RowT | BrokenRowError]:
-    """Yields what is made of each row of a file as `read_rows` takes it; in place of a broken row, what is wrong.
+    """Yields what is made of each row of a file; in place of a broken row, what is wrong.
 
     Args:
         root: The folder.
-        file: Name of the file.
+        file: Name of the file: `.jsonl` (one object per line, empty lines are left out), `.parquet`, `.csv` (UTF-8,
+            commas, a header), or `.json`.
         read: Makes something of a row's fields, its file and place, and its number from 0; may raise `BrokenRowError`.
-        under: As in `read_rows`.
+        under: Key of the list, where a `.json` file holds an object around it.
 
     Raises:
-        ConfigError: If the file as a whole cannot be read; as `read_rows`.
+        ConfigError: If the file as a whole cannot be read.
+        EngineUnavailableError: If it is parquet and pyarrow is not installed.
     """
     for number, (where, fields) in enumerate(_raw_rows(root, file, under)):
         yield row_or_error(functools.partial(_made, read, fields, where, number))
@@ -164,11 +153,29 @@ def _raw_rows(root: FileRoot, file: str, under: str | None) -> Iterator[tuple[st
                 where = f"{file}, line {number}"
                 yield where, functools.partial(_json_object, line, where)
         return
-    is_table = file.lower().endswith(".parquet")
-    values: Any = (fields for _, _, fields in table_rows(root, file)) if is_table else _json_list(root, file, under)
+    values: Iterable[Any]
+    if file.lower().endswith(".csv"):
+        values = _csv_rows(root, file)
+    elif file.lower().endswith(".parquet"):
+        values = (fields for _, _, fields in table_rows(root, file))
+    else:
+        values = _json_list(root, file, under)
     for number, value in enumerate(values, start=1):
         where = f"{file}, row {number}"
         yield where, functools.partial(objects, value, where)
+
+
+_MORE_CELLS = "more cells than columns"
+
+
+def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
+    """Yields the cells of each row by column, without empty ones; for a row of too many cells what is wrong with it."""
+    try:
+        with root.opened(name) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
+            for row in csv.DictReader(lines, strict=True):
+                yield _MORE_CELLS if None in row else {column: value for column, value in row.items() if value}
+    except (UnicodeDecodeError, csv.Error, ToolError) as error:
+        raise ConfigError(f"{name} cannot be read as CSV: {error}. Save it as UTF-8 with commas.") from error
 
 
 def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:
@@ -208,7 +215,7 @@ def _json_object(line: bytes, where: str) -> Fields:
 def objects(value: object, where: str) -> Fields:
     """Returns a value that is a JSON object."""
     if not isinstance(value, dict):
-        raise broken(where, "a JSON object", value)
+        raise broken(where, "a row of named values", value)
     return value
 
 

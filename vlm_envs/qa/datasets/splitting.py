@@ -10,7 +10,7 @@ from vlm_envs.splits import split_of
 BY_FILES = ("vsr", "tallyqa", "gqa", "pixmo_count", "mp_docvqa")
 """Data sets with splits of their own, by their files; they refuse `is_benchmark`."""
 
-BY_HASH = ("treevgr", "video_r1", "pdf_folder", "llava_critic", "judged", "pairs")
+BY_HASH = ("treevgr", "image_folder", "video_r1", "pdf_folder", "llava_critic", "judged", "pairs")
 """Data sets to train on, which are divided unless `is_benchmark=True` or `train_on_all=True` is given."""
 
 

@@ -1,9 +1,10 @@
 """TreeVGR-RL: questions of V*'s training set and of VisDrone with the boxes of what they are about (iVGR, table 11).
 
 Layout, as users of the set describe it: one table `vstar30k_visdrone6k_x1y1x2y2.parquet` with the columns `problem`
-(the question after a mark `<image>`, options included where there are some), `answer` (a letter for VisDrone, words for
-V*), `images` (one path each) and `target_instances` (each with `name` and `bbox`: x1, y1, x2, y2 in pixels); the images
-at those paths below the table's folder. Tables of the same columns as JSON lines are read too. Splits are by a hash of
+(the question after a mark `<image>`; options may be lettered lines at its end), `answer` (a letter for VisDrone, words
+for V*), `images` (one path each) and `target_instances` (each with `name` and `bbox`: x1, y1, x2, y2 in pixels); the images
+at those paths below the table's folder. Tables of the same columns as JSON lines are read too, and
+those that have the options as `options`, a list of texts, whose answer is a letter or one of them. Splits are by a hash of
 the image's path, so the questions of an image stay together.
 
 Answers in words are to be compared by a judge; by rule alone only the same words are right. Reading parquet needs
@@ -14,9 +15,10 @@ Not run on the original data here.
 
 from __future__ import annotations
 
-import re
+import string
 from collections.abc import Iterator
 
+from vlm_envs.qa.datasets.choices import choice_key, is_letter, option_texts, split_question
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import (
     BrokenRowError,
@@ -31,9 +33,9 @@ from vlm_envs.qa.datasets.rows import (
     texts,
 )
 from vlm_envs.qa.datasets.source import Copy, Dataset
+from vlm_envs.responses.answers import AnswerKey
 
 _MARK = "<image>"
-_LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 
 
 def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
@@ -53,19 +55,33 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> PictureRow:
     question = text(fields, "problem", where).replace(_MARK, "").strip()
     if not question:
         raise broken(where, "a question as 'problem'", fields.get("problem"))
-    answer = text(fields, "answer", where)
-    letter = _LETTER.fullmatch(answer)
+    answer = _answer(fields, question, where)
     return PictureRow(
         key=key,
         where=where,
         split=copy.split_by(images[0]),
-        answer=answer_key(
-            where, "choice" if letter else "semantic", letter[1] if letter else answer, question=question
-        ),
-        category="choice" if letter else "open",
+        answer=answer,
+        category="choice" if answer.kind == "choice" else "open",
         images=(copy.image(images[0]),),
         boxes=_boxes(fields, where),
     )
+
+
+def _answer(fields: Fields, question: str, where: str) -> AnswerKey:
+    """Returns the key of a choice where there are options or the answer is a letter, else one for a judge."""
+    answer, options = text(fields, "answer", where), option_texts(fields, where)
+    if options:
+        return choice_key(answer, options, question, where)
+    if is_letter(answer):
+        return choice_key(answer, *_stated_options(question, answer), where)
+    return answer_key(where, "semantic", answer, question=question)
+
+
+def _stated_options(question: str, answer: str) -> tuple[tuple[str, ...], str]:
+    """Returns the options that a question ends in and the question itself; none unless the answer is one of them."""
+    asked, options = split_question(question)
+    is_among = answer.strip("().") in string.ascii_uppercase[: len(options)]
+    return (options, asked) if options and is_among else ((), question)
 
 
 def _boxes(fields: Fields, where: str) -> tuple[LabelledBox, ...]:

@@ -12,6 +12,7 @@ from PIL import Image
 from vlm_envs.errors import ConfigError, EngineUnavailableError, GenerationError, LevelError
 from vlm_envs.qa.datasets.registry import DATASETS, dataset_source
 from vlm_envs.qa.datasets.splitting import content_split
+from vlm_envs.responses.answers import score_answer
 
 RED, BLUE, GREEN = (250, 0, 0), (0, 0, 250), (0, 250, 0)
 
@@ -227,10 +228,48 @@ def treevgr(folder, *rows, **changes):
 def test_treevgr(tmp_path):
     source = treevgr(tmp_path, TREEVGR, TREEVGR | {"answer": "It is red."})
     choice, words = everything(source)
-    assert choice.question == "Which is it?\n(A) car\n(B) bus"
+    assert (choice.question, choice.key.options) == ("Which is it?", ("car", "bus"))
     assert (choice.key.kind, choice.key.answers, words.key.kind) == ("choice", ("B",), "semantic")
     assert [corners(evidence) for evidence in choice.evidence] == [("bus", 5, 6, 20, 25)]
     assert source.num_samples(content_split("visdrone/1.jpg")) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "question", "options", "answer"),
+    [
+        ({"problem": "<image>Which?", "options": ["car", "bus"]}, "Which?", ("car", "bus"), "B"),
+        ({"problem": "Which?", "options": ["A. car", "B. bus"]}, "Which?", ("car", "bus"), "B"),
+        ({"problem": "Which?", "options": ["car", "bus"], "answer": "Bus."}, "Which?", ("car", "bus"), "B"),
+        ({"problem": "Which?", "options": {"A": "car", "B": "bus", "C": None}}, "Which?", ("car", "bus"), "B"),
+        ({"problem": "Which?\nOptions:\nA. car\nB. bus"}, "Which?", ("car", "bus"), "B"),
+        ({"problem": "Which?\n(A) car\n(B) bus\nAnswer by a letter."}, None, (), "B"),
+        ({"problem": "Which?\n(A) car\n(B) bus", "answer": "C"}, None, (), "C"),
+        ({"problem": "Which? (A) car (B) bus"}, None, (), "B"),
+        ({"problem": "Which?"}, "Which?", (), "B"),
+    ],
+)
+def test_a_choice_of_treevgr_has_its_options(tmp_path, changes, question, options, answer):
+    sample = only(treevgr(tmp_path, **changes))
+    expected = (changes["problem"] if question is None else question, "choice", options, (answer,))
+    assert (sample.question, sample.key.kind, sample.key.options, sample.key.answers) == expected
+    assert score_answer("bus", sample.key) == bool(options)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"options": ["car", "bus"], "answer": "C"}, "expected a letter from A to B or the text of an option"),
+        ({"options": ["car", "bus"], "answer": "tram"}, "expected a letter from A to B or the text of an option"),
+        ({"options": ["car"]}, "at least two different texts"),
+        ({"options": ["car", "car"]}, "at least two different texts"),
+        ({"options": ["car", ""]}, "at least two different texts"),
+        ({"options": "car, bus"}, "a list of texts as 'options'"),
+        ({"options": {"A": "car", "C": "bus"}}, "options in all columns from A to C"),
+    ],
+)
+def test_options_that_cannot_be_are_named(tmp_path, changes, reason):
+    with pytest.raises(ConfigError, match=rf"table.jsonl, line 1: .*{reason}"):
+        treevgr(tmp_path, **changes)
 
 
 def test_treevgr_reads_parquet(tmp_path):
@@ -259,7 +298,13 @@ def pixmo_count(folder):
     return dataset_source("pixmo_count", folder)
 
 
-MAKERS = {made.__name__: made for made in (vstar, hrbench, vsr, tallyqa, gqa, treevgr, pixmo_count)}
+def image_folder(folder):
+    write(folder / "a.png", image_bytes())
+    write(folder / "questions.jsonl", lines({"image": "a.png", "question": "Red?", "answer": "yes"}))
+    return dataset_source("image_folder", folder)
+
+
+MAKERS = {made.__name__: made for made in (vstar, hrbench, vsr, tallyqa, gqa, treevgr, pixmo_count, image_folder)}
 
 
 def test_every_data_set_is_tested_here():

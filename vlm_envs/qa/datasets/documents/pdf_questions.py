@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from typing import cast
+from typing import Any
 
 from vlm_envs.qa.datasets.documents.files import PdfFile
 from vlm_envs.qa.datasets.documents.rows import DocumentRow, document_name, page_numbers
-from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text, texts
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, category, each_row, one_of, text, texts
 from vlm_envs.qa.datasets.source import Copy, Dataset
-from vlm_envs.responses.answers import AnswerKind
 from vlm_envs.splits import SPLITS
 
 FILES = ("questions.jsonl", "questions.json")
@@ -33,24 +32,16 @@ def _row(copy: Copy, fields: Fields, where: str, number: int) -> DocumentRow:
     name = document_name(fields, "document", where)
     is_list = isinstance(fields.get("answer"), list)
     answers = texts(fields, "answer", where) if is_list else (text(fields, "answer", where),)
-    kind = cast("AnswerKind", _choice(fields, "kind", "anls", KINDS, where))
+    kind: Any = one_of(fields, "kind", KINDS, where) or "anls"
     return DocumentRow(
         key=str(number + 1),
         where=where,
-        split=_choice(fields, "split", copy.split_by(name), SPLITS, where),
+        split=one_of(fields, "split", SPLITS, where) or copy.split_by(name),
         answer=answer_key(where, kind, *answers, question=text(fields, "question", where)),
         category=category(text(fields, "category", where)) if "category" in fields else "document",
         document=PdfFile(copy.root.folder, name),
         pages=page_numbers(fields.get("pages", []), "pages", where),
     )
-
-
-def _choice(fields: Fields, name: str, default: str, choices: tuple[str, ...], where: str) -> str:
-    """Returns a field that is one of a few words, or what stands for it where it is missing."""
-    value = fields.get(name, default)
-    if value not in choices:
-        raise broken(where, f"one of {', '.join(choices)} as {name!r}", value)
-    return str(value)
 
 
 PDF_FOLDER = Dataset(

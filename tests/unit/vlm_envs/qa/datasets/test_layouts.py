@@ -337,4 +337,7 @@ def test_video_r1(tmp_path):
 
 def test_every_published_data_set_is_here():
     tested = {name.removeprefix("test_") for name in globals() if name.startswith("test_")}
-    assert set(DATASETS) | set(VIDEO_DATASETS) | set(DOCUMENT_DATASETS) - {"pdf_folder"} <= tested
+    assert (DATASETS.keys() | VIDEO_DATASETS.keys() | DOCUMENT_DATASETS.keys()) - {
+        "pdf_folder",
+        "image_folder",
+    } <= tested

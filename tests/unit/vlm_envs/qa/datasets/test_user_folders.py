@@ -56,6 +56,11 @@ def treevgr(folder: Path) -> None:
     put(folder / "images" / "1.jpg", picture())
 
 
+def image_folder(folder: Path) -> None:
+    put(folder / "questions.jsonl", {"image": "images/1.jpg", "question": "Red?", "answer": "yes"})
+    put(folder / "images" / "1.jpg", picture())
+
+
 def pixmo_count(folder: Path) -> None:
     row = {"image": "images/1.jpg", "count": 1, "label": "dogs", "points": [{"x": 3, "y": 4}]}
     put(folder / "data" / "test-0.jsonl", row)
@@ -99,6 +104,7 @@ LOADERS: dict[str, tuple[Callable[..., DatasetSource], Callable[..., Any]]] = {
     "gqa": (dataset_source, gqa),
     "treevgr": (dataset_source, treevgr),
     "pixmo_count": (dataset_source, pixmo_count),
+    "image_folder": (dataset_source, image_folder),
     "video_r1": (video_source, video_r1),
     "mp_docvqa": (document_source, mp_docvqa),
     "mmlongbench_doc": (document_source, copies.mmlongbench_doc),

@@ -1,0 +1,115 @@
+"""A folder of images with a table of questions: the layout for data of one's own.
+
+The folder holds the images and `questions.jsonl` (one object per line), `questions.json` (a list of objects),
+`questions.csv` (UTF-8, commas, a header), or `questions.parquet`, with the columns `image` (a file of the folder, or in
+parquet the image itself), `question`, `answer` (a text, a number, or a list of accepted ones), and, where there are
+options, `options` (a list of texts, in CSV written as JSON) or the columns `A`, `B` and so on. The answer of a row with
+options is a letter or the text of an option.
+
+`kind` says how other answers are compared: `number` (the default for numbers), `exact` (the default for texts), `anls`,
+`list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the image's
+name or content, so the questions of an image stay together. Boxes are not read; for these use the columns of `treevgr`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, get_args
+
+from vlm_envs.qa.datasets.choices import choice_key, option_texts
+from vlm_envs.qa.datasets.images import StoredImage, TableImage, image_bytes
+from vlm_envs.qa.datasets.parquet import table_rows
+from vlm_envs.qa.datasets.picture_rows import PictureRow
+from vlm_envs.qa.datasets.rows import (
+    BrokenRowError,
+    Fields,
+    answer_key,
+    broken,
+    category,
+    each_row,
+    one_of,
+    row_or_error,
+    text,
+)
+from vlm_envs.qa.datasets.source import Copy, Dataset
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
+from vlm_envs.responses.numbers import read_number
+from vlm_envs.splits import SPLITS
+from vlm_envs.tools.errors import ToolError
+
+FILES = ("questions.jsonl", "questions.json", "questions.csv", "questions.parquet")
+KINDS: tuple[AnswerKind, ...] = tuple(kind for kind in get_args(AnswerKind) if kind not in ("choice", "verdict"))
+
+
+def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
+    file = copy.files[0]
+    if not file.endswith(".parquet"):
+        yield from each_row(copy.root, file, partial(_row, copy))
+        return
+    for number, (group, place, fields) in enumerate(table_rows(copy.root, file)):
+        cell = TableImage(folder=copy.root.folder, name=file, group=group, place=place, column="image")
+        where = f"{file}, row {number + 1}"
+        yield row_or_error(partial(_row, copy, fields, where, number, cell))
+
+
+def _row(copy: Copy, fields: Fields, where: str, number: int, cell: TableImage | None = None) -> PictureRow:
+    stored, content = _image(copy, fields, where, cell)
+    return PictureRow(
+        key=str(number + 1),
+        where=where,
+        split=one_of(fields, "split", SPLITS, where) or copy.split_by(content),
+        answer=_answer(fields, where),
+        category=category(text(fields, "category", where)) if fields.get("category") else "image",
+        images=(stored,),
+    )
+
+
+def _image(copy: Copy, fields: Fields, where: str, cell: TableImage | None) -> tuple[StoredImage | TableImage, str]:
+    """Returns where the image of a row is, and what rows that show the same one have in common."""
+    value = fields.get("image")
+    if cell is not None and isinstance(value, bytes | dict):
+        try:
+            return cell, hashlib.blake2b(image_bytes(value, where), digest_size=16).hexdigest()
+        except ToolError as error:
+            raise broken(where, "bytes of an image as 'image'", value) from error
+    name = text(fields, "image", where)
+    if not copy.has(name):
+        raise broken(where, "the name of an image file in the folder as 'image'", name)
+    return copy.image(name), name
+
+
+def _answer(fields: Fields, where: str) -> AnswerKey:
+    question, answers, options = text(fields, "question", where), _answers(fields, where), option_texts(fields, where)
+    if options:
+        if len(answers) > 1:
+            raise broken(where, "one answer of a row with options", list(answers))
+        return choice_key(answers[0], options, question, where)
+    are_numbers = all(read_number(answer) is not None for answer in answers)
+    kind: Any = one_of(fields, "kind", KINDS, where) or ("number" if are_numbers else "exact")
+    return answer_key(where, kind, *answers, question=question)
+
+
+def _answers(fields: Fields, where: str) -> tuple[str, ...]:
+    value: Any = fields.get("answer")
+    answers = value if isinstance(value, list) else [value]
+    if not answers or not all(isinstance(each, str | int | float) and _plain(each) for each in answers):
+        raise broken(where, "a text, a number, or a list of them as 'answer'", value)
+    return tuple(map(_plain, answers))
+
+
+def _plain(answer: str | float) -> str:
+    """Returns an answer as text; tables hold whole numbers as floats, and NaN where there is none, if any is missing."""
+    if isinstance(answer, float) and (answer.is_integer() or math.isnan(answer)):
+        return "" if math.isnan(answer) else str(int(answer))
+    return str(answer).strip()
+
+
+IMAGE_FOLDER = Dataset(
+    expected=f"a folder of images with one of {', '.join(FILES)}, one question per row",
+    files=lambda root: root.existing(FILES),
+    rows=_rows,
+    is_benchmark=False,
+)
