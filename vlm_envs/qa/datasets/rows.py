@@ -154,7 +154,7 @@ def _raw_rows(root: FileRoot, file: str, under: str | None) -> Iterator[tuple[st
                 yield where, functools.partial(_json_object, line, where)
         return
     values: Iterable[Any]
-    if file.lower().endswith(".csv"):
+    if is_csv := file.lower().endswith(".csv"):
         values = _csv_rows(root, file)
     elif file.lower().endswith(".parquet"):
         values = (fields for _, _, fields in table_rows(root, file))
@@ -162,18 +162,22 @@ def _raw_rows(root: FileRoot, file: str, under: str | None) -> Iterator[tuple[st
         values = _json_list(root, file, under)
     for number, value in enumerate(values, start=1):
         where = f"{file}, row {number}"
-        yield where, functools.partial(objects, value, where)
+        yield where, functools.partial(_cells if is_csv else objects, value, where)
 
 
-_MORE_CELLS = "more cells than columns"
+def _cells(row: Mapping[Any, Any], where: str) -> Fields:
+    """Returns a row of a CSV file; refuses one that has more cells than the header."""
+    if None in row:
+        raise broken(where, f"{len(row) - 1} cells, as the header has", f"{row[None]} behind them")
+    return row
 
 
 def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
-    """Yields the cells of each row by column, without empty ones; for a row of too many cells what is wrong with it."""
+    """Yields the cells of each row by column, without empty ones; None as a column has further cells."""
     try:
         with root.opened(name) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
             for row in csv.DictReader(lines, strict=True):
-                yield _MORE_CELLS if None in row else {column: value for column, value in row.items() if value}
+                yield {column: value for column, value in row.items() if value}
     except (UnicodeDecodeError, csv.Error, ToolError) as error:
         raise ConfigError(f"{name} cannot be read as CSV: {error}. Save it as UTF-8 with commas.") from error
 
@@ -215,7 +219,7 @@ def _json_object(line: bytes, where: str) -> Fields:
 def objects(value: object, where: str) -> Fields:
     """Returns a value that is a JSON object."""
     if not isinstance(value, dict):
-        raise broken(where, "a row of named values", value)
+        raise broken(where, "a JSON object", value)
     return value
 
 
