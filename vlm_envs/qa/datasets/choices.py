@@ -1,4 +1,4 @@
-"""Options of a choice in a row: in a field, in columns of their own, or as lettered lines at the end of the question."""
+"""Options of a choice: in a field of a row, in columns of their own, or as lettered lines that end the question."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def choice_key(answer: str, options: Sequence[str], question: str, where: str) -
 
 
 def split_question(question: str) -> tuple[str, tuple[str, ...]]:
-    """Returns a question without the lettered lines at its end, and the options that they are; none if there are none."""
+    """Returns a question without the lettered lines that end it, and the options in these lines."""
     lines = question.strip().splitlines()
     first = next((index for index, line in enumerate(lines) if _LETTERED.fullmatch(line)), len(lines))
     options = _without_letters(lines[first:])

@@ -7,8 +7,9 @@ options, `options` (a list of texts, in CSV written as JSON) or the columns `A`,
 options is a letter or the text of an option.
 
 `kind` says how other answers are compared: `number` (the default for numbers), `exact` (the default for texts), `anls`,
-`list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the image's
-name or content, so the questions of an image stay together. Boxes are not read; for these use the columns of `treevgr`.
+`list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the
+image's name or content, so the questions of an image stay together. Boxes are not read; for these use the columns of
+`treevgr`.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _answers(fields: Fields, where: str) -> tuple[str, ...]:
 
 
 def _plain(answer: str | float) -> str:
-    """Returns an answer as text; tables hold whole numbers as floats, and NaN where there is none, if any is missing."""
+    """Returns an answer as text; a table column with missing numbers holds whole ones as floats, and NaN."""
     if isinstance(answer, float) and (answer.is_integer() or math.isnan(answer)):
         return "" if math.isnan(answer) else str(int(answer))
     return str(answer).strip()

@@ -108,7 +108,7 @@ def test_a_broken_row_is_named_and_the_others_are_read(tmp_path, changes, reason
     [
         (
             b"image,question,answer\ntwo.png,What?,a,b\n",
-            "questions.csv, row 1: expected a row of named values; got 'more cells than columns'",
+            "questions.csv, row 1: expected 3 cells, as the header has",
         ),
         (b"image,question,answer\ntwo.png,\xff,a\n", "questions.csv cannot be read as CSV"),
         (b'image,question,answer\ntwo.png,"What?,a\n', "questions.csv cannot be read as CSV"),
