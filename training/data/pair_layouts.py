@@ -62,16 +62,16 @@ def _deepeyes(root: FileRoot, fields: Fields, where: str) -> Fields:
     told: Any = fields.get("extra_info") or fields
     if not isinstance(told, Mapping):
         raise broken(where, "an object as 'extra_info'", told)
-    images = fields.get("images")
-    if not isinstance(images, list) or len(images) != 1:
-        raise broken(where, "a list of one picture as 'images'", images)
+    image = _only_image(fields, where)
+    if image is None:
+        raise broken(where, "a list of one picture as 'images'", fields.get("images"))
     answer = text(told, "answer" if told.get("answer") is not None else "solution", where)
     return {
         "track": "fine_grained",
         "question": without_marks(text(told, "question" if told.get("question") is not None else "problem", where)),
         "response": answer,
         "answer": answer,
-        "image": images[0],
+        "image": image,
     }
 
 
@@ -93,11 +93,8 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
         chosen = said.pop()[1]
     if [role for role, _ in said] != ["user"] or chosen is None:
         raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)
-    image, question = fields.get("image"), said[0][1]
-    images = fields.get("images") or ([] if image is None else [image])
-    if not isinstance(images, list) or len(images) > 1:
-        raise broken(where, "a list of one picture as 'images'", images)
-    if question.count("<image>") > len(images):
+    image, question = _only_image(fields, where), said[0][1]
+    if question.count("<image>") > (image is not None):
         raise broken(where, "a picture in 'images' for each <image>", question)
     return {
         "id": fields.get("id"),
@@ -105,8 +102,20 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
         "question": without_marks(question),
         "response": chosen,
         "wrong": [] if rejected is None else [rejected],
-        "image": images[0] if images else None,
+        "image": image,
     }
+
+
+def _own(root: FileRoot, fields: Fields, where: str) -> Fields:
+    return {**fields, "image": _only_image(fields, where)}
+
+
+def _only_image(fields: Fields, where: str) -> Any:
+    """Returns a row's `image`, or the only one of its `images`; None where there is none."""
+    images = fields.get("images") or []
+    if not isinstance(images, list) or len(images) > 1:
+        raise broken(where, "a list of one picture as 'images'", images)
+    return images[0] if images else fields.get("image")
 
 
 _ROLES = {"human": "user", "gpt": "assistant"}
@@ -129,7 +138,7 @@ def _message(message: Any, name: str, where: str) -> tuple[str, str]:
 
 LAYOUTS: Mapping[str, Layout] = MappingProxyType(
     {
-        "own": Layout(own=lambda root, fields, where: fields),
+        "own": Layout(own=_own),
         "mp_docvqa": Layout(own=_mp_docvqa, under="data"),
         "deepeyes": Layout(own=_deepeyes),
         "mm_ifengine": Layout(own=_mm_ifengine),

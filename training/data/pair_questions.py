@@ -18,6 +18,7 @@ from training.data.pair_layouts import LAYOUTS, Layout
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.datasets.armbench import judged_rows_of
 from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
+from vlm_envs.qa.datasets.media import unread_media
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.encodable import encodable
@@ -77,6 +78,8 @@ def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
 def _question(root: FileRoot, layout: Layout, known: set[str], values: Fields, where: str, number: int) -> Question:
     """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
     own = layout.own(root, values, where)
+    if unread := unread_media(values, [value for value in own.values() if isinstance(value, str)]):
+        raise BrokenRowError(f"{where}: {unread}.")
     fields = {name: value for name, value in own.items() if value is not None}
     wrong = fields.get("wrong", [])
     if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Container
 from pathlib import Path
 
@@ -103,7 +104,7 @@ def data_file(source: DataSource) -> tuple[Path, Path]:
     Raises:
         ConfigError: If there is none.
     """
-    path = Path(source.path)
+    path = Path(os.path.expanduser(source.path))
     if path.is_file():
         return path, path.parent
     curated = path / "trajectories" / f"{slug(CURATED)}.jsonl"

@@ -1,20 +1,25 @@
-"""Conversations with pictures as data sets of other trainers have them: `messages` and `images`, a row a line.
+"""Conversations with images as datasets of other trainers have them: `messages` and `images`, one row per line.
 
     {"messages": [{"role": "user", "content": "<image>What is it?"}, {"role": "assistant", "content": "A mug."}],
      "images": ["mug.png"]}
 
-What TRL, LLaMA-Factory and ms-swift read is read here. Content is a text, in which each `<image>` of a user's message
-is the next of `images`, or a list of parts: `{"type": "text", "text": ...}` and `{"type": "image"}`, which takes the
-next of `images` unless it names a file itself (`image`, `path` or `url`). Where a conversation has no placeholder, all
-pictures stand before its first text, as in TRL. `"loss": false` at an answer leaves it out of the loss, as in ms-swift.
+Rows of texts and images in the layout of TRL, LLaMA-Factory, and ms-swift are read. Rows with videos, sound, or
+grounding objects are refused, as are placeholders of these. Content is a text, in which each `<image>` of a user's
+message is the next of `images`, or a list of parts: `{"type": "text", "text": ...}` and `{"type": "image"}`, which
+takes the next of `images` unless it names a file itself (`image`, `path` or `url`). Where a conversation has no
+placeholder, all images stand before its first text, as in TRL. `"loss": false` at an answer leaves it out of the loss,
+as in ms-swift.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from vlm_envs.qa.datasets.media import unread_media
 
 PLACEHOLDER = "<image>"
 """Stands in a user's text where a picture goes."""
@@ -77,6 +82,7 @@ def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path)
         BrokenRowError: If it is no conversation that can be learnt from.
     """
     messages = _messages(row)
+    _require_readable(row, messages)
     roles = [_role(message) for message in messages]
     system = ""
     if roles and roles[0] == "system":
@@ -112,6 +118,15 @@ def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         "there are no `messages`"
         + (" (a list `conversations` of `from` and `value` is ShareGPT's layout: convert it)" if is_share_gpt else "")
     )
+
+
+def _require_readable(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses rows with media that are not read, and placeholders that would be learned as text."""
+    texts = [(each.get("role"), text) for each in messages if isinstance(text := each.get("content"), str)]
+    if unread := unread_media(row, [text for _, text in texts]):
+        raise BrokenRowError(unread)
+    if any(role != "user" and PLACEHOLDER in text for role, text in texts):
+        raise BrokenRowError(f"there is a placeholder {PLACEHOLDER} outside the user's messages")
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -199,7 +214,7 @@ def _file(named: Any, folder: Path) -> Path:
         raise BrokenRowError(
             f"the picture {named[:40]} is no file here: nothing is downloaded or decoded; save it and name the file"
         )
-    return folder / named.removeprefix("file://")
+    return folder / os.path.expanduser(named.removeprefix("file://"))
 
 
 def _with_pictures(contents: Sequence[Sequence[Any]], files: Sequence[Path]) -> list[Content]:

@@ -198,6 +198,9 @@ def test_half_a_surrogate_pair_in_a_reply_costs_its_question_at_most(endpoint, t
     [
         ({"image": True}, "'image' must be of type str; got True"),
         ({"image": ""}, "'image' is blank"),
+        ({"image": None, "images": ["cat.png", "cat.png"]}, "expected a list of one picture as 'images'"),
+        ({"videos": ["a.mp4"]}, "the row has `videos`; only texts and images are read"),
+        ({"question": "<video>What happens?"}, "the placeholder <video>"),
         ({"image": "dog.png"}, "the picture cannot be read: There is no file 'dog.png'"),
         ({"image": "\ud83d.png"}, "the picture cannot be read: There is no file"),
         ({"pages": ["cat.png"]}, "'pages' needs a 'document'"),

@@ -15,6 +15,7 @@ RELEASED = "fine_grained_perception.jsonl multimodal_long_document.jsonl multimo
 """The files of the release, one a track."""
 
 _DOCUMENTS = "documents"
+_IMAGES = ("image", "images")
 _NUM_RESPONSES = {"single_rm": 1, "pair_rm": 2, "2-way-pair_rm": 2, "4-way-pair_rm": 4}
 """Kinds of judging by the name that `rm_tag` gives them."""
 
@@ -28,9 +29,9 @@ def armbench_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
     folder `documents`: MMLongBench-Doc's), for instructions `constraints` (the first one's `value` is what is judged).
 
     Own: `id`, `track` (one of `TRACKS`), `question`, `responses` (1, 2 or 4 texts), `answer` (for one response true or
-    false, for several the number of the right one, counted from 1), and one of `image` (a file or base64), `document`
-    (a PDF of the folder), or `document` with `pages` (pictures of its pages); nothing for plain instructions.
-    `evidence_pages` may name pages, counted from 1. Not run on the original data here.
+    false, for several the number of the right one, counted from 1), and one of `image` (a file or base64, or a list of
+    it as `images`), `document` (a PDF of the folder), or `document` with `pages` (pictures of its pages); nothing for
+    plain instructions. `evidence_pages` may name pages, counted from 1. Not run on the original data here.
 
     No two responses of an own row may be equal. In a released row the right response may equal no other, but two wrong
     ones may be equal: two models can make the same mistake, and the benchmark's own rows are kept as they are.
@@ -117,7 +118,7 @@ def _row(row: FileRow) -> JudgedRow:
         request=row.text("question"),
         responses=responses,
         right=_right(row, len(responses)),
-        image=row.image("image") if "image" in row.values else "",
+        image=row.image(*_IMAGES) if any(row.values.get(name) not in (None, []) for name in _IMAGES) else "",
         document=document,
         pages=pages,
         evidence_pages=_evidence_pages(row),

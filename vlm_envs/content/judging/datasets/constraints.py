@@ -17,7 +17,7 @@ from vlm_envs.tools.instructions.checkers import Checker, checker_named
 from vlm_envs.tools.instructions.constraints import Constraint
 from vlm_envs.tools.instructions.profiles import MM_IFENGINE
 
-_IMAGES = ("image", "image_path")
+_IMAGES = ("image", "images", "image_path")
 
 
 def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow | BrokenRowError, ...]:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import PurePosixPath
+from typing import Any
 
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, StoredPicture, is_file_name
 from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
+from vlm_envs.qa.datasets.media import unread_media
 from vlm_envs.qa.datasets.rows import BrokenRowError
+from vlm_envs.tools.errors import quoted
 
 _GROUPS = {
     "hallucination": ("povid", "hallucination", "rlhf", "rlaif"),
@@ -58,10 +62,46 @@ def vl_rewardbench_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError
 def pair_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
     """Yields pairs of one's own, in the layout of preference data sets, and what is wrong with broken ones.
 
-    Fields: `prompt`, `chosen`, `rejected`, texts each; `image` (a file, base64, or in a table) where there is a
-    picture; `id`, by default the row's number.
+    Fields: `prompt`, `chosen`, `rejected`, each a text or, as in TRL, a list of one message; `image` (a file, base64,
+    or in a table) where there is an image, or a list of it as `images`; `id`, by default the row's number. Rows with
+    several images, placeholders without an image, or media that are not read are broken.
     """
-    return judged_each(data.rows(), lambda row: _preferred_row(row, "pairs", _image(row) if _has_image(row) else ""))
+    return judged_each(data.rows(), _own_pair)
+
+
+def _own_pair(row: FileRow) -> JudgedRow:
+    texts = {name: _said(row, name, role) for name, role in _ROLES.items()}
+    if unread := unread_media(row.values, texts.values()):
+        raise row.broken(f"{unread}.")
+    image = _image(row) if _has_image(row) else ""
+    if (count := texts["prompt"].count(_MARK)) > bool(image):
+        raise row.broken(f"there are {count} placeholders {_MARK} for {int(bool(image))} images.")
+    return _preferred_row(replace(row, values={**row.values, **texts}), "pairs", image)
+
+
+_MARK = "<image>"
+_ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
+
+
+def _said(row: FileRow, field: str, role: str) -> str:
+    """Returns the text of a field, or of the only message in it, in which images are marks."""
+    value: Any = row.get(field, (str, list))
+    if isinstance(value, str):
+        return row.text(field)
+    message = value[0] if len(value) == 1 and isinstance(value[0], dict) else {}
+    content = message.get("content")
+    if message.get("role") != role or not isinstance(content, str | list):
+        raise row.broken(f"{field!r} must be a text or one message of {role}; got {quoted(value)}.")
+    return content if isinstance(content, str) else "".join(_part(row, field, part) for part in content)
+
+
+def _part(row: FileRow, field: str, part: Any) -> str:
+    kind, text = (part.get("type"), part.get("text")) if isinstance(part, dict) else (None, None)
+    if kind == "image":
+        return _MARK
+    if kind != "text" or not isinstance(text, str):
+        raise row.broken(f"{field!r} has a part that is no text or image; got {quoted(part)}.")
+    return text
 
 
 def _ranked_row(row: FileRow) -> JudgedRow:
@@ -100,16 +140,19 @@ def _preferred_row(row: FileRow, category: str, image: str | StoredPicture) -> J
 
 
 def _image(row: FileRow) -> str | StoredPicture:
-    return row.image("image", "image_path")
+    return row.image(*_IMAGES)
 
 
 def _has_image(row: FileRow) -> bool:
-    return any(row.values.get(name) is not None for name in ("image", "image_path"))
+    return any(row.values.get(name) not in (None, []) for name in _IMAGES)
+
+
+_IMAGES = ("image", "images", "image_path")
 
 
 def without_marks(request: str) -> str:
     """Returns a request without the marks `<image>` that stand for its picture."""
-    return request.replace("<image>", "").strip()
+    return request.replace(_MARK, "").strip()
 
 
 def _group(row: FileRow, image: str | StoredPicture) -> str:

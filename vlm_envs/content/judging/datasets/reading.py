@@ -7,7 +7,7 @@ import binascii
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -72,14 +72,22 @@ class FileRow:
         return value
 
     def image(self, *fields: str) -> str | StoredPicture:
-        """Returns the picture of the first of several fields that there is.
+        """Returns the image of the first of several fields that has one: as it is, in a list, or as `path` or `bytes`.
 
         Raises:
-            ConfigError: If there is none, or it is neither a text nor a picture of a table.
+            ConfigError: If there is none or there are several, or it is neither a text nor an image of a table.
         """
-        field = next((name for name in fields if self.values.get(name) is not None), fields[0])
-        value = self.values.get(field)
-        return value if isinstance(value, StoredPicture) else self.text(field)
+        field = next((name for name in fields if self.values.get(name) not in (None, [])), fields[0])
+        value: Any = self.values.get(field)
+        if isinstance(value, list):
+            if len(value) != 1:
+                raise self.broken(f"{field!r} must have one image; got {len(value)}.")
+            value = value[0]
+        if isinstance(value, dict):
+            value = value.get("bytes") or value.get("path")
+        if isinstance(value, StoredPicture) or field not in self.values:
+            return value or self.text(field)
+        return replace(self, values={field: value}).text(field)
 
     def texts(self, field: str, counts: Sequence[int]) -> tuple[str, ...]:
         """Returns a field that is a list of texts.
@@ -242,7 +250,9 @@ def _files_like(folder: Path, patterns: str) -> tuple[str, ...]:
 
 
 def _bytes_of(value: Any) -> bytes | None:
-    """Returns the bytes of a picture in a table; None for any other value."""
+    """Returns the bytes of an image in a table, which may be the only one of a list; None for any other value."""
+    if isinstance(value, list) and len(value) == 1:
+        (value,) = value
     content = value.get("bytes") if isinstance(value, dict) else value
     return content if isinstance(content, bytes) else None
 

@@ -96,6 +96,28 @@ def test_what_is_wrong_with_a_row_is_said(messages, images, reason):
         read(*messages, images=images)
 
 
+CHAT = {"messages": [said("user", "?"), ANSWER]}
+
+
+@pytest.mark.parametrize(
+    "more", [{"videos": []}, {"videos": None, "audios": [None]}, {"objects": {"ref": [], "bbox": [[]]}}, {"audio": ""}]
+)
+def test_empty_columns_are_no_videos_sounds_or_objects(more):
+    assert conversation(CHAT | more, file=HERE, line=1, folder=HERE).exchanges[0].answer == "A mug."
+
+
+def test_texts_in_parts_have_no_placeholders():
+    literal = {"type": "text", "text": "Is <video> an HTML tag? <bbox>"}
+    (exchange,) = read(said("user", [literal]), said("assistant", [{"type": "text", "text": "<video> is."}])).exchanges
+    assert (exchange.content, exchange.answer) == ((literal["text"],), "<video> is.")
+
+
+def test_images_may_lie_in_the_users_home(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    (exchange,) = read(said("user", "<image>?"), ANSWER, images=["~/a b.png"]).exchanges
+    assert exchange.content == (Path("/home/ada/a b.png"), "?")
+
+
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
@@ -103,6 +125,14 @@ def test_what_is_wrong_with_a_row_is_said(messages, images, reason):
         ({"conversations": [{"from": "human", "value": "?"}]}, "ShareGPT's layout"),
         ({"messages": "What is it?"}, "no list of objects"),
         ({"messages": ["What is it?"]}, "no list of objects"),
+        ({"videos": ["a.mp4"], **CHAT}, "the row has `videos`; only texts and images are read"),
+        ({"audios": ["a.wav"], "images": [], **CHAT}, "the row has `audios`"),
+        ({"objects": {"ref": ["a mug"], "bbox": [[1, 2, 3, 4]]}, **CHAT}, "the row has `objects`"),
+        ({"messages": [said("user", "<video>What happens?"), ANSWER], "videos": ["a.mp4"]}, "`videos` and .*<video>"),
+        ({"messages": [said("user", "<audio>What is said?"), ANSWER]}, "the placeholder <audio>"),
+        ({"messages": [said("user", "Find <ref-object>"), said("assistant", "<bbox>")]}, "<ref-object> and .*<bbox>"),
+        ({"messages": [said("system", "<video>"), said("user", "?"), ANSWER]}, "the placeholder <video>"),
+        ({"messages": [said("user", "?"), said("assistant", "It is <image>.")]}, "<image> outside the user's messages"),
     ],
 )
 def test_rows_of_another_layout_are_told(row, reason):
