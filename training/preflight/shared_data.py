@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -88,7 +89,9 @@ def _may_meet(spec: WorldSpec, curation: Stage) -> bool:
 def _data_of(spec: WorldSpec) -> tuple[str, Path] | None:
     """Returns the name and the folder of a world's data set, if it has one."""
     dataset, folder = spec.kwargs.get("dataset"), spec.kwargs.get("folder")
-    return None if dataset is None or folder is None else (str(dataset), Path(str(folder)).resolve())
+    if dataset is None or folder is None:
+        return None
+    return str(dataset), Path(os.path.expanduser(str(folder))).resolve()
 
 
 def _asks_samples(spec: WorldSpec) -> bool:

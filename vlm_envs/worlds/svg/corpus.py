@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -52,7 +53,7 @@ def load_icons(path: str) -> dict[str, tuple[str, ...]]:
     """
     if not isinstance(path, str | PathLike) or not str(path).strip():
         raise ConfigError(f"data must be a path; got {path!r}. {_EXPECTED}.")
-    source = Path(path)
+    source = Path(os.path.expanduser(path))
     if not source.exists():
         raise ConfigError(f"data={str(path)!r} does not exist. {_EXPECTED}.")
     found = dict.fromkeys(_PROLOG.sub("", text, count=1).strip() for text in _read(source))

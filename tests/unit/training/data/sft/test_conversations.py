@@ -113,9 +113,9 @@ def test_texts_in_parts_have_no_placeholders():
 
 
 def test_images_may_lie_in_the_users_home(monkeypatch):
-    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("HOME", "/users/ada")
     (exchange,) = read(said("user", "<image>?"), ANSWER, images=["~/a b.png"]).exchanges
-    assert exchange.content == (Path("/home/ada/a b.png"), "?")
+    assert exchange.content == (Path("/users/ada/a b.png"), "?")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from vlm_envs.qa.datasets.source import DatasetSource
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.documents import PdfFolder
 from vlm_envs.tools.errors import ToolError, ToolErrorKind
+from vlm_envs.worlds.svg.corpus import load_icons
 
 
 def lines(*rows: dict[str, Any]) -> bytes:
@@ -180,6 +181,8 @@ def test_the_users_home_is_found(tmp_path, monkeypatch):
         opened, write = LOADERS[name]
         write(tmp_path / name)
         assert len([*shown(opened(name, f"~/{name}"))]) == 1
+    put(tmp_path / "icons" / "a.SVG", b'<svg xmlns="http://www.w3.org/2000/svg"/>')
+    assert sum(map(len, load_icons("~/icons").values())) == 1
 
 
 def test_names_may_have_spaces_other_alphabets_and_characters_of_other_systems(tmp_path):
