@@ -9,7 +9,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
@@ -269,7 +269,8 @@ _SIDEWAYS = tuple(_TURNS[orientation] for orientation in (5, 6, 7, 8))
 def _turn(image: Image.Image) -> Image.Transpose | None:
     """Returns what makes an image upright, read off its header: the PNG reader's own method would decode the pixels."""
     try:
-        return _TURNS.get(Image.Image.getexif(image).get(ExifTags.Base.Orientation))
+        orientation: Any = Image.Image.getexif(image).get(ExifTags.Base.Orientation)
+        return _TURNS.get(orientation)
     except Exception:  # Invalid EXIF data raise many kinds of errors; the pixels may be whole
         return None
 

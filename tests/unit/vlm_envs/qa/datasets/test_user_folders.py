@@ -196,7 +196,7 @@ def test_names_may_have_spaces_other_alphabets_and_characters_of_other_systems(t
     assert len([*shown(dataset_source("treevgr", tmp_path))]) == len(rows)
 
 
-@pytest.mark.parametrize("name", [name for name in LOADERS if name != "video_r1"])
+@pytest.mark.parametrize("name", LOADERS)
 def test_endings_may_be_in_capitals(name, tmp_path):
     opened, write = LOADERS[name]
     write(tmp_path)
