@@ -33,8 +33,8 @@ def option_texts(fields: Fields, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(option, str | int | float) for option in value):
         raise broken(where, "a list of texts as 'options'", value)
     texts = [str(option).strip() for option in value]
-    if len(texts) == 1 or not all(texts) or len({*texts}) < len(texts):
-        raise broken(where, "at least two different texts as 'options'", value)
+    if len(texts) == 1 or len(texts) > len(string.ascii_uppercase) or not all(texts) or len({*texts}) < len(texts):
+        raise broken(where, "2 to 26 different texts as 'options'", value)
     return _without_letters(texts) or tuple(texts)
 
 

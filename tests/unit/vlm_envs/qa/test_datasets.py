@@ -260,9 +260,10 @@ def test_a_choice_of_treevgr_has_its_options(tmp_path, changes, question, option
     [
         ({"options": ["car", "bus"], "answer": "C"}, "expected a letter from A to B or the text of an option"),
         ({"options": ["car", "bus"], "answer": "tram"}, "expected a letter from A to B or the text of an option"),
-        ({"options": ["car"]}, "at least two different texts"),
-        ({"options": ["car", "car"]}, "at least two different texts"),
-        ({"options": ["car", ""]}, "at least two different texts"),
+        ({"options": ["car"]}, "2 to 26 different texts"),
+        ({"options": ["car", "car"]}, "2 to 26 different texts"),
+        ({"options": ["car", ""]}, "2 to 26 different texts"),
+        ({"options": [f"car {number}" for number in range(27)]}, "2 to 26 different texts"),
         ({"options": "car, bus"}, "a list of texts as 'options'"),
         ({"options": {"A": "car", "C": "bus"}}, "options in all columns from A to C"),
     ],
