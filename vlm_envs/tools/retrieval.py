@@ -46,7 +46,7 @@ class Retriever(Protocol):
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words of a text as they stand, with their combining marks, which `\\w` leaves out (`हिन्दी`)."""
+    """Returns the words of a text as they stand, with the combining marks that they hold (`हिन्दी`)."""
     marks = {character for character in set(text) if unicodedata.category(character) in ("Mn", "Mc")}
     return re.findall(rf"\w[\w{re.escape(''.join(sorted(marks)))}]*", text)
 

@@ -1,8 +1,8 @@
 """Colors and opacities as CSS means them, rewritten into the notations that the renderer, cairosvg, reads.
 
-It knows `#rgb`, `#rrggbb`, `rgb()` and `rgba()` with commas, and opacities without percent signs. Anything else it draws
-black or opaque, or fails on. Not rewritten: `lab()`, `lch()`, `oklab()`, `oklch()`, `color()`, and the color after a
-`url()`.
+It knows keywords, `#rgb`, `#rrggbb`, `rgb()` and `rgba()` with commas, and opacities without percent signs. Anything
+else it draws black or opaque, or fails on. Not rewritten: `lab()`, `lch()`, `oklab()`, `oklch()`, `color()`, and the
+color after a `url()`.
 """
 
 from __future__ import annotations

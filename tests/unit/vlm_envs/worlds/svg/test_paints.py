@@ -23,7 +23,7 @@ def svg(inside: str) -> str:
     [
         ('<rect width="8" height="8" opacity="50%"/>', '<rect width="8" height="8" opacity="0.5"/>'),
         ('<rect width="8" height="8" fill-opacity="25%"/>', '<rect width="8" height="8" fill-opacity="0.25"/>'),
-        ('<path d="M0 4h8" stroke="red" stroke-opacity="50%"/>', '<path d="M0 4h8" stroke="red" stroke-opacity="0.5"/>'),
+        ('<path d="M0 4h8" stroke="red" stroke-opacity="9%"/>', '<path d="M0 4h8" stroke="red" stroke-opacity=".09"/>'),
         ('<g style="opacity: 50%"><path d="M0 4h8v4z"/></g>', '<g style="opacity: 0.5"><path d="M0 4h8v4z"/></g>'),
         ('<path d="M0 4h8v4z" fill="hsl(120 100% 25%)"/>', '<path d="M0 4h8v4z" fill="#008000"/>'),
         ('<path d="M0 4h8v4z" fill="hsla(0, 100%, 50%, 50%)"/>', '<path d="M0 4h8v4z" fill="rgba(255,0,0,0.5)"/>'),
