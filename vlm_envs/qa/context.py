@@ -64,8 +64,8 @@ class QAContext(ABC):
         """Returns the size of the first picture as it is shown; None without one."""
         return None
 
-    def shown(self, image: ImageRef) -> Picture:
-        """Returns a picture as it is shown; siblings look at the same one."""
+    def shown(self, image: ImageRef, sample: Sample) -> Picture:
+        """Returns a picture of a sample, or one that a tool made, as it is shown; siblings look at the same one."""
         return _within_budget(image, self.max_pixels)
 
 
@@ -85,7 +85,7 @@ def _unresized(image: ImageRef, max_pixels: int) -> Picture:
 class PictureContext(QAContext):
     """Pictures scaled to a budget, and a tool that cuts regions out of the originals.
 
-    With `coordinates="pixels"` pictures are shown at the top left of black ones whose size no supported image processor
+    With `coordinates="pixels"` the sample's pictures are shown at the top left of black ones whose size no supported image processor
     changes.
 
     Attributes:
@@ -110,9 +110,11 @@ class PictureContext(QAContext):
         find = unresized_space if self.coordinates == "pixels" else shown_space
         return find(original, self.max_pixels)
 
-    def shown(self, image: ImageRef) -> Picture:
-        """Returns a picture as it is shown."""
-        return _unresized(image, self.max_pixels) if self.coordinates == "pixels" else super().shown(image)
+    def shown(self, image: ImageRef, sample: Sample) -> Picture:
+        """Returns a picture as it is shown; crops, in which nobody writes coordinates, are not padded."""
+        if self.coordinates == "pixels" and image in sample.images:
+            return _unresized(image, self.max_pixels)
+        return super().shown(image, sample)
 
     def as_shown(self, image: ImageRef) -> str:
         """Returns what the prompt says of how a picture is shown; nothing where it is shown as it is."""

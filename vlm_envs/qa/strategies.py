@@ -173,9 +173,8 @@ def point_unit(context: QAContext, thing: str) -> str:
 
 def point_tag(evidence: Evidence, space: Space) -> str:
     """Returns a tag that points at a thing."""
-    at, decimals = _middle(evidence, space), 2 if isinstance(space, Percents) else 1
-    where = f'x1="{at.x:.{decimals}f}" y1="{at.y:.{decimals}f}"'
-    return f'<points {where} alt="{evidence.label}">{evidence.label}</points>'
+    at = _middle(evidence, space)
+    return f'<points x1="{at.x:.2f}" y1="{at.y:.2f}" alt="{evidence.label}">{evidence.label}</points>'
 
 
 def point_in_percents(evidence: Evidence) -> Point[Percents]:

@@ -44,12 +44,12 @@ class QAView(View[QAState]):
         shown = state.shown or self.context.opening(state.sample)[1]
         if not shown:
             return written_sheet(state.sample).pixels.copy()
-        row = stitched_row([self.context.shown(image) for image in shown])
+        row = stitched_row([self.context.shown(image, state.sample) for image in shown])
         return row.pixels.copy()
 
     def images(self, state: QAState) -> tuple[Pixels, ...]:
         """Returns the pictures that came last, each scaled to the budget."""
-        return tuple(self.context.shown(image).pixels.copy() for image in state.shown)
+        return tuple(self.context.shown(image, state.sample).pixels.copy() for image in state.shown)
 
     def structured(self, state: QAState) -> Mapping[str, Any]:
         """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
