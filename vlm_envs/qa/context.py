@@ -65,7 +65,11 @@ class QAContext(ABC):
         return None
 
     def shown(self, image: ImageRef, sample: Sample) -> Picture:
-        """Returns a picture of a sample, or one that a tool made, as it is shown; siblings look at the same one."""
+        """Returns a picture of a sample, or one that a tool made, as the model is shown it."""
+        return self.scaled(image)
+
+    def scaled(self, image: ImageRef) -> Picture:
+        """Returns a picture within the budget, as people see it; siblings look at the same one."""
         return _within_budget(image, self.max_pixels)
 
 
@@ -111,7 +115,7 @@ class PictureContext(QAContext):
         return find(original, self.max_pixels)
 
     def shown(self, image: ImageRef, sample: Sample) -> Picture:
-        """Returns a picture as it is shown; crops, in which nobody writes coordinates, are not padded."""
+        """Returns a picture as the model is shown it; crops, in which nothing is written, are not padded."""
         if self.coordinates == "pixels" and image in sample.images:
             return _unresized(image, self.max_pixels)
         return super().shown(image, sample)

@@ -76,7 +76,7 @@ class VideoView(QAView):
         sample = state.sample
         if not sample.times_s:
             return super().image(state)
-        frames = [self.context.shown(image, sample) for image in sample.images]
+        frames = [self.context.scaled(image) for image in sample.images]
         captions = [f"F{number}  {time(at)} s" for number, at in enumerate(sample.times_s, start=1)]
         return frame_sheet(frames, captions).pixels.copy()
 

@@ -44,7 +44,7 @@ class QAView(View[QAState]):
         shown = state.shown or self.context.opening(state.sample)[1]
         if not shown:
             return written_sheet(state.sample).pixels.copy()
-        row = stitched_row([self.context.shown(image, state.sample) for image in shown])
+        row = stitched_row([self.context.scaled(image) for image in shown])
         return row.pixels.copy()
 
     def images(self, state: QAState) -> tuple[Pixels, ...]:
