@@ -89,8 +89,8 @@ def _unresized(image: ImageRef, max_pixels: int) -> Picture:
 class PictureContext(QAContext):
     """Pictures scaled to a budget, and a tool that cuts regions out of the originals.
 
-    With `coordinates="pixels"` the sample's pictures are shown at the top left of black ones whose size no supported image processor
-    changes.
+    With `coordinates="pixels"` the sample's pictures are shown at the top left of black ones, whose size no supported
+    image processor changes.
 
     Attributes:
         max_pixels: Budget of every picture as it is shown.
