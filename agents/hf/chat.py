@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from agents.hf.template import (
 )
 from vlm_envs.responses.encodable import encodable
 from vlm_envs.responses.formats import KNOWN_TAGS
+from vlm_envs.tools.coordinates import names_pixels
 from vlm_envs.trajectory import IntArray, Observation, observation_images
 
 Piece = int | str
@@ -103,7 +105,7 @@ class ChatEncoder:
         self._special_pattern = re.compile("(" + "|".join(map(re.escape, self._special_ids)) + ")")
         self.image_token_id = self._special_ids[image_reader.placeholder]
         self._dialect, self._system = read_dialect(tokenizer, image_reader.marker), ("", Heads(text="", images=""))
-        self._has_tried_system = False
+        self._has_tried_system = self._has_warned = False
         self.end_of_turn_id, self._later = self._ending(self._dialect)
         self.pad_id = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else self.end_of_turn_id
         self._require_rendered_alike("")
@@ -120,12 +122,29 @@ class ChatEncoder:
         Raises:
             ValueError: If there is a system message and the checkpoint's template does not take it as it is.
         """
-        return self.encode_content(
-            (*observation_images(observation), observation["text"]),
-            system=observation.get("system", ""),
-            is_first=is_first,
-            needs_end_of_turn=needs_end_of_turn,
+        images, system = observation_images(observation), observation.get("system", "")
+        segment = self.encode_content(
+            (*images, observation["text"]), system=system, is_first=is_first, needs_end_of_turn=needs_end_of_turn
         )
+        if not self._has_warned and names_pixels(f"{system}\n{observation['text']}"):
+            self._warn_of_resized(images, segment.images)
+        return segment
+
+    def _warn_of_resized(self, images: Sequence[npt.NDArray[np.uint8]], processed: Sequence[ProcessedImage]) -> None:
+        """Warns, once, if an image whose pixels the prompt names is not shown to the model at its own size."""
+        for image, read in zip(images, processed, strict=True):
+            (height, width), size = image.shape[:2], read.size_px
+            if size is None or size == showable(image, self.image_reader.max_aspect_ratio).shape[:2]:
+                continue
+            self._has_warned = True
+            warnings.warn(
+                f"The prompt asks for pixels of an image of {width} x {height}, but this checkpoint's image processor "
+                f"resizes it to {size[1]} x {size[0]}, so boxes and points miss. Make the world with "
+                "coordinates='thousandths', or for Qwen2.5-VL and Qwen3-VL with coordinates='pixels' and its "
+                "max_pixels at most max_image_pixels.",
+                stacklevel=3,
+            )
+            return
 
     def encode_content(
         self,

@@ -145,7 +145,8 @@ def _unit(similarity: float) -> float:
 @lru_cache(maxsize=2)
 def _load_dino(folder: Path) -> Any:
     """Returns the model of a folder, once per process."""
-    model: Any = AutoModel.from_pretrained(folder, local_files_only=True)
+    # Float32 whatever the checkpoint has: in bfloat16 different drawings have equal cosines.
+    model: Any = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32)
     return model.eval()
 
 
@@ -159,4 +160,4 @@ def _load_dreamsim(folder: Path, kind: str) -> tuple[Any, Any]:
             f"The scorer 'dreamsim' needs the package dreamsim: pip install dreamsim ({error})."
         ) from error
     model, preprocess = package.dreamsim(pretrained=True, device="cpu", cache_dir=str(folder), dreamsim_type=kind)
-    return model, preprocess
+    return model.float(), preprocess

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 
 from vlm_envs.errors import EngineUnavailableError
@@ -57,7 +58,7 @@ def require_files(folder: Path, names: Iterable[str], remedy: str) -> None:
 
 
 def load_model(model_class: Any, directory: str | Path, *, model_type: str) -> Any:
-    """Returns a transformers model in evaluation mode.
+    """Returns a transformers model in evaluation mode and in float32, whatever its checkpoint is saved in.
 
     Args:
         model_class: Its class.
@@ -73,7 +74,9 @@ def load_model(model_class: Any, directory: str | Path, *, model_type: str) -> A
     if found != model_type:
         raise WeightsUnavailableError(f"Expected a model of type {model_type!r} in {path}; config.json says {found!r}.")
     try:
-        model, info = model_class.from_pretrained(path, local_files_only=True, output_loading_info=True)
+        model, info = model_class.from_pretrained(
+            path, local_files_only=True, output_loading_info=True, dtype=torch.float32
+        )
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         raise WeightsUnavailableError(f"The weights in {path} are missing or damaged: {error}") from error
     if info["missing_keys"]:

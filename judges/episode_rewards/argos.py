@@ -30,11 +30,10 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
 
 from agents.api.failures import Unavailable
 from judges.deferred import Deferred
-from judges.episode_rewards.episode import final_state, key_of, own_pieces
+from judges.episode_rewards.episode import final_state, key_of, own_pieces, point_extent
 from judges.episode_rewards.exact import exact_descriptions, exact_masks, is_generated
 from judges.episode_rewards.models import (
     ArgosModels,
@@ -55,7 +54,8 @@ from vlm_envs.arguments.ranges import require_above, require_at_least, require_b
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey
 from vlm_envs.trajectory import Trajectory
 
-PointSpace = Literal["pixels", "percents"]
+Extent = tuple[float, float]
+"""Where the right and lower edge of an image are in the units in which points are written, such as (100, 100)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,30 +94,31 @@ LENIENT = ArgosSettings(require_points=False)
 """Points are not required where it is not known whether there is anything to point at."""
 
 
-def point_score(point: WrittenPoint, mask: Mask, space: PointSpace = "pixels") -> float:
+def point_score(point: WrittenPoint, mask: Mask, extent: Extent | None = None) -> float:
     """Returns the score mask[y, x]: 1 for a point on the mask, 0 for one beside it, outside the image or unreadable.
 
     Args:
         point: In a space of the mask's image.
         mask: bool[height, width].
-        space: How the point is written.
+        extent: Of that space; None for the mask's pixels.
 
     Source: Argos, equation 2. Choice: a point with decimals is in the pixel that holds it.
     """
     height, width = mask.shape
-    x, y = (point.x, point.y) if space == "pixels" else (point.x * width / 100.0, point.y * height / 100.0)
+    across, down = extent or (width, height)
+    x, y = point.x * width / across, point.y * height / down
     if not (0.0 <= x < width and 0.0 <= y < height):
         return 0.0
     return float(mask[int(y), int(x)])
 
 
-def spatial_score(points: Iterable[WrittenPoint], mask_model: MaskModel, space: PointSpace = "pixels") -> float | None:
+def spatial_score(points: Iterable[WrittenPoint], mask_model: MaskModel, extent: Extent | None = None) -> float | None:
     """Returns R_spatial: the mean score of the points that the model can tell about; None without any.
 
     Args:
         points: From the model's response.
         mask_model: Asked once a label and moment.
-        space: How the points are written.
+        extent: Of the space of the points; None for the masks' pixels.
 
     Source: Argos, equation 3. Choice: points that it cannot tell about are left out.
     """
@@ -129,7 +130,7 @@ def spatial_score(points: Iterable[WrittenPoint], mask_model: MaskModel, space: 
             masks[asked] = mask_model(*asked)
         mask = masks[asked]
         if mask is not None:
-            scores.append(point_score(point, mask, space))
+            scores.append(point_score(point, mask, extent))
     return _mean(scores)
 
 
@@ -146,7 +147,7 @@ def video_score(
     response: GroundedResponse,
     mask: MaskModel | None,
     description: DescriptionModel,
-    space: PointSpace = "pixels",
+    extent: Extent | None = None,
     *,
     require_points: bool = False,
 ) -> float | None:
@@ -156,13 +157,13 @@ def video_score(
         response: What was read.
         mask: For points; None leaves them out.
         description: For moments and segments.
-        space: How the points are written.
+        extent: Of the space of the points; None for the masks' pixels.
         require_points: Whether points that the mask model cannot tell about, such as those that name no frame, count as
             misses where it can tell about none.
 
     Source: Argos, section 3.1, temporal rewards.
     """
-    points = spatial_score(response.points, mask, space) if mask is not None else None
+    points = spatial_score(response.points, mask, extent) if mask is not None else None
     categories = (
         0.0 if points is None and require_points and mask is not None else points,
         description_score(response.moments, description),
@@ -226,7 +227,7 @@ def argos_reward(
     models: ArgosModels,
     settings: ArgosSettings = LENIENT,
     *,
-    space: PointSpace = "pixels",
+    extent: Extent | None = None,
 ) -> Reward:
     """Returns the gated reward of one response.
 
@@ -236,7 +237,7 @@ def argos_reward(
         models: Of the sample. A description model makes it a video. None but the answer's is asked when the
             accuracy is below the gate.
         settings: Gate and weights; by default points are not required.
-        space: How points are written: pixels of the mask's image, or percents of its sides.
+        extent: Of the space in which points are written; None for pixels of the mask's image.
 
     Returns:
         The gated reward; unavailable when the answer's judge, the likelihood model or the mask model was.
@@ -258,7 +259,7 @@ def argos_reward(
     mask = None if models.mask is None or not settings.grounding_weight else _asked(response.points, models.mask)
     if isinstance(mask, Unavailable):
         return Reward.unavailable(mask.reason)
-    grounding = _grounding(response, mask, models.description, settings, space)
+    grounding = _grounding(response, mask, models.description, settings, extent)
     return gated_mean(accuracy.value, grounding, reasoning, settings)
 
 
@@ -276,16 +277,16 @@ def _grounding(
     mask: MaskModel | None,
     description: DescriptionModel | None,
     settings: ArgosSettings,
-    space: PointSpace,
+    extent: Extent | None,
 ) -> float | None:
     if not settings.grounding_weight or (mask is None and description is None):
         return None
     if settings.require_points and mask is not None and not response.points:
         return 0.0
     if description is not None:
-        score = video_score(response, mask, description, space, require_points=settings.require_points)
+        score = video_score(response, mask, description, extent, require_points=settings.require_points)
     else:
-        score = spatial_score(response.points, mask, space) if mask is not None else None
+        score = spatial_score(response.points, mask, extent) if mask is not None else None
     # A label that means nothing to the model must not be worth more than one that does.
     return 0.0 if score is None and settings.require_points and mask is not None else score
 
@@ -325,11 +326,12 @@ class ArgosJudge(EachByItself):
 def exact_grounding(episode: Trajectory) -> float:
     """Returns how well an episode in a generated picture or clip is grounded, in [0, 1]; 0 without points."""
     mask, description = exact_masks(episode), exact_descriptions(episode)
-    return _grounding(read_response(own_pieces(episode)[-1]), mask, description, ArgosSettings(), "percents") or 0.0
+    response = read_response(own_pieces(episode)[-1])
+    return _grounding(response, mask, description, ArgosSettings(), point_extent(episode)) or 0.0
 
 
 def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> EpisodeJudge:
-    """Returns the verifier of episodes of strategy `points`, whose points are percents.
+    """Returns the verifier of episodes of strategy `points`.
 
     Args:
         models: Whom it asks for masks, likelihoods and about answers.
@@ -360,7 +362,7 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
                 mask=masks(episode), description=exact_descriptions(episode), likelihood=likelihood, answer=answers
             ),
             replace(settings, require_points=False) if is_empty else settings,
-            space="percents",
+            extent=point_extent(episode),
         )
 
     # A mask of one's own may take a model's pass, and is not to be found twice

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.responses.formats import QA_FORMATS
 from vlm_envs.responses.numbers import read_number
+from vlm_envs.tools.coordinates import written_extent
 from vlm_envs.tools.written_boxes import WrittenBox
 from vlm_envs.trajectory import Trajectory, observation_images
 
@@ -81,6 +82,23 @@ def num_objects(trajectory: Trajectory) -> int | None:
         return None
     count = read_number(key.answers[0])
     return int(count) if count is not None and count >= 0 and count.is_integer() else None
+
+
+def box_extent(trajectory: Trajectory) -> tuple[int, int]:
+    """Returns width and height of the first picture in the units in which boxes are written.
+
+    Raises:
+        ValueError: If the episode shows no picture.
+    """
+    extent = written_extent(final_state(trajectory))
+    if extent is None:
+        raise ValueError("The episode shows no picture, so nothing can be written in its coordinates.")
+    return int(extent[0]), int(extent[1])
+
+
+def point_extent(trajectory: Trajectory) -> tuple[float, float] | None:
+    """Returns width and height of a picture in the units in which points are written; None without a picture."""
+    return written_extent({**final_state(trajectory), "strategy": "points"})
 
 
 def true_boxes(trajectory: Trajectory) -> tuple[WrittenBox, ...]:

@@ -27,7 +27,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from judges.episode_rewards.episode import final_state, key_of, num_objects, own_pieces
+from judges.episode_rewards.episode import box_extent, key_of, num_objects, own_pieces
 from judges.episode_rewards.mags_settings import MagsSettings, MagsStage1Settings
 from judges.episode_rewards.models import JudgeModels
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
@@ -309,7 +309,7 @@ def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
         answers = models.deferred_answers()
 
         def reward_of(episode: Trajectory) -> Reward:
-            width, height = final_state(episode)["shown_size"]
+            width, height = box_extent(episode)
             round_1, round_2 = (*own_pieces(episode), "")[:2]
             rollout = MagsRollout(round_1=round_1, round_2=round_2, width_px=width, height_px=height)
             return mags_reward(

@@ -21,15 +21,24 @@ Look = Callable[[Picture, str], PackedMask | Unavailable | None]
 def seen_masks(look: Look, episode: Trajectory) -> AskedMaskModel | None:
     """Returns exact masks where there are any, else what a model sees in the picture or the named frame of a video.
 
-    Of several pictures that are no frames nothing: a point in percents does not say which of them it is in.
+    Of several pictures that are no frames nothing: a point does not say which of them it is in.
     """
-    exact, images = exact_masks(episode), shown_images(episode)
+    exact, images = exact_masks(episode), _without_margins(episode)
     if exact is not None:
         return exact
     times_s = final_state(episode).get("times_s") or ()
     if times_s and len(times_s) == len(images):
         return partial(_in_frame, look, images, times_s)
     return (lambda label, frame, time_s: _unpacked(look(images[0], label))) if len(images) == 1 else None
+
+
+def _without_margins(episode: Trajectory) -> tuple[Picture, ...]:
+    """Returns the pictures shown with the question without the black margins of `coordinates="pixels"`."""
+    state, images = final_state(episode), shown_images(episode)
+    if state.get("coordinates") != "pixels":
+        return images
+    width, height = state["shown_size"]
+    return tuple(image[:height, :width] for image in images)
 
 
 def _in_frame(

@@ -137,17 +137,17 @@ def _zoom(rest: str, place: Situation) -> Act:
 
 
 def _named_regions(rest: str, place: Situation) -> Act:
-    """Returns regions as a thought names them: in pixels of the first picture as shown."""
-    shown = place.task.context.shown_pixels(place.state.sample)
-    if shown is None:
+    """Returns regions as a thought names them, in the space of the strategy."""
+    strategy = place.task.strategy
+    space = strategy.space(place.state.sample, place.task.context)
+    if space is None:
         raise Problem("There is no picture to zoom into.")
-    scale = (shown.width / 100, shown.height / 100) * 2
+    scale = (space.width / 100, space.height / 100) * 2
     boxes = tuple(
         WrittenBox(*(round(side * factor, 2) for side, factor in zip(_percents(part), scale, strict=True)))
         for part in rest.split(";")
     )
-    strategy = place.task.strategy
-    if isinstance(strategy, ZoomStrategy) and len(strategy.regions(boxes, shown)) < len(set(boxes)):
+    if isinstance(strategy, ZoomStrategy) and len(strategy.regions(boxes, space)) < len(set(boxes)):
         raise Problem("Here every region is under 40 % of the picture's area, and there are at most 8. Choose smaller.")
     return Zoom(boxes)
 

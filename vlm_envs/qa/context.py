@@ -6,11 +6,25 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
-from vlm_envs.errors import require_positive
+from PIL import Image
+
+from vlm_envs.errors import require_choice, require_positive
 from vlm_envs.qa.sample import Sample
-from vlm_envs.tools.coordinates import Box, OriginalPixels, ShownPixels, Thousandths, convert, shown_space
-from vlm_envs.tools.pictures import ImageRef
+from vlm_envs.tools.coordinates import (
+    COORDINATES,
+    Box,
+    Coordinates,
+    OriginalPixels,
+    ShownPixels,
+    Thousandths,
+    convert,
+    padded_size,
+    shown_space,
+    unresized_space,
+)
+from vlm_envs.tools.pictures import ImageRef, Picture, padded, resized, within_budget
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.stores import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
 from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
@@ -24,9 +38,11 @@ class QAContext(ABC):
 
     Attributes:
         max_pixels: Budget of every picture as it is shown.
+        coordinates: What boxes and points are written in; None for what each response format has by default.
     """
 
     max_pixels: int
+    coordinates: Coordinates | None = None
 
     @abstractmethod
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
@@ -48,21 +64,69 @@ class QAContext(ABC):
         """Returns the size of the first picture as it is shown; None without one."""
         return None
 
+    def shown(self, image: ImageRef, sample: Sample) -> Picture:
+        """Returns a picture of a sample, or one that a tool made, as the model is shown it."""
+        return self.scaled(image)
+
+    def scaled(self, image: ImageRef) -> Picture:
+        """Returns a picture within the budget, as people see it; siblings look at the same one."""
+        return _within_budget(image, self.max_pixels)
+
+
+@lru_cache(maxsize=8)
+def _within_budget(image: ImageRef, max_pixels: int) -> Picture:
+    return within_budget(image.picture(), max_pixels)
+
+
+@lru_cache(maxsize=8)
+def _unresized(image: ImageRef, max_pixels: int) -> Picture:
+    space = unresized_space(OriginalPixels(image.width, image.height), max_pixels)
+    picture = resized(image.picture(), space.width, space.height, Image.Resampling.LANCZOS)
+    return padded(picture, *padded_size(space.width, space.height))
+
 
 @dataclass(frozen=True, kw_only=True)
 class PictureContext(QAContext):
     """Pictures scaled to a budget, and a tool that cuts regions out of the originals.
 
+    With `coordinates="pixels"` the sample's pictures are shown at the top left of black ones, whose size no supported
+    image processor changes.
+
     Attributes:
         max_pixels: Budget of every picture as it is shown.
+        coordinates: What boxes and points are written in; None for what each response format has by default.
         zoom: How regions are cut out.
     """
 
     max_pixels: int = 1_048_576
+    coordinates: Coordinates | None = None
     zoom: ZoomSettings = field(default_factory=ZoomSettings)
 
     def __post_init__(self) -> None:
         require_positive("max_pixels", self.max_pixels)
+        if self.coordinates is not None:
+            require_choice("coordinates", self.coordinates, COORDINATES)
+        self.shown_size(1, 1)  # Refuses a budget that is too small.
+
+    def shown_size(self, width: int, height: int) -> ShownPixels:
+        """Returns how large a picture of a size is shown, what it is padded with left out."""
+        original = OriginalPixels(width, height)
+        find = unresized_space if self.coordinates == "pixels" else shown_space
+        return find(original, self.max_pixels)
+
+    def shown(self, image: ImageRef, sample: Sample) -> Picture:
+        """Returns a picture as the model is shown it; crops, in which nothing is written, are not padded."""
+        if self.coordinates == "pixels" and image in sample.images:
+            return _unresized(image, self.max_pixels)
+        return super().shown(image, sample)
+
+    def as_shown(self, image: ImageRef) -> str:
+        """Returns what the prompt says of how a picture is shown; nothing where it is shown as it is."""
+        shown = self.shown_size(image.width, image.height)
+        size, whole = (shown.width, shown.height), padded_size(shown.width, shown.height)
+        if self.coordinates == "pixels" and whole != size:
+            return f", shown at {size[0]} x {size[1]}, in the top left corner of {whole[0]} x {whole[1]}"
+        return f", shown at {size[0]} x {size[1]}" if size != (image.width, image.height) else ""
 
     def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
         """Returns the pictures under their names, and shows all of them."""
@@ -77,10 +141,7 @@ class PictureContext(QAContext):
         """Returns name, size and size as shown of every picture."""
         lines = []
         for name, image in zip(image_names(sample), sample.images, strict=True):
-            shown = shown_space(OriginalPixels(image.width, image.height), self.max_pixels)
-            is_scaled = (shown.width, shown.height) != (image.width, image.height)
-            as_shown = f", shown at {shown.width} x {shown.height}" if is_scaled else ""
-            lines.append(f"Picture {name}: {image.width} x {image.height} pixels{as_shown}.")
+            lines.append(f"Picture {name}: {image.width} x {image.height} pixels{self.as_shown(image)}.")
         return "\n".join(lines)
 
     def tools(self, sample: Sample | None) -> ToolRegistry:
@@ -104,8 +165,7 @@ class PictureContext(QAContext):
         """Returns the size of the first picture as it is shown."""
         if not sample.images:
             return None
-        first = sample.images[0]
-        return shown_space(OriginalPixels(first.width, first.height), self.max_pixels)
+        return self.shown_size(sample.images[0].width, sample.images[0].height)
 
 
 def image_names(sample: Sample) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -21,6 +20,7 @@ from vlm_envs.tools.document_tools import (
 from vlm_envs.tools.documents import Document, DocumentShelf
 from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
 from vlm_envs.tools.registry import ToolRegistry
+from vlm_envs.tools.retrieval import split_words
 from vlm_envs.tools.sheets import MAX_STITCHED_PIXELS, sheet_grid
 from vlm_envs.tools.stores import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
 from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
@@ -29,7 +29,6 @@ NOT_ANSWERABLE = "Not answerable"
 """What is to be answered where the document does not say (MMLongBench-Doc words it so)."""
 
 _MAX_QUERY_WORDS = 24
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def _document(sample: Sample) -> Document:
 
 def _query(sample: Sample) -> str:
     """Returns the words of a question as they stand there, at most so many; whoever searches folds case."""
-    return " ".join(_WORD.findall(sample.question)[:_MAX_QUERY_WORDS])
+    return " ".join(split_words(sample.question)[:_MAX_QUERY_WORDS])
 
 
 def _query_call(sample: Sample) -> str:

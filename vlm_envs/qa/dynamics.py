@@ -12,7 +12,7 @@ from vlm_envs.qa.sample import DividedSource, ListedSource, Sample, SampleSource
 from vlm_envs.qa.state import Act, Answer, QAState, Zoom
 from vlm_envs.qa.strategy import Strategy
 from vlm_envs.responses.answers import AnswerKey, score_answer
-from vlm_envs.tools.coordinates import Box, OriginalPixels, convert, pixel_rectangle
+from vlm_envs.tools.coordinates import Box, OriginalPixels, Space, convert, pixel_rectangle
 from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.tools.registry import CallRecord, ToolCall, parse_tool_call
 from vlm_envs.tools.written_boxes import WrittenBox
@@ -102,26 +102,24 @@ class QADynamics(Dynamics[QAState, Act]):
 
     def _enlarge(self, state: QAState, action: Zoom) -> tuple[QAState, bool]:
         """Shows the regions that may be zoomed into, cut from the original's pixels."""
-        shown_as = self.context.shown_pixels(state.sample)
+        space = self.strategy.space(state.sample, self.context)
         crops: list[ImageRef] = []
-        if shown_as is not None:
-            crops = [self._crop(state, box) for box in self.strategy.regions(action.boxes, shown_as)]
+        if space is not None:
+            crops = [self._crop(state, box, space) for box in self.strategy.regions(action.boxes, space)]
         record = CallRecord(name="zoom", succeeded=bool(crops), text=repr([tuple(box) for box in action.boxes]))
         after = replace(
             state,
             shown=tuple(crops),
-            reply=self.strategy.reply(len(crops), len(action.boxes)),
+            reply=self.strategy.reply(len(crops), len(action.boxes), self.context),
             calls=(*state.calls, record),
             boxes=(*state.boxes, *action.boxes),
         )
         return after, bool(crops)
 
-    def _crop(self, state: QAState, box: WrittenBox) -> ImageRef:
+    def _crop(self, state: QAState, box: WrittenBox, space: Space) -> ImageRef:
         """Returns a region of the first picture, from its original pixels."""
         original = state.sample.images[0].picture()
-        shown_as = self.context.shown_pixels(state.sample)
-        assert shown_as is not None
-        region: Box[OriginalPixels] = convert(Box(*box, space=shown_as), original.space)
+        region: Box[OriginalPixels] = convert(Box(*box, space=space), original.space)
         return zoom(original, grown(pixel_rectangle(region), original.space, self.crops), self.crops)
 
     def noop_turn(self, state: QAState) -> QAState:

@@ -3,7 +3,8 @@
 The response formats are `vlm_envs.responses.formats.QA_FORMATS`; here is what belongs into them. Boxes and points
 are written in one coordinate space per strategy: thousandths in calls of the zoom tool (`arm`), pixels of the picture
 as shown in `<zoom>` and in grounded thoughts (`mags`, `ivgr_grounded`, `ivgr_views`), percents with two decimals in
-`points`, where pixels of a scaled picture would be too coarse for the smallest things.
+`points`, where pixels of a scaled picture would be too coarse for the smallest things. A context's `coordinates` puts
+thousandths or pixels in their place, except in calls of the zoom tool, whose boxes are thousandths as in the paper.
 """
 
 from __future__ import annotations
@@ -14,10 +15,22 @@ from dataclasses import dataclass
 from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.qa.state import Act, Answer, CallTool, QAState
-from vlm_envs.qa.strategy import Reader, Strategy, facts_of, from_the_left, seen_in, write_box, written_evidence
+from vlm_envs.qa.strategy import (
+    Reader,
+    Strategy,
+    box_space,
+    box_unit,
+    facts_of,
+    from_the_left,
+    seen_in,
+    write_box,
+    written_evidence,
+)
 from vlm_envs.qa.zoom_strategies import ViewsStrategy, ZoomStrategy
-from vlm_envs.tools.coordinates import Percents, Point, Space, convert_point
+from vlm_envs.tools.coordinates import Percents, Point, Space, SpaceT, convert_point
 from vlm_envs.tools.registry import plain_call
+
+POINT_EXAMPLE = '<points x1="12.34" y1="56.78" alt="what it is">what it is</points>'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +84,13 @@ class GroundedStrategy(Strategy):
     def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how boxes are written."""
         return (
-            "Think about what you see. Behind everything that matters write its box [x1, y1, x2, y2], in pixels of "
-            "the picture as shown. Then answer.",
+            "Think about what you see. Behind everything that matters write its box [x1, y1, x2, y2], "
+            f"{box_unit(context)}. Then answer.",
         )
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns pixels of the picture as shown."""
-        return context.shown_pixels(sample)
+        """Returns pixels of the picture as shown, or thousandths."""
+        return box_space(sample, context)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns the facts, and everything that they rest on with its box, from the left."""
@@ -98,8 +111,8 @@ class TextualStrategy(Strategy):
         return ("Think about what you see and where it is, in words and without coordinates. Then answer.",)
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns pixels of the picture as shown: for the truth in `info`, nothing of it is written here."""
-        return context.shown_pixels(sample)
+        """Returns that of `ivgr_grounded`: for the truth in `info`, nothing of it is written here."""
+        return box_space(sample, context)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns the grounded thought without its boxes."""
@@ -115,19 +128,20 @@ class PointsStrategy(Strategy):
     def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how points are written."""
         return (
-            'Think about what you see, and point at every thing you mention: <points x1="12.34" y1="56.78" '
-            'alt="what it is">what it is</points>, in percents of the picture\'s width and height, one pair a thing. '
-            "Then answer.",
+            f"Think about what you see, and point at every thing you mention: {POINT_EXAMPLE}, "
+            f"{point_unit(context, 'picture')}, one pair a thing. Then answer.",
         )
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns percents."""
-        return Percents()
+        """Returns percents, unless the context asks for thousandths or pixels."""
+        return Percents() if context.coordinates is None else box_space(sample, context)
 
     def thoughts(self, state: QAState, context: QAContext, action: Act) -> Mapping[str, str]:
         """Returns the facts, and a point on everything that they rest on."""
-        seen = " ".join(point_tag(evidence) for evidence in state.sample.evidence if evidence.image == 0)
-        return {"think": f"{seen} {facts_of(state.sample)}".strip()}
+        sample = state.sample
+        space = self.space(sample, context)
+        seen = [point_tag(evidence, space) for evidence in sample.evidence if evidence.image == 0 and space is not None]
+        return {"think": f"{' '.join(seen)} {facts_of(sample)}".strip()}
 
 
 STRATEGIES: dict[str, Strategy] = {
@@ -150,15 +164,26 @@ def strategies(*names: str) -> dict[str, Strategy]:
     return {name: STRATEGIES[name] for name in names}
 
 
-def point_tag(evidence: Evidence) -> str:
+def point_unit(context: QAContext, thing: str) -> str:
+    """Returns what points in a picture or a frame are written in, for prompts."""
+    if context.coordinates == "pixels":
+        return f"in pixels of the {thing} as shown"
+    return f"in {context.coordinates or 'percents'} of the {thing}'s width and height"
+
+
+def point_tag(evidence: Evidence, space: Space) -> str:
     """Returns a tag that points at a thing."""
-    at = point_in_percents(evidence)
+    at = _middle(evidence, space)
     return f'<points x1="{at.x:.2f}" y1="{at.y:.2f}" alt="{evidence.label}">{evidence.label}</points>'
 
 
 def point_in_percents(evidence: Evidence) -> Point[Percents]:
     """Returns where a thing is: the pixel that surely belongs to it, else its middle."""
+    return _middle(evidence, Percents())
+
+
+def _middle(evidence: Evidence, space: SpaceT) -> Point[SpaceT]:
     box = evidence.box
     pixel = evidence.point or Point((box.x1 + box.x2) / 2, (box.y1 + box.y2) / 2, box.space)
     middle = Point(int(pixel.x) + 0.5, int(pixel.y) + 0.5, pixel.space) if evidence.point else pixel
-    return convert_point(middle, Percents())
+    return convert_point(middle, space)

@@ -9,7 +9,7 @@ from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.qa.state import Act, QAState, Zoom
 from vlm_envs.responses.formats import QA_FORMATS, ResponseFormat
-from vlm_envs.tools.coordinates import Percents, ShownPixels, Space, convert
+from vlm_envs.tools.coordinates import Percents, Space, Thousandths, convert
 from vlm_envs.tools.written_boxes import WrittenBox
 
 Reader = Callable[[str], Act | None]
@@ -59,11 +59,11 @@ class Strategy:
         """Returns how boxes and points are written in thoughts; None where they are not."""
         return None
 
-    def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
-        """Returns the regions that are shown enlarged of those a zoom asks for, proper or not, in the shown picture."""
+    def regions(self, boxes: tuple[WrittenBox, ...], space: Space) -> tuple[WrittenBox, ...]:
+        """Returns the regions that are shown enlarged of those a zoom asks for, proper or not, in the same space."""
         return ()
 
-    def reply(self, num_shown: int, num_asked: int) -> str:
+    def reply(self, num_shown: int, num_asked: int, context: QAContext) -> str:
         """Returns what is said about a zoom."""
         return ""
 
@@ -84,8 +84,21 @@ class Strategy:
         return {"think": f"{facts_of(state.sample)} That settles the question."}
 
 
+def box_space(sample: Sample, context: QAContext) -> Space | None:
+    """Returns pixels of the first picture as shown, or thousandths if the context says so; None without a picture."""
+    shown = context.shown_pixels(sample)
+    return Thousandths() if context.coordinates == "thousandths" and shown is not None else shown
+
+
+def box_unit(context: QAContext) -> str:
+    """Returns what boxes are written in, for prompts."""
+    if context.coordinates == "thousandths":
+        return "in thousandths of the picture's width and height"
+    return "in pixels of the picture as shown"
+
+
 def written_evidence(sample: Sample, space: Space | None) -> tuple[tuple[Evidence, WrittenBox], ...]:
-    """Returns the first picture's evidence with its boxes in a space, in whole pixels or percents; nothing for None.
+    """Returns the first picture's evidence with its boxes in a space, in whole units or in percents; nothing for None.
 
     What has no box of its own, only a point, is left out.
     """

@@ -9,11 +9,10 @@ from typing import Any
 from vlm_envs.qa.context import PictureContext, QAContext
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.qa.state import Act, QAState
-from vlm_envs.qa.strategies import PointsStrategy, point_tag
+from vlm_envs.qa.strategies import POINT_EXAMPLE, PointsStrategy, point_tag, point_unit
 from vlm_envs.qa.strategy import Strategy, facts_of
 from vlm_envs.qa.view import Pixels, QAView
-from vlm_envs.tools.coordinates import OriginalPixels, convert, shown_space
-from vlm_envs.tools.pictures import within_budget
+from vlm_envs.tools.coordinates import Space, convert
 from vlm_envs.tools.registry import ToolRegistry
 from vlm_envs.tools.sheets import frame_sheet
 
@@ -35,10 +34,7 @@ class VideoContext(PictureContext):
 
     def _size(self, sample: Sample) -> str:
         first = sample.images[0]
-        shown = shown_space(OriginalPixels(first.width, first.height), self.max_pixels)
-        is_scaled = (shown.width, shown.height) != (first.width, first.height)
-        as_shown = f", shown at {shown.width} x {shown.height}" if is_scaled else ""
-        return f"Each frame: {first.width} x {first.height} pixels{as_shown}."
+        return f"Each frame: {first.width} x {first.height} pixels{self.as_shown(first)}."
 
     def tools(self, sample: Sample | None) -> ToolRegistry:
         """Returns no tools."""
@@ -57,8 +53,8 @@ class VideoPointsStrategy(PointsStrategy):
         """Returns how points, moments and stretches are written."""
         return (
             "Think about what you see and when. Point at every thing that you mention, and name the frame: In frame 2 "
-            'at 0.5 seconds I see the <points x1="12.34" y1="56.78" alt="what it is">what it is</points>, in percents '
-            "of the frame's width and height, one pair a thing. Say what is so in one frame: In frame 2 at 0.5 seconds "
+            f"at 0.5 seconds I see the {POINT_EXAMPLE}, {point_unit(context, 'frame')}, one pair a thing. "
+            "Say what is so in one frame: In frame 2 at 0.5 seconds "
             "..., and what happens over several: ... from 0.5 to 1.5 seconds. Then answer.",
         )
 
@@ -67,8 +63,9 @@ class VideoPointsStrategy(PointsStrategy):
         sample = state.sample
         if not sample.times_s:
             return super().thoughts(state, context, action)
-        seen = " ".join(_pointed_at(sample, evidence) for evidence in sample.evidence)
-        return {"think": f"{seen} {facts_of(sample)}".strip()}
+        space = self.space(sample, context)
+        seen = [_pointed_at(sample, evidence, space) for evidence in sample.evidence if space is not None]
+        return {"think": f"{' '.join(seen)} {facts_of(sample)}".strip()}
 
 
 class VideoView(QAView):
@@ -79,7 +76,7 @@ class VideoView(QAView):
         sample = state.sample
         if not sample.times_s:
             return super().image(state)
-        frames = [within_budget(image.picture(), self.context.max_pixels) for image in sample.images]
+        frames = [self.context.scaled(image) for image in sample.images]
         captions = [f"F{number}  {time(at)} s" for number, at in enumerate(sample.times_s, start=1)]
         return frame_sheet(frames, captions).pixels.copy()
 
@@ -108,7 +105,7 @@ def time(time_s: float) -> str:
     return tenths if abs(float(tenths) - time_s) < 5e-3 else f"{time_s:.2f}"
 
 
-def _pointed_at(sample: Sample, evidence: Evidence) -> str:
+def _pointed_at(sample: Sample, evidence: Evidence, space: Space) -> str:
     """Returns a sentence that points at a thing in its frame."""
     at = time(sample.times_s[evidence.image])
-    return f"In frame {evidence.image + 1} at {at} seconds I see the {point_tag(evidence)}."
+    return f"In frame {evidence.image + 1} at {at} seconds I see the {point_tag(evidence, space)}."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,16 +17,9 @@ from vlm_envs.qa.paper import written_sheet
 from vlm_envs.qa.state import QAState
 from vlm_envs.qa.strategy import Strategy, written_evidence
 from vlm_envs.responses.answers import score_answer
-from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
 from vlm_envs.tools.sheets import stitched_row
 
 Pixels = npt.NDArray[np.uint8]
-
-
-@lru_cache(maxsize=8)
-def _as_shown(image: ImageRef, max_pixels: int) -> Picture:
-    """Returns a picture within a budget; siblings look at the same one."""
-    return within_budget(image.picture(), max_pixels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,12 +44,12 @@ class QAView(View[QAState]):
         shown = state.shown or self.context.opening(state.sample)[1]
         if not shown:
             return written_sheet(state.sample).pixels.copy()
-        row = stitched_row([_as_shown(image, self.context.max_pixels) for image in shown])
+        row = stitched_row([self.context.scaled(image) for image in shown])
         return row.pixels.copy()
 
     def images(self, state: QAState) -> tuple[Pixels, ...]:
         """Returns the pictures that came last, each scaled to the budget."""
-        return tuple(_as_shown(image, self.context.max_pixels).pixels.copy() for image in state.shown)
+        return tuple(self.context.shown(image, state.sample).pixels.copy() for image in state.shown)
 
     def structured(self, state: QAState) -> Mapping[str, Any]:
         """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
@@ -84,7 +76,11 @@ class QAView(View[QAState]):
             "calls": [{"name": call.name, "succeeded": call.succeeded} for call in state.calls],
             "answer": state.answer,
             "score": score_answer(state.answer, key),
-        } | ({} if key.tolerance is None else {"tolerance": key.tolerance})
+        } | {
+            name: value
+            for name, value in (("tolerance", key.tolerance), ("coordinates", self.context.coordinates))
+            if value is not None
+        }
 
     def describe(self, state: QAState, representation: str) -> str:
         """Returns what is true of the question, in sentences or as JSON."""

@@ -84,6 +84,11 @@ class QAWorld(World[QAState, Act]):
                 f"A turn is one look or one answer, so max_actions_per_turn is 1; got {max_actions_per_turn!r}."
             )
         strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
+        if strategy.has_tools and context.coordinates == "pixels":
+            raise ConfigError(
+                f"prompt_format={prompt_format!r} calls a zoom tool whose boxes are thousandths; got "
+                "coordinates='pixels'. Use coordinates='thousandths', or None."
+            )
         if strategy.magnifies:
             # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
             crops = replace(crops, upscale_below_px=None, max_upscaled_pixels=context.max_pixels)

@@ -9,9 +9,9 @@ from typing import Literal, get_args
 from vlm_envs.qa.context import QAContext, regions
 from vlm_envs.qa.sample import Sample
 from vlm_envs.qa.state import Act, QAState, Zoom
-from vlm_envs.qa.strategy import Reader, Strategy, facts_of, seen_in, write_box
+from vlm_envs.qa.strategy import Reader, Strategy, box_space, box_unit, facts_of, seen_in, write_box
 from vlm_envs.responses.extraction import last_section, unwrap
-from vlm_envs.tools.coordinates import ShownPixels, Space, convert
+from vlm_envs.tools.coordinates import Space, convert
 from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, WrittenBox, find_boxes, read_box_list
 
 Views = Literal["both", "crops", "union", "none"]
@@ -33,8 +33,8 @@ class TwoPassStrategy(Strategy):
     max_turns: int = 2
 
     def space(self, sample: Sample, context: QAContext) -> Space | None:
-        """Returns pixels of the picture as shown."""
-        return context.shown_pixels(sample)
+        """Returns pixels of the picture as shown, or thousandths."""
+        return box_space(sample, context)
 
     def expert_calls(self, state: QAState, context: QAContext, max_calls: int) -> tuple[Act, ...]:
         """Returns one look at everything that the answer rests on, or at the middle where nothing can be named."""
@@ -61,13 +61,14 @@ class ZoomStrategy(TwoPassStrategy):
 
     def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how regions are named."""
+        unit = box_unit(context)
         how = {
             1: "First think. Where something that matters is too small or unclear, name the region to look at again "
-            "within your thoughts: <zoom>[[x1, y1, x2, y2]]</zoom>, in pixels of the picture as shown, around the "
+            f"within your thoughts: <zoom>[[x1, y1, x2, y2]]</zoom>, {unit}, around the "
             "thing itself and under 40 % of the picture's area.",
             2: "First think, and look again at everything that the answer depends on: name each thing to check or to "
-            "count in one list within your thoughts, <zoom>[[x1, y1, x2, y2], [x3, y3, x4, y4], ...]</zoom>, in pixels "
-            "of the picture as shown, one box a thing, each under 40 % of the picture's area.",
+            f"count in one list within your thoughts, <zoom>[[x1, y1, x2, y2], [x3, y3, x4, y4], ...]</zoom>, {unit}, "
+            "one box a thing, each under 40 % of the picture's area.",
         }
         return (how[self.stage], "They come back enlarged, or you are told why not. Then think again, and answer.")
 
@@ -79,17 +80,17 @@ class ZoomStrategy(TwoPassStrategy):
         """Returns the reader of the last `<zoom>`, in which boxes may be written in any way."""
         return {"think": read_last_zoom}
 
-    def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
+    def regions(self, boxes: tuple[WrittenBox, ...], space: Space) -> tuple[WrittenBox, ...]:
         """Returns the valid boxes: ordered, inside, and under 40 % of the picture's area."""
-        valid = (box for box in dict.fromkeys(boxes) if box.is_zoomable(shown.width, shown.height))
+        valid = (box for box in dict.fromkeys(boxes) if box.is_zoomable(space.width, space.height))
         return tuple(valid)[:MAX_CROPS]
 
-    def reply(self, num_shown: int, num_asked: int) -> str:
+    def reply(self, num_shown: int, num_asked: int, context: QAContext) -> str:
         """Returns how many regions are shown, or how they should be asked for."""
         if num_shown:
             return f"{num_shown} of {num_asked} regions, enlarged, in the order they were asked for."
         return (
-            "No region could be enlarged. A box is [x1, y1, x2, y2] in pixels of the picture as shown, with x1 < x2 "
+            f"No region could be enlarged. A box is [x1, y1, x2, y2] {box_unit(context)}, with x1 < x2 "
             "and y1 < y2, inside the picture and under 40 % of its area. Answer from the picture as it is."
         )
 
@@ -97,7 +98,7 @@ class ZoomStrategy(TwoPassStrategy):
         """Returns one look at the middle, for a first thought has a zoom in it."""
         if state.calls or state.num_passed:
             return ()
-        return (Zoom((_middle(context.shown_pixels(state.sample)),)),)
+        return (Zoom((_middle(self.space(state.sample, context)),)),)
 
     def write_zoom(self, action: Zoom) -> str:
         """Returns one list of boxes in its tags."""
@@ -137,8 +138,8 @@ class ViewsStrategy(TwoPassStrategy):
     def rules(self, context: QAContext) -> tuple[str, ...]:
         """Returns how boxes are written and what becomes of them."""
         return (
-            "First think about what matters, and write the box [x1, y1, x2, y2] of everything that does, in pixels of "
-            "the picture as shown.",
+            "First think about what matters, and write the box [x1, y1, x2, y2] of everything that does, "
+            f"{box_unit(context)}.",
             "You may get closer views of it. Then think again, in words and without coordinates, and answer.",
         )
 
@@ -146,12 +147,12 @@ class ViewsStrategy(TwoPassStrategy):
         """Returns the reader of the first thought; boxes in the second one are nothing but words."""
         return {"think": read_boxes}
 
-    def regions(self, boxes: tuple[WrittenBox, ...], shown: ShownPixels) -> tuple[WrittenBox, ...]:
+    def regions(self, boxes: tuple[WrittenBox, ...], space: Space) -> tuple[WrittenBox, ...]:
         """Returns every box as far as it is in the picture, and last the smallest one around them all.
 
         One box is its own surroundings and is shown once.
         """
-        inside = tuple(dict.fromkeys(part for box in boxes if (part := _inside(box, shown)) is not None))
+        inside = tuple(dict.fromkeys(part for box in boxes if (part := _inside(box, space)) is not None))
         if not inside or self.views == "none":
             return ()
         union = WrittenBox(
@@ -163,7 +164,7 @@ class ViewsStrategy(TwoPassStrategy):
         crops = inside[: MAX_CROPS - 1] if self.views != "union" else ()
         return tuple(dict.fromkeys((*crops, union))) if self.views != "crops" else crops
 
-    def reply(self, num_shown: int, num_asked: int) -> str:
+    def reply(self, num_shown: int, num_asked: int, context: QAContext) -> str:
         """Returns what the views are."""
         if not num_shown:
             return "There are no closer views. Look at the picture again."
@@ -207,8 +208,8 @@ def read_boxes(text: str) -> Zoom | None:
 
 
 def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
-    """Returns the regions an expert enlarges: one for everything that the answer rests on, in whole shown pixels."""
-    space = context.shown_pixels(sample)
+    """Returns the regions an expert enlarges: one for everything that the answer rests on, in whole units."""
+    space = box_space(sample, context)
     assert space is not None, "a strategy that zooms needs a picture"
     boxes = [evidence.box for evidence in sample.evidence if evidence.image == 0]
     tight = [convert(box, space).outward_whole() for region in boxes for box in regions([region], 1)]
@@ -219,16 +220,16 @@ def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
     return tuple(dict.fromkeys(written))
 
 
-def _middle(space: ShownPixels | None) -> WrittenBox:
+def _middle(space: Space | None) -> WrittenBox:
     """Returns the middle one of three by three parts of a picture."""
     assert space is not None, "a strategy that zooms needs a picture"
     width, height = space.width // 3, space.height // 3
     return WrittenBox(width, height, 2 * width, 2 * height)
 
 
-def _inside(box: WrittenBox, shown: ShownPixels) -> WrittenBox | None:
+def _inside(box: WrittenBox, space: Space) -> WrittenBox | None:
     """Returns the part of a box that is inside the picture; None if there is none."""
     if not box.is_proper:
         return None
-    part = WrittenBox(max(box.x1, 0), max(box.y1, 0), min(box.x2, shown.width), min(box.y2, shown.height))
+    part = WrittenBox(max(box.x1, 0), max(box.y1, 0), min(box.x2, space.width), min(box.y2, space.height))
     return part if part.is_proper else None

@@ -16,12 +16,26 @@ Rounding happens only where whole numbers are asked for:
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, get_args
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
+
+Coordinates = Literal["thousandths", "pixels"]
+"""What a world may ask boxes and points to be written in, whatever its response format has by default."""
+
+COORDINATES: tuple[str, ...] = get_args(Coordinates)
+
+UNRESIZED_PX = 224
+"""Sides that are multiples of it are multiples of 28 and 32, to which Qwen2.5-VL and Qwen3-VL round sides."""
+
+MIN_UNRESIZED_PIXELS = 2 * UNRESIZED_PX**2
+"""Least area of an image that no processor enlarges: Qwen3-VL enlarges those of fewer than 65,536 pixels."""
+
+_NAMES_PIXELS = re.compile(r"\bin pixels of the \w+ as shown\b")
 
 EDGE_TOLERANCE = 1e-6
 """How far, in units of the space, an edge may lie beyond a whole number and still count as it."""
@@ -211,6 +225,63 @@ def size_within(width: int, height: int, max_pixels: int) -> tuple[int, int]:
     new_width, new_height = max(1, math.floor(width * scale)), max(1, math.floor(height * scale))
     # Where the shorter side was lifted to one pixel, the longer one alone must keep within the budget.
     return min(new_width, max_pixels), min(new_height, max_pixels)
+
+
+def unresized_space(original: OriginalPixels, max_pixels: int) -> ShownPixels:
+    """Returns the space of a picture scaled down until `padded_size` of it is within a budget, its shape kept.
+
+    Raises:
+        ConfigError: If the budget is below `MIN_UNRESIZED_PIXELS`.
+    """
+    if max_pixels < MIN_UNRESIZED_PIXELS:
+        raise ConfigError(
+            f"coordinates='pixels' needs max_pixels of at least {MIN_UNRESIZED_PIXELS} (two squares of {UNRESIZED_PX} "
+            f"pixels), so that no image processor resizes images; got {max_pixels}."
+        )
+    width, height = original.width, original.height
+    num_squares = max_pixels // UNRESIZED_PX**2
+    if math.prod(padded_size(width, height)) <= max_pixels:
+        return ShownPixels(width, height)
+    fitted = (_fitted(width, height, columns, num_squares // columns) for columns in range(1, num_squares + 1))
+    return ShownPixels(*max(fitted, key=math.prod))
+
+
+def _fitted(width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
+    """Returns width and height scaled, with their shape kept, to fill a rectangle of squares in one direction."""
+    most_across, most_down = columns * UNRESIZED_PX, rows * UNRESIZED_PX
+    if height * most_across <= width * most_down:
+        return most_across, max(1, height * most_across // width)
+    return max(1, width * most_down // height), most_down
+
+
+def padded_size(width: int, height: int) -> tuple[int, int]:
+    """Returns width and height rounded up to sides of which no supported image processor changes the size."""
+    columns, rows = (-(-side // UNRESIZED_PX) for side in (width, height))
+    if columns * rows == 1:
+        columns, rows = (2, 1) if width >= height else (1, 2)
+    return columns * UNRESIZED_PX, rows * UNRESIZED_PX
+
+
+def names_pixels(text: str) -> bool:
+    """Returns whether a prompt asks for boxes or points in pixels of an image as it is shown."""
+    return _NAMES_PIXELS.search(text) is not None
+
+
+def written_extent(state: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Returns where the right and lower edge of the first picture are in what the recorded state of a question writes.
+
+    Args:
+        state: As a question-answering world has it in `info["state"]`, of any version.
+
+    Returns:
+        Width and height in units of the space; None where no picture is shown, or the state is not as expected.
+    """
+    if state.get("coordinates") == "thousandths":
+        return Thousandths.width, Thousandths.height
+    if state.get("strategy") == "points" and state.get("coordinates") is None:
+        return Percents.width, Percents.height
+    size = state.get("shown_size")
+    return (size[0], size[1]) if isinstance(size, list) and len(size) == 2 and all(size) else None
 
 
 def check_box(values: object, space: SpaceT, *, whole: bool = False) -> Box[SpaceT]:

@@ -24,6 +24,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, listed, quoted, require_package
 from vlm_envs.tools.files import FileRoot
+from vlm_envs.tools.pdf_annotations import annotation_texts
 from vlm_envs.tools.pictures import Picture, within_long_side
 
 MAX_PAGES = 500
@@ -35,6 +36,9 @@ MAX_PAGE_CHARS = 100_000
 
 PAGE_LONG_SIDE_PX = 1120
 """ARM-Thinker's RAG_IMAGE_MAX_SIDE."""
+
+_DIVISIONS = dict.fromkeys((0xFFFE, 0x0002), "\N{SOFT HYPHEN}")
+"""What PDFium writes for the hyphen of a divided word, depending on its version, is not a character for anyone else."""
 
 _PASSWORD_ERROR, _SECURITY_ERROR = 4, 5
 _pdfium_lock = threading.RLock()
@@ -59,7 +63,7 @@ class Document(Protocol):
         ...
 
     def page_text(self, number: int) -> str:
-        """Returns the text layer of a page; empty for a scan."""
+        """Returns the text layer of a page; empty for a scan. A soft hyphen divides a word at the end of a line."""
         ...
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
@@ -161,7 +165,9 @@ class PdfDocument:
             return len(self._opened())
 
     def page_text(self, number: int) -> str:
-        """Returns the text layer of a page, at most `MAX_PAGE_CHARS` characters; empty for a scan.
+        """Returns the text layer of a page and the values of its form fields, at most `MAX_PAGE_CHARS` characters.
+
+        Empty for a scan. A soft hyphen stands where a word is divided at the end of a line.
 
         Raises:
             ToolError: As `num_pages`; `PAGE_OUT_OF_RANGE`.
@@ -171,9 +177,11 @@ class PdfDocument:
             text_page = page.get_textpage()
             try:
                 num_chars = min(text_page.count_chars(), MAX_PAGE_CHARS)
-                return str(text_page.get_text_range(0, num_chars)) if num_chars > 0 else ""
+                text = str(text_page.get_text_range(0, num_chars)) if num_chars > 0 else ""
             finally:
                 text_page.close()
+            texts = (text.translate(_DIVISIONS), *annotation_texts(page))
+        return "\n".join(filter(None, texts))[:MAX_PAGE_CHARS]
 
     def page_picture(self, number: int, long_side_px: int = PAGE_LONG_SIDE_PX) -> Picture:
         """Renders a page so that its longer side has `long_side_px` pixels.
@@ -233,6 +241,7 @@ class PdfDocument:
             )
         try:
             pdf = pdfium.PdfDocument(self._content)
+            pdf.init_forms()  # Before any page is loaded; fields are not drawn otherwise.
         except pdfium.PdfiumError as error:
             # PDFium may still name the error of an earlier file; versions of pypdfium2 before 5 give no code.
             locked = getattr(error, "err_code", None) in (_PASSWORD_ERROR, _SECURITY_ERROR) or "assword" in str(error)

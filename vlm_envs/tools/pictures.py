@@ -151,6 +151,12 @@ def within_budget(picture: Picture, max_pixels: int) -> Picture:
     return resized(picture, width, height, Image.Resampling.LANCZOS)
 
 
+def padded(picture: Picture, width: int, height: int) -> Picture:
+    """Returns a picture in the top left corner of a black one; its pixels keep their coordinates."""
+    down, across = height - picture.height, width - picture.width
+    return Picture(np.pad(picture.pixels, ((0, down), (0, across), (0, 0)))) if down or across else picture
+
+
 def within_long_side(picture: Picture, long_side_px: int) -> Picture:
     """Returns a picture scaled down, with its shape kept, to a longer side of at most `long_side_px`."""
     longest = max(picture.width, picture.height)

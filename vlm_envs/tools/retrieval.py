@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +20,18 @@ MAX_QUERY_CHARS = 2_000
 """What of a longer query counts."""
 
 _MAX_INDEXES = 64
-_WORD = re.compile(r"\w+")
+_HYPHEN = "\N{SOFT HYPHEN}"
+_DIVISION = re.compile("[\xad\x02\ufffe]\\s*|(?<=\\w)[-\u2010][^\\S\n]*\\n\\s*(?=\\w)")
+"""Where a word goes on in the next line; U+FFFE and U+0002 are how PDFium writes it."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer.
+    "\u1100-\u11ff\uac00-\ud7ff"  # Korean, whose words carry endings.
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Japanese.
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese.
+)
+_RUN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_LINE_END = re.compile(rf"(?<=[{_UNSPACED}])[^\S\n]*\n\s*(?=[{_UNSPACED}])")
 
 
 class Retriever(Protocol):
@@ -32,13 +45,50 @@ class Retriever(Protocol):
         ...
 
 
+def split_words(text: str) -> list[str]:
+    """Returns the words of a text as they stand, with the combining marks that they hold (`हिन्दी`)."""
+    marks = {character for character in set(text) if unicodedata.category(character) in ("Mn", "Mc")}
+    return re.findall(rf"\w[\w{re.escape(''.join(sorted(marks)))}]*", text)
+
+
 def words(text: str) -> list[str]:
-    """Returns the words a page is found by: NFKC, case folded, digits and single letters kept.
+    """Returns the words by which a page is found: NFKC, case folded, digits and single letters kept.
 
     Numbers matter in documents ("table 3", "2021"), so nothing is left out by length, and there is no list of stop
     words: BM25 itself gives little weight to what stands on every page.
+
+    A word that is divided at the end of a line counts whole and in its parts, since the hyphen may be its own
+    ("self-made"). Text in scripts without spaces between words counts as characters and pairs of neighbors.
     """
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return [part for word in _readings(text) for part in _parts(word, with_single=True)]
+
+
+def query_words(text: str) -> list[str]:
+    """Returns the words of a query: like `words`, but single characters only where a run consists of one."""
+    return [part for word in _readings(text) for part in _parts(word, with_single=False)]
+
+
+def _readings(text: str) -> list[str]:
+    """Returns the words of a text, and for each divided one the whole and its parts."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    text = _LINE_END.sub("", _DIVISION.sub(_HYPHEN, text))
+    found = split_words(text.replace(_HYPHEN, " "))
+    if _HYPHEN in text:
+        runs = re.findall(r"\S*" + _HYPHEN + r"\S*", text)
+        found += [word for run in runs for word in split_words(run.replace(_HYPHEN, ""))]
+    return found
+
+
+def _parts(word: str, *, with_single: bool) -> Iterator[str]:
+    """Yields what a word is found by: itself, or of scripts without spaces the characters or pairs."""
+    for run in _RUN.finditer(word):
+        text = run[0]
+        if not run["unspaced"]:
+            yield text
+            continue
+        if with_single or len(text) == 1:
+            yield from text
+        yield from map("".join, itertools.pairwise(text))
 
 
 class Bm25Retriever:
@@ -65,10 +115,9 @@ class Bm25Retriever:
             ToolError: If the document cannot be read.
         """
         index = self._indexes.get(document.digest, lambda: _bm25_index(document))
-        query_words = words(query[:MAX_QUERY_CHARS])
-        if index is None or not query_words:
+        if index is None:
             return []
-        known = [word for word in query_words if word in index.vocab_dict]
+        known = [word for word in query_words(query[:MAX_QUERY_CHARS]) if word in index.vocab_dict]
         if not known:
             return []
         return _ranked(np.asarray(index.get_scores(known), np.float64))

@@ -63,13 +63,13 @@ class WrittenBox(NamedTuple):
         """The area; 0 for a box that is not proper."""
         return (self.x2 - self.x1) * (self.y2 - self.y1) if self.is_proper else 0.0
 
-    def is_zoomable(self, width_px: int, height_px: int, *, max_area: float = MAX_AREA_FRACTION) -> bool:
-        """Returns whether the box is proper, inside an image of this size, and covers less than a part of it, 40 %.
+    def is_zoomable(self, width: float, height: float, *, max_area: float = MAX_AREA_FRACTION) -> bool:
+        """Returns whether the box is proper, inside a space of this size, and covers less than a part of it, 40 %.
 
         Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
         """
-        is_inside = self.x1 >= 0 and self.y1 >= 0 and self.x2 <= width_px and self.y2 <= height_px
-        return self.is_proper and is_inside and self.area < max_area * width_px * height_px
+        is_inside = self.x1 >= 0 and self.y1 >= 0 and self.x2 <= width and self.y2 <= height
+        return self.is_proper and is_inside and self.area < max_area * width * height
 
 
 def find_boxes(text: str) -> tuple[WrittenBox, ...]:

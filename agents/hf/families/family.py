@@ -27,11 +27,13 @@ class ProcessedImage:
         inputs: Arguments of the vision tower by name. Along their first axis pictures are put one behind the other.
         num_tokens: Placeholders it takes in the prompt, one per feature vector.
         key: What tells its content from others'.
+        size_px: Height and width to which the image processor scaled the whole picture; None where that is not known.
     """
 
     inputs: Mapping[str, npt.NDArray[Any]]
     num_tokens: int
     key: bytes
+    size_px: tuple[int, int] | None = None
 
     @property
     def nbytes(self) -> int:

@@ -46,7 +46,11 @@ class Gemma3Images:
             images=[image], return_tensors="np", input_data_format="channels_last", do_pan_and_scan=False
         )
         pixels = np.asarray(processed["pixel_values"], np.float32)
-        return ProcessedImage(inputs={"pixel_values": pixels}, num_tokens=self._num_tokens, key=key), self._written
+        height, width = pixels.shape[-2:]
+        read = ProcessedImage(
+            inputs={"pixel_values": pixels}, num_tokens=self._num_tokens, key=key, size_px=(height, width)
+        )
+        return read, self._written
 
     def limit_pixels(self, max_pixels: int) -> None:
         """Changes nothing: all pictures have one size."""

@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
-from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import GotOcr2ImageProcessorPil
+from transformers.models.got_ocr2.image_processing_pil_got_ocr2 import (
+    GotOcr2ImageProcessorPil,
+    get_optimal_tiled_canvas,
+)
 
 from agents.hf.families.causal import CausalFamily
 from agents.hf.families.family import (
@@ -40,8 +43,20 @@ class InternVLImages:
             images=[image], return_tensors="np", input_data_format="channels_last", crop_to_patches=True
         )
         tiles = np.asarray(processed["pixel_values"], np.float32)
-        read = ProcessedImage(inputs={"pixel_values": tiles}, num_tokens=len(tiles) * self._tokens_per_tile, key=key)
+        read = ProcessedImage(
+            inputs={"pixel_values": tiles},
+            num_tokens=len(tiles) * self._tokens_per_tile,
+            key=key,
+            size_px=self._size_px(image, tiles),
+        )
         return read, f"{self._start}{self.placeholder * read.num_tokens}{self._end}"
+
+    def _size_px(self, image: npt.NDArray[np.uint8], tiles: npt.NDArray[np.float32]) -> tuple[int, int]:
+        processor, (height, width) = self.image_processor, tiles.shape[-2:]
+        columns, rows = get_optimal_tiled_canvas(
+            image.shape[:2], (height, width), processor.min_patches, processor.max_patches
+        )
+        return rows * height, columns * width
 
     def limit_pixels(self, max_pixels: int) -> None:
         """Has larger pictures cut into fewer tiles; beside several there is the thumbnail."""

@@ -38,10 +38,12 @@ class QwenVLImages:
         # Where channels are has to be said: a picture of one or three rows could be read either way.
         processed = self.image_processor(images=[image], return_tensors="np", input_data_format="channels_last")
         grid = np.asarray(processed["image_grid_thw"], np.int64)
+        patch_px = self.image_processor.patch_size
         read = ProcessedImage(
             inputs={"pixel_values": np.asarray(processed["pixel_values"], np.float32), "image_grid_thw": grid},
             num_tokens=int(grid.prod()) // self.image_processor.merge_size**2,
             key=key,
+            size_px=(int(grid[0, 1]) * patch_px, int(grid[0, 2]) * patch_px),
         )
         return read, self.placeholder * read.num_tokens
 

@@ -64,15 +64,18 @@ class SmolVLMImages:
             "pixel_attention_mask": np.asarray(processed["pixel_attention_mask"], np.int64)[0],
         }
         num_tokens = len(inputs["pixel_values"]) * self._tokens_per_tile
+        rows, columns = processed["rows"][0][0], processed["cols"][0][0]
+        height, width = inputs["pixel_values"].shape[-2:]
         written = get_image_prompt_string(
-            processed["rows"][0][0],
-            processed["cols"][0][0],
+            rows,
+            columns,
             self._tokens_per_tile,
             fake_token_around_image=self._around,
             image_token=self.placeholder,
             global_image_token=self._whole,
         )
-        return ProcessedImage(inputs=inputs, num_tokens=num_tokens, key=key), written
+        size_px = (max(1, rows) * height, max(1, columns) * width)
+        return ProcessedImage(inputs=inputs, num_tokens=num_tokens, key=key, size_px=size_px), written
 
     def limit_pixels(self, max_pixels: int) -> None:
         """Has larger pictures cut into fewer rows and columns; beside several tiles there is the whole."""

@@ -26,7 +26,7 @@ from typing import Any
 from judges.batches import score_together
 from judges.consistency.contradictions import contradiction, own_contradiction
 from judges.episode_rewards.argos import spatial_score
-from judges.episode_rewards.episode import final_state, key_of, own_pieces, strategy_of, true_boxes
+from judges.episode_rewards.episode import final_state, key_of, own_pieces, point_extent, strategy_of, true_boxes
 from judges.episode_rewards.exact import exact_masks
 from judges.reading.boxes import box_reward
 from judges.reading.grounding import WrittenPoint, read_response
@@ -176,7 +176,7 @@ def _point_accuracy(points: Sequence[WrittenPoint], episode: Trajectory) -> floa
     if not points and true_boxes(episode):
         return 0.0
     if masks := exact_masks(episode):
-        return spatial_score(points, masks, "percents")
+        return spatial_score(points, masks, point_extent(episode))
     boxes = true_boxes(episode)
     hits = [any(box.x1 <= each.x <= box.x2 and box.y1 <= each.y <= box.y2 for box in boxes) for each in points]
     return _mean(list(map(float, hits))) if boxes else None

@@ -127,7 +127,7 @@ class CurateConfig:
             f"{field_name(self, 'num_kept')} {self.num_kept} cannot be kept of {field_name(self, 'num_samples')} "
             f"{self.num_samples} questions, which is the most that are asked. Ask more, or keep fewer.",
         )
-        messages = [*self._contradictions_of_worlds()]
+        messages = [*self._contradictions_of_worlds(), *self._unwritable_points()]
         require(not messages, "\n".join(messages))
         self._require_judges()
         self._require_readable()
@@ -150,6 +150,16 @@ class CurateConfig:
                 yield (
                     f"{worlds}.{number}.pool.draw is a run's: a curation draws no pool. Draw it beforehand: python -m "
                     f"training pool {spec.env_id} --out FILE, then {worlds}.{number}.pool.file FILE."
+                )
+
+    def _unwritable_points(self) -> Iterator[str]:
+        """Yields which worlds ask for points in other coordinates than a shown teacher writes."""
+        for spec in self.specs:
+            coordinates = spec.kwargs.get("coordinates")
+            if self.pointing.points != "none" and coordinates is not None:
+                yield (
+                    f"{field_name(self.pointing, 'points')} {self.pointing.points} writes points in percents, and "
+                    f"{spec.env_id} asks for coordinates={coordinates}. Leave the world's coordinates out."
                 )
 
     def _require_judges(self) -> None:

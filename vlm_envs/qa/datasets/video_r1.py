@@ -7,8 +7,9 @@ within `<answer>` and `</answer>`), `path` (such as `./CLEVRER/train/video_1.mp4
 thought as `process` besides, which is not read. Images lie at their paths.
 
 Nothing here decodes videos: the frames of one lie in a folder of its path without the ending, two a second, in the
-order of their names, as `ffmpeg -i video_1.mp4 -vf fps=2 video_1/%04d.jpg` leaves them. Of more than 32, 32 are shown
-(`max_frames`), evenly spread over the whole, the first and the last among them.
+order of the numbers in their names, with or without leading zeros, as `ffmpeg -i video_1.mp4 -vf fps=2
+video_1/%04d.jpg` leaves them. Of more than 32, 32 are shown (`max_frames`), evenly spread over the whole, the first and
+the last among them.
 
 Assumed: two frames a second; a choice's `solution` is a letter; numerical answers must be equal; regression may be
 5 % off, where Video-R1 pays by distance; OCR by its similarity (ANLS), where Video-R1 takes word error rates; free
@@ -54,6 +55,7 @@ _KINDS: dict[str, AnswerKind] = {
 _TOLERANCES = {"numerical": 0.0, "regression": RELATIVE_TOLERANCE}
 _SOLUTION = re.compile(r"\s*<answer>(.*?)</answer>\s*", re.DOTALL)
 _OPTION = re.compile(r"\s*\(?([A-Za-z])\)?\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
+_NUMBER = re.compile(r"(\d+)")
 _IMAGES = (".jpg", ".jpeg", ".png", ".webp")
 
 
@@ -108,10 +110,16 @@ class VideoRow(DatasetRow):
 
 
 def frame_names(copy: Copy, folder: str) -> list[str]:
-    """Returns the names of the pictures in a folder of a copy, in order; none where there is no such folder inside."""
+    """Returns the names of the images in a folder of a copy, by their numbers; none if no such folder is inside."""
     if not copy.root.has_folder(folder):
         return []
-    return [name for name in FileRoot(Path(copy.root.folder, folder)).names() if name.lower().endswith(_IMAGES)]
+    names = FileRoot(Path(copy.root.folder, folder)).names()
+    return sorted((name for name in names if name.lower().endswith(_IMAGES)), key=_by_number)
+
+
+def _by_number(name: str) -> list[str | int]:
+    """Returns a key that orders names by the numbers in them: `frame_2.jpg` before `frame_10.jpg`."""
+    return [int(part) if index % 2 else part for index, part in enumerate(_NUMBER.split(name.casefold()))]
 
 
 def spread(number: int, most: int) -> tuple[int, ...]:

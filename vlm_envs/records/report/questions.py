@@ -8,6 +8,7 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 
 from vlm_envs.records.json_lines import Record
+from vlm_envs.tools.coordinates import padded_size, written_extent
 from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
 
 _MAX_MARKS = 64
@@ -111,7 +112,7 @@ def _marks(episode: Record) -> list[Record]:
         marks += [{**mark, "label": label} for mark in _zoomed(episode, index, images)]
         sections = turn.get("sections") or {}
         for text in map(str, sections.values()):
-            marks += _pointed(text)
+            marks += _pointed(text, state)
             if state.get("strategy") == "ivgr_grounded":
                 marks += [{**mark, "label": label} for mark in _boxed(find_boxes(text[:_MAX_TEXT_CHARS]), state)]
     return [*marks, *_evidence(state)]
@@ -142,20 +143,20 @@ def _looking(turn: Record) -> str | None:
 
 
 def _boxed(boxes: Sequence[WrittenBox], state: Record) -> Iterator[Record]:
-    """Yields boxes in pixels of the first image as marks."""
-    size = state.get("shown_size")
-    if not isinstance(size, list) or len(size) != 2 or not all(size):
+    """Yields boxes in the space of the first image as marks."""
+    if (size := _image_extent(state)) is None:
         return
     for box in boxes:
         if box.is_proper and (inside := _inside([side / size[i % 2] for i, side in enumerate(box)])):
             yield {"image": 0, "box": inside}
 
 
-def _pointed(text: str) -> Iterator[Record]:
-    """Yields the points of a text, which are in percents of an image."""
+def _pointed(text: str, state: Record) -> Iterator[Record]:
+    """Yields the points of a text."""
+    across, down = _image_extent({**state, "strategy": "points"}) or (100, 100)
     for frame, x, y, label in _POINT.findall(text[:_MAX_TEXT_CHARS]):
         try:
-            point = [float(x) / 100, float(y) / 100]
+            point = [float(x) / across, float(y) / down]
         except ValueError:
             continue
         if all(0 <= side <= 1 for side in point):
@@ -164,12 +165,19 @@ def _pointed(text: str) -> Iterator[Record]:
 
 def _evidence(state: Record) -> Iterator[Record]:
     """Yields where the things are that the answer rests on, as far as the state records it."""
-    size = [100, 100] if state.get("strategy") == "points" else state.get("shown_size")
-    if not isinstance(size, list) or len(size) != 2 or not all(size):
+    if (size := _image_extent(state)) is None:
         return
     for each in state.get("evidence") or ():
         if box := _inside([side / size[i % 2] for i, side in enumerate(each["box"])]):
             yield {"image": each.get("frame", 1) - 1, "box": box, "label": each["label"], "is_truth": True}
+
+
+def _image_extent(state: Record) -> tuple[float, float] | None:
+    """Returns where the edges of the first image are in the units of its state; images may have a black margin."""
+    extent = written_extent(state)
+    if extent is None or state.get("coordinates") != "pixels":
+        return extent
+    return padded_size(*map(int, extent))
 
 
 def _inside(sides: Sequence[float]) -> list[float] | None:

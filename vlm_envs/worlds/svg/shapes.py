@@ -21,6 +21,7 @@ from vlm_envs.worlds.svg.geometry import (
     transform_of,
 )
 from vlm_envs.worlds.svg.markup import MarkupError, ViewBox, read_markup, view_box
+from vlm_envs.worlds.svg.paints import rgba_of
 from vlm_envs.worlds.svg.stylesheets import apply_styles
 from vlm_envs.worlds.svg.viewports import Clip, Viewport, outermost, placed
 
@@ -222,8 +223,9 @@ def _paint(element: ET.Element, inherited: dict[str, str]) -> dict[str, str]:
 
 def _is_seen(paint: dict[str, str], name: str) -> bool:
     """Returns whether a fill or a stroke leaves anything on the paper."""
-    value = paint[name].lower()
-    is_clear = value in _NO_PAINT or (value.startswith("rgba(") and numbers(value)[3:] == [0.0])
+    value = paint[name]
+    color = rgba_of(value)
+    is_clear = value.lower() in _NO_PAINT or (color is not None and color[3] == 0)
     return not is_clear and numbers(paint[f"{name}-opacity"])[:1] != [0.0]
 
 

@@ -26,7 +26,8 @@ class SvgWorld(World[SvgState, str]):
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format. The answer is one SVG drawing (a code fence around
-    it is taken off); an answer without `<svg` is not in the format.
+    it is taken off); an answer without `<svg` is not in the format. Colors are keywords, hexadecimal, `rgb()`, `hsl()`,
+    or `hwb()`, with commas or spaces; opacities are numbers or percents.
 
     ## Observation Space
     `Dict(text=FreeText, image=Box(uint8[resolution, 2 * resolution, 3]))`; without `image` in text mode. The text says

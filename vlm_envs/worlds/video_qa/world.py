@@ -16,6 +16,7 @@ from vlm_envs.qa.strategies import strategies
 from vlm_envs.qa.videos import VideoContext, VideoPointsStrategy, VideoView
 from vlm_envs.qa.view import QAView
 from vlm_envs.qa.world import QAWorld
+from vlm_envs.tools.coordinates import Coordinates
 
 
 class VideoQAWorld(QAWorld):
@@ -54,17 +55,19 @@ class VideoQAWorld(QAWorld):
     Terminated by an answer, right (`success`) or wrong; truncated after `max_turns`.
 
     ## Arguments
-    `num_frames=(8, 16)`, `num_things=(2, 4)` and `size_px=(24, 40)`, or one number each; `side_px=224`; `categories`
-    (or single questions of one, such as `place:quarter`), `settings`: of generated clips. A question that needs more
-    things than `num_things` has more. `dataset=None` with `folder=None`: a local copy of `video_r1` instead, see
-    `vlm_envs.qa.datasets`, of whose videos `max_frames=None` frames are shown at most, 32 unless it is given;
-    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `train_on_all=False`: whether
-    all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `max_pixels=50176`,
-    budget of every frame as shown; `answer_reward=1.0`; `max_turns=None` for the strategies' 1; and those of every
+    `num_frames=(8, 16)`, `num_things=(2, 4)` and `size_px=(24, 40)`, or one number each; `side_px=224`;
+    `categories` (or single questions of one, such as `place:quarter`), `settings`: of generated clips. A question
+    that needs more things than `num_things` has more. `dataset=None` with `folder=None`: a local copy of `video_r1`
+    instead, see `vlm_envs.qa.datasets`, of whose videos `max_frames=None` frames are shown at most, 32 unless it is
+    given; `is_benchmark=None`: whether all of it is `test`, None for what it was published as;
+    `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in
+    place of both; `max_pixels=50176`, budget of every frame as shown; `coordinates=None`, what points are written
+    in: percents, `"thousandths"`, or `"pixels"` of the frame as shown, see `VLM/ZoomQA-v0` (needs
+    `max_pixels=100352` or more); `answer_reward=1.0`; `max_turns=None` for the strategies' 1; and those of every
     world: `prompt_format="points"` or `"direct"`, `representation` (no `symbolic`), `obs_mode`, `split`,
     `max_steps=None`, `format_reward=0.0`, `prompt_example=True`, `system_prompt=False`, `format_reminder=False`,
-    `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a sample's
-    id.
+    `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level": text})` takes a
+    sample's id.
 
     ## Version History
     * v0: first version.
@@ -83,6 +86,7 @@ class VideoQAWorld(QAWorld):
         categories: Iterable[str] = CATEGORIES,
         settings: Iterable[str] = tuple(SETTINGS),
         max_pixels: int = 224 * 224,
+        coordinates: Coordinates | None = None,
         max_frames: int | None = None,
         **world_kwargs: Any,
     ) -> None:
@@ -103,7 +107,7 @@ class VideoQAWorld(QAWorld):
             goal="Answer a question about a video.",
             generated=clips,
             open_dataset=partial(video_source, max_frames=MAX_FRAMES if max_frames is None else max_frames),
-            context=VideoContext(max_pixels=max_pixels),
+            context=VideoContext(max_pixels=max_pixels, coordinates=coordinates),
             strategies=strategies("direct") | {"points": VideoPointsStrategy()},
             prompt_format=prompt_format,
             **world_kwargs,

@@ -15,6 +15,7 @@ from vlm_envs.qa.datasets.registry import dataset_source
 from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.qa.world import QAWorld
 from vlm_envs.qa.zoom_strategies import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
+from vlm_envs.tools.coordinates import Coordinates
 from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
 from vlm_envs.tools.zoom import ZoomSettings
 
@@ -64,19 +65,23 @@ class ZoomQAWorld(QAWorld):
     `side_px=(2000, 8000)`, `target_px=(8, 40)`, `max_objects=40`, `categories` (or single questions of one, such as
     `attribute:time_choice`), `answer_kinds` (`choice`, `exact`, `number`), `settings`: of generated scenes;
     `dataset=None` with `folder=None`: a local copy of a data set instead, see `vlm_envs.qa.datasets`;
-    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `train_on_all=False`: whether
-    all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in place of both; `max_pixels=1048576`,
-    budget of every picture as shown; `blank_crops=False`, the control that shows whether what is in a crop matters;
-    `views="both"`, `"crops"`, `"union"` or `"none"`, what `ivgr_views` shows in round 2; `mags_stage=None`, the stage
-    of the curriculum whose prompt `mags` shows, 1 or 2, None for 2; `upscaler="lanczos"` (the super-resolution agent of
-    `mags` and `ivgr_views`), `"bicubic"`, `"module:factory"` or an object, and `upscaler_kwargs=None`, arguments of the
-    factory (with torch, `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with weights of
-    `{"weights": FILE}`); `answer_reward=1.0`; `boxes=True`, whether it is known where things are: False for questions
-    as of data sets that nobody annotated, which iVGR asks in words alone; `max_turns=None` for the strategy's own
-    (`arm` 5, `mags` and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation`
-    (no `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`,
-    `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1. `reset(options={"level":
-    text})` takes a sample's id.
+    `is_benchmark=None`: whether all of it is `test`, None for what it was published as; `train_on_all=False`:
+    whether all of it is `train`; `source=None`: `"module:factory"` or a `SampleSource` in place of both;
+    `max_pixels=1048576`, budget of every picture as shown; `coordinates=None`, what boxes and points are written
+    in: each strategy's own as above, `"thousandths"` of the picture's sides, or `"pixels"` of the picture as shown,
+    which then stands at the top left of a black one whose sides are multiples of 224, so that no supported image
+    processor resizes it (`arm` takes thousandths only; needs `max_pixels` of 100352 or more); `blank_crops=False`,
+    the control that shows whether what is in a crop matters; `views="both"`, `"crops"`, `"union"` or `"none"`, what
+    `ivgr_views` shows in round 2; `mags_stage=None`, the stage of the curriculum whose prompt `mags` shows, 1 or 2,
+    None for 2; `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`,
+    `"module:factory"` or an object, and `upscaler_kwargs=None`, arguments of the factory (with torch,
+    `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with weights of `{"weights": FILE}`);
+    `answer_reward=1.0`; `boxes=True`, whether it is known where things are: False for questions as of data sets
+    that nobody annotated, which iVGR asks in words alone; `max_turns=None` for the strategy's own (`arm` 5, `mags`
+    and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation` (no
+    `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`,
+    `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1.
+    `reset(options={"level": text})` takes a sample's id.
 
     ## Version History
     * v0: first version.
@@ -93,6 +98,7 @@ class ZoomQAWorld(QAWorld):
         answer_kinds: Iterable[str] = KINDS_OF_ANSWERS,
         settings: Iterable[str] = tuple(SETTINGS),
         max_pixels: int = 1_048_576,
+        coordinates: Coordinates | None = None,
         blank_crops: bool = False,
         views: str | None = "both",
         mags_stage: int | None = None,
@@ -123,7 +129,9 @@ class ZoomQAWorld(QAWorld):
             goal="Answer a question about a picture that is larger than it is shown.",
             generated=scenes,
             open_dataset=dataset_source,
-            context=PictureContext(max_pixels=max_pixels, zoom=ZoomSettings(blank=blank_crops)),
+            context=PictureContext(
+                max_pixels=max_pixels, coordinates=coordinates, zoom=ZoomSettings(blank=blank_crops)
+            ),
             strategies=STRATEGIES
             | {
                 "ivgr_views": ViewsStrategy(views=cast("Views", views)),

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import warnings
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import AddedToken
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
 from agents.hf.agent import HFAgent
 from agents.hf.chat import ChatEncoder, showable
@@ -17,6 +21,7 @@ from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
 from training.data.demonstrations import tokenized
 from vlm_envs import make
+from vlm_envs.tools.coordinates import MIN_UNRESIZED_PIXELS, OriginalPixels, padded_size, unresized_space
 
 
 def rendered(encoder, trajectory):
@@ -46,6 +51,43 @@ def test_a_rollout_reads_as_the_chat_template_renders_it(family_directory, world
         ids = np.concatenate([np.r_[turn.prompt_ids, turn.response_ids] for turn in trajectory.turns])
         # The end of the last response is the template's to add; our tokens stop where the policy stopped.
         assert rendered(encoder, trajectory).startswith(encoder.tokenizer.decode(ids))
+
+
+IN_PIXELS = "Write boxes in pixels of the picture as shown."
+
+
+def warned(encoder, text, size, *, system=""):
+    """Returns whether an encoder warns of an image of a height and width."""
+    observation = {"text": text, "images": (np.zeros((*size, 3), np.uint8),)} | ({"system": system} if system else {})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        encoder.encode(observation, is_first=True)
+    return [str(each.message) for each in caught]
+
+
+def test_resizing_an_image_whose_pixels_the_prompt_names_is_warned_of_once(tiny):
+    _, encoder = tiny
+    assert not warned(encoder, IN_PIXELS, (56, 84)) and not warned(encoder, "Write boxes in thousandths.", (50, 90))
+    (told,) = warned(encoder, IN_PIXELS, (50, 90))
+    assert "90 x 50" in told and "84 x 56" in told
+    assert not warned(encoder, IN_PIXELS, (50, 90))
+
+
+def test_a_limit_of_pixels_below_the_worlds_is_warned_of(tiny):
+    _, encoder = tiny
+    encoder.limit_pixels(56 * 56)
+    assert warned(encoder, "Look.", (112, 112), system=IN_PIXELS)
+
+
+@pytest.mark.parametrize(("factor", "least"), [(28, 56 * 56), (32, 256 * 256)], ids=["Qwen2.5-VL", "Qwen3-VL"])
+@given(st.integers(1, 9000), st.integers(1, 9000), st.integers(MIN_UNRESIZED_PIXELS, 4_000_000))
+def test_no_published_processor_resizes_what_worlds_show_for_pixels(factor, least, width, height, max_pixels):
+    shown = unresized_space(OriginalPixels(width, height), max_pixels)
+    assert shown.width <= width and shown.height <= height
+    columns, rows = padded_size(shown.width, shown.height)
+    assert columns * rows <= max_pixels and shown.width <= columns and shown.height <= rows
+    if max(rows, columns) <= 200 * min(rows, columns):
+        assert smart_resize(rows, columns, factor, min_pixels=least, max_pixels=16_000_000) == (rows, columns)
 
 
 def test_a_system_prompt_of_the_template_comes_first_and_once(tiny):

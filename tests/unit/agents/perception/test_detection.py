@@ -37,6 +37,19 @@ def masker(directories):
     return GroundingDinoSam.from_pretrained(*directories, config=ANY_BOX)
 
 
+def test_checkpoints_saved_in_half_precision_compute_in_float32(directories, tmp_path):
+    folders = tmp_path / "detector", tmp_path / "segmenter"
+    for source, folder in zip(directories, folders, strict=True):
+        shutil.copytree(source, folder)
+        weights = load_file(folder / "model.safetensors")
+        halves = {name: value.bfloat16() if value.is_floating_point() else value for name, value in weights.items()}
+        save_file(halves, folder / "model.safetensors", metadata={"format": "pt"})
+        config = json.loads((folder / "config.json").read_text()) | {"dtype": "bfloat16"}
+        (folder / "config.json").write_text(json.dumps(config))
+    assert GroundingDino.from_pretrained(folders[0]).model.dtype == torch.float32
+    assert Sam.from_pretrained(folders[1]).model.dtype == torch.float32
+
+
 class PlantedDetector:
     """What Grounding DINO is to `GroundingDino`, with scores and boxes of our own."""
 

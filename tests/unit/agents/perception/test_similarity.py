@@ -40,6 +40,17 @@ def test_dino_compares_class_tokens(dino_folder):
     assert scorer.similarity(FIRST, SECOND) == pytest.approx(scorer.similarity(SECOND, FIRST), abs=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_dino_computes_in_float32_whatever_its_checkpoint_is_saved_in(dino_folder, tmp_path, dtype):
+    ViTModel.from_pretrained(dino_folder).to(dtype).save_pretrained(tmp_path)
+    assert json.loads((tmp_path / "config.json").read_text())["dtype"] == str(dtype).removeprefix("torch.")
+    drawings = [FIRST.copy() for _ in range(6)]
+    for number, drawing in enumerate(drawings):
+        drawing[: 2 * number, :8] = 0
+    scores = [DinoScorer(tmp_path).similarity(FIRST, drawing) for drawing in drawings]
+    assert len(set(scores)) == len(scores)
+
+
 def test_dino_travels_without_its_weights(dino_folder):
     scorer = DinoScorer(dino_folder)
     scorer.similarity(FIRST, SECOND)

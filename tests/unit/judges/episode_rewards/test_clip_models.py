@@ -95,7 +95,7 @@ class TestWhole:
 
     def test_points_may_be_percents(self):
         at = 'In frame 1 there is a <points x1="15.6" y1="39.1" alt="red ball">red ball</points>.'
-        assert reward_of(at, space="percents").raw["grounding"] == 1.0
+        assert reward_of(at, extent=(100, 100)).raw["grounding"] == 1.0
         assert reward_of(at).raw["grounding"] == 0.0
 
 

@@ -128,7 +128,7 @@ def copies(tmp_path, monkeypatch):
     """A working directory with copies of the three data sets, lists of samples, and weights."""
     monkeypatch.chdir(tmp_path)
     file = io.BytesIO()
-    Image.new("RGB", (80, 60), (200, 20, 20)).save(file, "PNG")
+    Image.new("RGB", (84, 56), (200, 20, 20)).save(file, "PNG")
     data = tmp_path / DATA
     for dataset in ("tallyqa", "vsr", "gqa"):
         (data / dataset / "images").mkdir(parents=True)

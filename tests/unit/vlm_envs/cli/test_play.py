@@ -72,6 +72,16 @@ def test_zoom_qa_what_is_typed_becomes_the_strategys_response(prompt_format, typ
         assert session.place.state.calls[-1].succeeded, "and the region is shown"
 
 
+@pytest.mark.parametrize(
+    ("coordinates", "sides"), [("thousandths", "[400, 400, 600, 600]"), ("pixels", "[179.2, 179.2, 268.8, 268.8]")]
+)
+def test_zoom_qa_percents_of_the_screen_become_the_coordinates_of_the_world(coordinates, sides):
+    kwargs = {"prompt_format": "mags", "coordinates": coordinates, "categories": "attribute", "max_pixels": 224 * 900}
+    session = session_of("VLM/ZoomQA-v0", seed=0, **kwargs, **SMALL)
+    assert session.picture.shape == (448, 448, 3)  # Without the margin that a model is shown.
+    assert session.read("zoom 40 40 60 60") == f"<think><zoom>[{sides}]</zoom></think>"
+
+
 @pytest.mark.parametrize(("prompt_format", "tag"), [("mags", "rethink"), ("ivgr_views", "think")])
 def test_strategies_that_look_twice_take_the_answer_after_the_look(prompt_format, tag):
     session = zoom_session(prompt_format)

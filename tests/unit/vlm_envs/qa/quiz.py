@@ -15,7 +15,7 @@ from vlm_envs.qa.world import QAWorld
 from vlm_envs.qa.zoom_strategies import Views, ViewsStrategy
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.splits import split_of
-from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
+from vlm_envs.tools.coordinates import Box, Coordinates, OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture
 
 COLORS = {"red": (220, 30, 30), "green": (30, 160, 30), "blue": (30, 60, 220)}
@@ -61,13 +61,19 @@ class QuizWorld(QAWorld):
     """Asks for the colour of a square."""
 
     def __init__(
-        self, *, prompt_format: str = "arm", max_pixels: int = 10_000, views: Views = "both", **world_kwargs: Any
+        self,
+        *,
+        prompt_format: str = "arm",
+        max_pixels: int = 10_000,
+        coordinates: Coordinates | None = None,
+        views: Views = "both",
+        **world_kwargs: Any,
     ) -> None:
         super().__init__(
             name="Quiz",
             goal="Answer a question about a picture.",
             source=Quiz(),
-            context=PictureContext(max_pixels=max_pixels),
+            context=PictureContext(max_pixels=max_pixels, coordinates=coordinates),
             strategies=STRATEGIES | {"ivgr_views": ViewsStrategy(views=views)},
             prompt_format=prompt_format,
             **world_kwargs,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import io
+
+from reportlab.pdfgen import canvas
+
 A4_POINTS = (595, 842)
 
 
@@ -43,3 +47,17 @@ def encrypted_pdf() -> bytes:
     key = "00" * 32
     encryption = f"<< /Filter /Standard /V 1 /R 2 /O <{key}> /U <{'11' * 32}> /P -4 >>"
     return pdf(["secret"], trailer_extra=f"/Encrypt 6 0 R /ID [<{'22' * 16}> <{'22' * 16}>]", extra=encryption)
+
+
+def form_pdf() -> bytes:
+    """Returns a PDF of one page with three text fields (one of them hidden, one a password), a choice, and a note."""
+    file = io.BytesIO()
+    page = canvas.Canvas(file)
+    page.drawString(40, 780, "Order form")
+    page.acroForm.textfield(name="code", value="QX-4711", x=40, y=700, width=200, height=24)
+    page.acroForm.textfield(name="key", value="swordfish", x=40, y=650, width=200, height=24, fieldFlags="password")
+    page.acroForm.textfield(name="draft", value="obsolete", x=40, y=620, annotationFlags="hidden")
+    page.acroForm.choice(name="city", value="Bergen", options=["Oslo", "Bergen"], x=40, y=580, width=100, height=20)
+    page.freeTextAnnotation("checked by Frida", (300, 700, 400, 720))
+    page.save()
+    return file.getvalue()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.vlm_envs.tools.pdfs import encrypted_pdf, pdf
+from tests.unit.vlm_envs.tools.pdfs import encrypted_pdf, form_pdf, pdf
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.tools import errors
 from vlm_envs.tools.documents import DocumentShelf, PdfDocument, PdfFolder, PictureDocument
@@ -48,6 +48,21 @@ def test_pages_are_rendered_at_the_long_side_asked_for():
 def test_colors_are_red_green_blue():
     stream = pdf(["x) Tj ET 1 0 0 rg 0 0 595 842 re f BT (y"])
     assert PdfDocument("red", stream).page_picture(1, 100).pixels[50, 30].tolist() == [255, 0, 0]
+
+
+def test_values_of_form_fields_are_drawn_and_are_part_of_the_text():
+    document = PdfDocument("form.pdf", form_pdf())
+    page = document.page_picture(1, 842).pixels
+    field = page[842 - 724 : 842 - 700, 40:240]  # A4, one pixel per point.
+    assert (field.max(-1) < 100).sum() > 100
+    text = document.page_text(1)
+    assert all(value in text for value in ("Order form", "QX-4711", "Bergen", "checked by Frida"))
+    assert "swordfish" not in text and "obsolete" not in text  # They are not to be seen on the page either.
+
+
+def test_a_word_divided_at_the_end_of_a_line_has_a_soft_hyphen():
+    text = PdfDocument("report.pdf", pdf(["rev-) Tj 0 -30 Td (enue"])).page_text(1)
+    assert text == "rev\N{SOFT HYPHEN}enue"
 
 
 @pytest.mark.parametrize("number", [0, -1, 4, 10**6])

@@ -39,6 +39,44 @@ def test_words_keep_numbers_and_single_letters():
     assert words("Table 3: R&D in 2021, Straße ﬁve") == ["table", "3", "r", "d", "in", "2021", "strasse", "five"]
 
 
+@pytest.mark.parametrize("division", ["\xad", "\xad\r\n", "\ufffe", "\x02", "-\n", "-\r\n  "])
+def test_words_divided_at_the_end_of_a_line_are_found_by_either_reading(division):
+    retriever, pages = Bm25Retriever(), document("nothing", f"the self{division}made man's refurbish{division}ment")
+    for query in ("refurbishment", "self-made", "selfmade", f"refurbish{division}ment"):
+        assert retriever.search(pages, query) == [2], query
+
+
+def test_hyphens_within_a_line_divide_words_as_they_always_did():
+    assert words("a self-made man - 2020-2021") == ["a", "self", "made", "man", "2020", "2021"]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("本年度预算为四百二十万元。", "预算"),
+        ("本年度预算为四百二十万元。", "年"),
+        ("本年度预\n算为四百二十万元。", "预算"),
+        ("売上高はデータセンターで増加した。", "データ"),
+        ("งบประมาณประจำปีของกรุงเทพ", "กรุงเทพ"),
+        ("올해예산은 사백이십만 원이다", "예산"),
+        ("वार्षिक हिन्दी रिपोर्ट", "हिन्दी"),
+        ("第3章 预算2021年度", "2021"),
+    ],
+    ids=["Chinese", "one character", "two lines", "Japanese", "Thai", "Korean", "Hindi", "mixed"],
+)
+def test_pages_in_any_script_are_found(text, query):
+    assert Bm25Retriever().search(document("something else", text, "另一页讲上海的员工"), query) == [2]
+
+
+def test_words_of_scripts_without_spaces_are_matched_whole():
+    pages = document("算术练习与预测", "预算", "計算")  # The first page has both characters, apart.
+    assert Bm25Retriever().search(pages, "预算") == [2]
+
+
+def test_combining_marks_belong_to_words():
+    assert words("हिन्दी में") == ["हिन्दी", "में"]
+
+
 def test_pages_come_in_the_order_of_bm25():
     pages = ["revenue grew in 2021", "table 3 revenue revenue by year and by region of sale", "staff", "revenue 2021"]
     scores = bm25_by_hand(pages, "revenue 2021")

@@ -21,7 +21,7 @@ from agents.hf.families import registry
 from agents.hf.sampler import CachedSampler
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
-from tests.unit.families import SAVERS, TOKENS_PER_TILE
+from tests.unit.families import SAVERS, TILE_PX, TOKENS_PER_TILE
 from tests.unit.models import load, with_ending
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
@@ -67,6 +67,16 @@ def family_name(encoder):
     return {"<IMG_CONTEXT>": "internvl", "<image>": "smolvlm", "<image_soft_token>": "gemma3"}[
         encoder.image_reader.placeholder
     ]
+
+
+def test_the_size_to_which_a_picture_is_scaled_is_that_of_its_tiles(family):
+    _, encoder = family
+    for image in (SQUARE, WIDE, TALL):
+        (read,) = encoder.process_images([image])
+        height, width = read.size_px
+        num_tiles = len(read.inputs["pixel_values"])
+        assert height % TILE_PX == width % TILE_PX == 0
+        assert height * width // TILE_PX**2 == num_tiles - (num_tiles > 1)  # The thumbnail, or the whole.
 
 
 def expansion(encoder, image):

@@ -202,6 +202,15 @@ class TestVideoR1:
         assert samples[0].images[4].picture().pixels[0, 0, 0] == 5
         assert pickle.loads(pickle.dumps(source)).find(samples[0].sample_id) == samples[0]
 
+    @pytest.mark.parametrize("name", ["{}.png", "frame_{}.png", "clip 2 - {}.PNG", "{:02}.png", "{}s.png"])
+    def test_frames_come_in_the_order_of_their_numbers(self, tmp_path, name):
+        for frame in range(1, 13):
+            put(tmp_path / "CLEVRER/train/video_1" / name.format(frame), picture(frame))
+        put(tmp_path / "part.jsonl", lines(CHOICE))
+        sample = sample_of(video_source("video_r1", tmp_path, is_benchmark=True), "test")
+        assert [image.picture().pixels[0, 0, 0] for image in sample.images] == list(range(1, 13))
+        assert sample.times_s == tuple(index / 2 for index in range(12))
+
     def test_long_videos_are_spread_over_their_frames(self, tmp_path):
         with_frames(tmp_path, 40)
         put(tmp_path / "part.jsonl", lines(CHOICE))

@@ -129,6 +129,25 @@ def test_points_and_evidence_are_drawn_in_their_frames():
     assert (box["image"], box["box"], box["is_truth"]) == (1, [0.4, 0.2, 0.6, 0.3], True)
 
 
+@pytest.mark.parametrize(
+    ("coordinates", "extent"), [("thousandths", (1000, 1000)), ("pixels", (448, 224))], ids=["thousandths", "pixels"]
+)
+def test_marks_lie_where_the_coordinates_of_the_world_say(coordinates, extent):
+    width, height = extent
+    evidence = [{"label": "cup", "box": [0.25 * width, 0.5 * height, 0.5 * width, height]}]
+    state = {**STATE, "coordinates": coordinates, "evidence": evidence}  # 200 x 100 pixels in an image of 448 x 224.
+    point = f'<points x1="{0.25 * width:g}" y1="{0.5 * height:g}" alt="cup">cup</points>'
+    pointed = episode(turn("A", images=["x"], terminated=True, sections={"think": point}), state=state)
+    assert [mark.get("point") or mark["box"] for mark in question_of(pointed)["marks"]] == [
+        [0.25, 0.5],
+        [0.25, 0.5, 0.5, 1.0],
+    ]
+    zoom = f"<zoom>[[0, 0, {0.5 * width:g}, {0.25 * height:g}]]</zoom>"
+    zoomed = episode(turn(zoom, images=["x"]), state={**state, "strategy": "mags", "evidence": []})
+    [mark] = question_of(zoomed)["marks"]
+    assert mark["box"] == [0.0, 0.0, 0.5, 0.25]
+
+
 def test_zooms_of_a_thought_are_boxes_in_pixels_of_the_first_image():
     played = episode(
         turn("<zoom>[[20, 10, 60, 50]]</zoom>", images=["x"]),

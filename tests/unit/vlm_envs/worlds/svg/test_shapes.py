@@ -303,7 +303,27 @@ def test_unreadable_markup_has_no_shapes():
 
 @pytest.mark.parametrize(
     ("written", "name"),
-    [("red", "red"), ("#f00", "red"), ("rgb(1,2,250)", "blue"), ("DimGrey", "dimgray"), ("nonsense", "patterned")],
+    [
+        ("red", "red"),
+        ("#f00", "red"),
+        ("#ff000080", "red"),
+        ("rgb(1,2,250)", "blue"),
+        ("rgb(1 2 250)", "blue"),
+        ("rgb(255.0, 0, 0)", "red"),
+        ("rgb(100% 0% 0% / 50%)", "red"),
+        ("RGBA(255, 0, 0, 0.5)", "red"),
+        ("hsl(240, 100%, 50%)", "blue"),
+        ("hsl(0.5turn 100% 50%)", "cyan"),
+        ("hsla(120deg, 100%, 25%, 0.3)", "green"),
+        ("hwb(60 0% 0%)", "yellow"),
+        ("rebeccapurple", "rebeccapurple"),
+        ("DimGrey", "dimgray"),
+        ("nonsense", "patterned"),
+        ("rgb(1 2)", "patterned"),
+        ("rgb()", "patterned"),
+        ("color()", "patterned"),
+        ("hsl(x, y, z)", "patterned"),
+    ],
 )
 def test_color_names(written, name):
     assert color_name(written) == name
@@ -355,8 +375,13 @@ def test_shapes_in_words(kind, box, words):
         # Nothing is seen beyond the picture
         ('<rect x="60" width="20" height="4"/>', [[60, 0, 64, 4, "black"]]),
         ('<rect x="70" width="20" height="4"/>', []),
-        # What the renderer cannot read is black, or of no length
-        ('<rect width="4" height="4" fill="hsl(0, 100%, 50%)"/>', [[0, 0, 4, 4, "black"]]),
+        ('<rect width="4" height="4" fill="hsl(0, 100%, 50%)"/>', [[0, 0, 4, 4, "red"]]),
+        ('<rect width="4" height="4" style="fill: rgb(255 0 0)"/>', [[0, 0, 4, 4, "red"]]),
+        ('<rect width="9" height="9" fill="rgb(1 2 3 / 0%)"/>', []),
+        ('<rect width="9" height="9" fill="#12345600"/>', []),
+        ('<rect width="9" height="9" opacity="0%"/>', []),
+        ('<rect width="9" height="9" fill-opacity="0%"/>', []),
+        # What the renderer cannot read is of no length
         ('<rect width="50vw" height="4"/>', []),
         ('<rect width="4" height="50vh"/>', []),
     ],

@@ -1,0 +1,71 @@
+"""Colors and opacities in every notation of CSS are drawn as the plain notation of the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from vlm_envs.worlds.svg.paints import drawable
+from vlm_envs.worlds.svg.renderer import Renderer
+
+pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
+
+GRADIENT = '<linearGradient id="g"><stop stop-color="{0}" stop-opacity="{1}"/><stop offset="100%"/></linearGradient>'
+
+
+def svg(inside: str) -> str:
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    return f'<svg viewBox="0 0 8 8" {names}>{inside}</svg>'
+
+
+@pytest.mark.parametrize(
+    ("written", "plain"),
+    [
+        ('<rect width="8" height="8" opacity="50%"/>', '<rect width="8" height="8" opacity="0.5"/>'),
+        ('<rect width="8" height="8" fill-opacity="25%"/>', '<rect width="8" height="8" fill-opacity="0.25"/>'),
+        ('<path d="M0 4h8" stroke="red" stroke-opacity="9%"/>', '<path d="M0 4h8" stroke="red" stroke-opacity=".09"/>'),
+        ('<g style="opacity: 50%"><path d="M0 4h8v4z"/></g>', '<g style="opacity: 0.5"><path d="M0 4h8v4z"/></g>'),
+        ('<path d="M0 4h8v4z" fill="hsl(120 100% 25%)"/>', '<path d="M0 4h8v4z" fill="#008000"/>'),
+        ('<path d="M0 4h8v4z" fill="hsla(0, 100%, 50%, 50%)"/>', '<path d="M0 4h8v4z" fill="rgba(255,0,0,0.5)"/>'),
+        ('<path d="M0 4h8v4z" fill="rgb(255 0 0)"/>', '<path d="M0 4h8v4z" fill="red"/>'),
+        ('<path d="M0 4h8v4z" fill="rgb(255 0 0 / 50%)"/>', '<path d="M0 4h8v4z" fill="rgba(255,0,0,0.5)"/>'),
+        ('<path d="M0 4h8v4z" fill="#ff000080"/>', '<path d="M0 4h8v4z" fill="rgba(255,0,0,0.502)"/>'),
+        ('<path d="M0 4h8v4z" fill="rebeccapurple"/>', '<path d="M0 4h8v4z" fill="#639"/>'),
+        ('<path d="M0 4h8v4z" style="fill: RGB(0 0 255)!important"/>', '<path d="M0 4h8v4z" fill="blue"/>'),
+        (
+            '<style>path { fill: hsl(0 100% 50%); opacity: 50% }</style><path d="M0 4h8v4z"/>',
+            '<path d="M0 4h8v4z" fill="red" opacity="0.5"/>',
+        ),
+        (
+            '<g color="hsl(0 100% 50%)"><path d="M0 4h8v4z" fill="currentColor"/></g>',
+            '<path d="M0 4h8v4z" fill="red"/>',
+        ),
+        (
+            '<defs><path id="p" d="M0 4h8v4z" fill="rgb(0 0 255)" opacity="50%"/></defs><use xlink:href="#p"/>',
+            '<path d="M0 4h8v4z" fill="blue" opacity="0.5"/>',
+        ),
+        (
+            GRADIENT.format("rgb(0 0 255)", "50%") + '<rect width="8" height="8" fill="url(#g)"/>',
+            GRADIENT.format("blue", "0.5") + '<rect width="8" height="8" fill="url(#g)"/>',
+        ),
+    ],
+)
+def test_every_notation_is_drawn_as_the_plain_one(written, plain):
+    renderer = Renderer(size_px=16)
+    first, second = renderer.render(svg(written)), renderer.render(svg(plain))
+    assert first.pixels is not None and second.pixels is not None, (first.error, second.error)
+    assert not first.is_blank
+    assert np.abs(first.pixels.astype(int) - second.pixels).max() <= 1
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        '<rect width="50%" height="8" fill="red" opacity="0.5"/>',
+        '<rect width="8" height="8" fill="rgba(1, 2, 3, 0.5)" style="stroke: #ABC"/>',
+        '<rect width="8" height="8" fill="rgb(1,2)" opacity="x%"/>',
+        '<rect width="8" height="8" fill="url(#hsl)"/>',
+    ],
+)
+def test_what_the_renderer_reads_or_nobody_can_is_left_as_it_is(inside):
+    assert drawable(svg(inside)) == svg(inside)
