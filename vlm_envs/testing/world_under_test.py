@@ -8,9 +8,13 @@ from typing import Any, cast
 
 from vlm_envs.errors import WorldContractError
 from vlm_envs.registration import make
+from vlm_envs.testing.planner import Planner
 from vlm_envs.world import World
 
 AnyWorld = World[Any, Any]
+
+TOLERANCE = 1e-9
+"""Rewards that differ by less are equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +24,12 @@ class WorldUnderTest:
     Attributes:
         env_id: Its registered id.
         kwargs: Arguments it is made with.
+        planner: Its plans; all checks share them.
     """
 
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
+    planner: Planner = field(default_factory=Planner)
 
     def make(self, **overrides: Any) -> AnyWorld:
         """Returns a new world, without Gymnasium's wrappers."""
