@@ -15,6 +15,9 @@ from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, LevelError
+from vlm_envs.testing.checks import CHECKS
+from vlm_envs.testing.contract import CheckResult
+from vlm_envs.testing.planner import Planner
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -210,8 +213,6 @@ def test_check_prints_each_result_as_it_comes(capsys, monkeypatch):
 
 
 def test_check_reports_a_slow_planner_once(capsys, monkeypatch):
-    from vlm_envs.testing.planner import Planner
-
     monkeypatch.setattr(Planner, "note", "the planner takes 1.2 s per call")
     monkeypatch.setattr("vlm_envs.testing.contract.CHECKS", CHECKS[:2])
     assert main(["check", "VLM/FrozenLake-v0"]) == 0
