@@ -8,6 +8,7 @@ from typing import Any
 
 from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import WorldContractError, require_choice
+from vlm_envs.registration import registered_name
 from vlm_envs.testing.checks import CHECKS
 from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest
 
@@ -35,7 +36,7 @@ def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> li
     """Runs the whole contract on one world.
 
     Args:
-        env_id: A registered id.
+        env_id: A registered id; with a module in front, `my_module:My/World-v0`, that is imported.
         skip: Names of checks to leave out, e.g. `"splits_are_disjoint"` for a world with one fixed level.
         **kwargs: Arguments of the world.
 
@@ -46,7 +47,7 @@ def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> li
         ConfigError: If the world cannot be made or `skip` names no check.
         WorldContractError: If any check fails; it lists all that do.
     """
-    results = [*run_checks(WorldUnderTest(env_id=env_id, kwargs=kwargs), skip=skip)]
+    results = [*run_checks(WorldUnderTest(env_id=registered_name(env_id), kwargs=kwargs), skip=skip)]
     errors = [result.error for result in results if result.error is not None]
     if errors:
         failures: dict[str, list[str]] = {}
