@@ -22,7 +22,7 @@ from vlm_envs.testing.episodes import (
     rest_of_episode,
     transitions,
 )
-from vlm_envs.testing.hostile import hostile_answers_are_data, require_explained
+from vlm_envs.testing.hostile import hostile_answers_are_data, require_explained, require_level_errors
 from vlm_envs.testing.processes import EPISODE_SEED, digest_elsewhere
 from vlm_envs.testing.world_under_test import (
     TOLERANCE,
@@ -309,6 +309,7 @@ def misuse_is_explained(under_test: WorldUnderTest) -> None:
     expect_error(EpisodeOverError, "a step before reset", lambda: world.step(""))
     expect_error(ConfigError, "an unknown reset option", lambda: world.reset(options={"levle": ""}))
     expect_error(LevelError, "an unreadable level", lambda: world.reset(options={"level": "\ud800?"}))
+    require_level_errors(world)
     names = ("prompt_format", "representation", "obs_mode", "split")
     wrong = {**dict.fromkeys(names, "nonsense"), "max_turns": 0, "max_actions_per_turn": 0}
     for name, value in wrong.items():

@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import WorldContractError, require_choice
 from vlm_envs.registration import registered_name
 from vlm_envs.testing.checks import CHECKS
-from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest
+from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest, described
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +79,6 @@ def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Ite
         except NotApplicableError as reason:
             yield replace(result, skipped=str(reason))
         except Exception as error:
-            yield replace(result, failure=_described(error), error=error)
+            yield replace(result, failure=described(error), error=error)
         else:
             yield result
-
-
-def _described(error: Exception) -> str:
-    """Returns what a check found, or where the world's own code failed."""
-    return (
-        str(error) if type(error) is WorldContractError else fault_in_world(error) or f"{type(error).__name__}: {error}"
-    )

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from vlm_envs.arguments.faults import fault_in_world
-from vlm_envs.errors import WorldContractError
+from vlm_envs.errors import LevelError, WorldContractError
 from vlm_envs.responses.lenient_reading import READINGS
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.testing.episodes import first_seed
-from vlm_envs.testing.world_under_test import TOLERANCE, AnyWorld, WorldUnderTest, require
+from vlm_envs.testing.world_under_test import TOLERANCE, AnyWorld, WorldUnderTest, described, require
 from vlm_envs.trajectory import Observation
 
 HOSTILE_NUMBERS = ("abc", "-1", "99999999999", "1e400", "0.5", "²", "9" * 5_000, "")
@@ -63,8 +62,7 @@ def _answered(world: AnyWorld, response: str, where: str, before: dict[str, Any]
         observation, reward, terminated, truncated, info = world.step(response)
     except Exception as error:
         raise WorldContractError(
-            f"{where} raises {fault_in_world(error) or f'{type(error).__name__}: {error}'}. A grammar's parse must "
-            "return None for text that is not an action, and step must accept every action that parse returns"
+            f"{where} raises {described(error)}. A grammar's parse must return None for text that is not an action, and step must accept every action that parse returns"
         ) from error
     require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
     require(math.isfinite(reward), f"{where}: earns {reward}, which is not finite")
@@ -104,6 +102,21 @@ def hostile_responses(world: AnyWorld) -> Iterator[tuple[str, str]]:
         for body in (*HOSTILE_BODIES, *_with_other_numbers(written.get(section, "")), *longest):
             shown = body if len(body) <= _MAX_SHOWN_CHARS else f"{body[:_MAX_SHOWN_CHARS]}…"
             yield repr(f"<{section}>{shown}</{section}>"), turn_format.write(thoughts | {section: body})
+
+
+def require_level_errors(world: AnyWorld) -> None:
+    """Raises `WorldContractError` unless hostile text in place of a level loads or raises `LevelError`."""
+    world.reset(seed=first_seed(world))
+    for level in (*HOSTILE_BODIES, *_with_other_numbers(world.dynamics.dump(world.state))):
+        try:
+            world.reset(options={"level": level})
+        except LevelError:
+            continue
+        except Exception as error:
+            raise WorldContractError(
+                f"the level {level[:_MAX_SHOWN_CHARS]!r} raises {described(error)}. load must raise LevelError for text "
+                "that is not a level"
+            ) from error
 
 
 def _with_other_numbers(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import WorldContractError
 from vlm_envs.registration import make
 from vlm_envs.testing.planner import Planner
@@ -46,6 +47,13 @@ def require(condition: bool, message: str) -> None:
     """Raises `WorldContractError` with the message unless the condition holds."""
     if not condition:
         raise WorldContractError(message)
+
+
+def described(error: Exception) -> str:
+    """Returns what a check found, or where the world's own code failed."""
+    if isinstance(error, WorldContractError):
+        return str(error)
+    return fault_in_world(error) or f"{type(error).__name__}: {error}"
 
 
 def expect_error(expected: type[Exception], what: str, misuse: Callable[[], object]) -> None:

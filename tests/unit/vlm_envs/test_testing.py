@@ -21,7 +21,7 @@ from tests.unit.vlm_envs.corridor import (
     CorridorView,
     CorridorWorld,
 )
-from vlm_envs.errors import ConfigError, SolverLimitError, WorldContractError
+from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing.checks import CHECKS
 from vlm_envs.testing.contract import check_world, run_checks
@@ -51,6 +51,16 @@ class LongPlanDynamics(CorridorDynamics):
 class ForgetfulDynamics(CorridorDynamics):
     def load(self, level: str) -> CorridorState:
         return CorridorState(player=0, goal=super().load(level).goal)
+
+
+class TrustingDynamics(CorridorDynamics):
+    """Reads levels without asking how large their numbers are."""
+
+    def load(self, level: str) -> CorridorState:
+        if not re.fullmatch("[0-9]+ [0-9]+", level):
+            raise LevelError(f"A corridor is two cell numbers; got {level!r}.")
+        player, goal = (list(range(40))[int(number)] for number in level.split())
+        return CorridorState(player=player, goal=goal)
 
 
 class SharedBufferView(CorridorView):
@@ -214,6 +224,7 @@ BROKEN = {
     "one content for all splits": (functools.partial(build, OneSplitDynamics), "splits_are_disjoint"),
     "plan that is not optimal": (functools.partial(build, LongPlanDynamics), "oracle_is_maximal"),
     "level that loads differently": (functools.partial(build, ForgetfulDynamics), "levels_round_trip"),
+    "level that raises": (functools.partial(build, TrustingDynamics), "misuse_is_explained"),
     "reused picture": (functools.partial(build, view=SharedBufferView), "is_a_gymnasium_env"),
     "picture of another shape": (
         functools.partial(build, view=WrongShapeView),
