@@ -62,7 +62,8 @@ def _answered(world: AnyWorld, response: str, where: str, before: dict[str, Any]
         observation, reward, terminated, truncated, info = world.step(response)
     except Exception as error:
         raise WorldContractError(
-            f"{where} raises {described(error)}. A grammar's parse must return None for text that is not an action, and step must accept every action that parse returns"
+            f"{where} raises {described(error)}. A grammar's parse must return None for text that is not an action, "
+            "and step must accept every action that parse returns"
         ) from error
     require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
     require(math.isfinite(reward), f"{where}: earns {reward}, which is not finite")
@@ -114,8 +115,8 @@ def require_level_errors(world: AnyWorld) -> None:
             continue
         except Exception as error:
             raise WorldContractError(
-                f"the level {level[:_MAX_SHOWN_CHARS]!r} raises {described(error)}. load must raise LevelError for text "
-                "that is not a level"
+                f"the level {level[:_MAX_SHOWN_CHARS]!r} raises {described(error)}. load must raise LevelError for "
+                "text that is not a level"
             ) from error
 
 
