@@ -117,9 +117,6 @@ class MemoryTask(Task[Cards, int]):
     representations = ("natural_language",)
     representation_help = MappingProxyType({"natural_language": "Describe states by the cards that are face up."})
 
-    def write_action(self, action: int) -> str:
-        return str(action)
-
     def reward_terms(self, state: Cards, next_state: Cards, *, success: bool) -> dict[str, float]:
         return {"step": -0.1, "success": 10.0} if success else {"step": -0.1}
 
@@ -131,10 +128,7 @@ class MemoryTask(Task[Cards, int]):
 
 
 class MemoryWorld(World[Cards, int]):
-    """Memory: find pairs of cards that lie face down.
-
-    A turn has one action by default, so that its card is seen before the next is chosen; so a game takes more turns.
-    """
+    """Memory: find pairs of cards that lie face down, one action per turn by default, so that every card is seen."""
 
     def __init__(self, *, max_turns: int = 24, max_actions_per_turn: int = 1, **world_kwargs: Any) -> None:
         super().__init__(
