@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import vlm_envs  # noqa: F401  # first of all, since it reports missing packages in one line
+
 if TYPE_CHECKING:
     import pandas as pd
 

@@ -20,7 +20,7 @@ from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
-from vlm_envs.arguments.options import Commands, run_command, tell
+from vlm_envs.arguments.options import Commands, run_command
 from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
@@ -148,11 +148,7 @@ def main(arguments: list[str] | None = None) -> int:
         "calibrate": (Calibrate, _print_calibration),
         "rewards": (Rewards, _print_rewards),
     }
-    try:
-        return run_command("python -m judges", commands, arguments)
-    except ModuleNotFoundError as error:
-        tell(f"{error}. Install what judges need: pip install -e '.[judge]'")
-        return 2
+    return run_command("python -m judges", commands, arguments)
 
 
 def _print_rewards(options: Rewards) -> None:

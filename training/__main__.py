@@ -58,6 +58,7 @@ from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean, require
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.records.lock import alone_in
+from vlm_envs.requirements import told_missing
 
 _TOLD_WITHIN_S = 5.0
 
@@ -104,6 +105,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _let_the_main_process_tell()
         if process_rank() == 0 or not isinstance(error, PeerError):
             tell(error)
+        return 2
+    except ModuleNotFoundError as error:
+        tell(told_missing(error, "training"))
         return 2
     except KeyboardInterrupt as interrupt:
         if not isinstance(interrupt, PeerInterruptedError):

@@ -1,6 +1,10 @@
 """VLM worlds for Gymnasium: `import vlm_envs; gymnasium.make("VLM/Sokoban-v0")`."""
 
-from vlm_envs.registration import env_ids, make, register, register_worlds
+from vlm_envs.requirements import require_packages
+
+require_packages()  # before the imports below would fail
+
+from vlm_envs.registration import env_ids, make, register, register_worlds  # noqa: E402
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "env_ids", "make", "register"]

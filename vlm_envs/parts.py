@@ -166,9 +166,9 @@ class Task(ABC, Generic[StateT, ActionT]):
     section_meaning: Mapping[str, str] = SECTION_MEANING
     last_turn_note: str = ""
 
-    @abstractmethod
     def write_action(self, action: ActionT) -> str:
-        """Returns an action as the grammar reads it."""
+        """Returns an action as the grammar reads it; by default its `str`."""
+        return str(action)
 
     @abstractmethod
     def reward_terms(self, state: StateT, next_state: StateT, *, success: bool) -> dict[str, float]:

@@ -48,3 +48,17 @@ def test_the_training_of_the_page_ends_in_a_model(tmp_path):
     assert (directory / "latest" / "model" / "model.safetensors").is_file()
     evaluations = [json.loads(line)["label"] for line in (directory / "evaluations.jsonl").read_text().splitlines()]
     assert (evaluations[0], evaluations[-1]) == ("before", "after")
+
+
+@pytest.mark.soak
+def test_a_new_package_trains(tmp_path):
+    python = f"python -m training my_walk:Own/MyWalk-v0 --worlds.0.kwargs.prompt-format no_think {TINY}"
+    told = run_commands(
+        f"python -m vlm_envs new my_walk --folder {tmp_path}\n"
+        f"export PYTHONPATH={tmp_path}/my_walk:$PYTHONPATH\n"
+        f"{python} --num-iterations 2 --output {tmp_path}/runs\n"
+    )
+    assert f"PYTHONPATH={tmp_path}/my_walk python -m training my_walk:Own/MyWalk-v0" in told
+    (directory,) = (tmp_path / "runs").iterdir()
+    assert (directory / "latest" / "model" / "model.safetensors").is_file()
+    assert "rl 2/2" in told

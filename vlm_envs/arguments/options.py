@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+from vlm_envs.requirements import told_missing
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -179,6 +180,9 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> i
         return 0
     except (VLMEnvsError, ValueError, OSError) as error:
         tell(error)
+        return EXIT_USAGE
+    except ModuleNotFoundError as error:
+        tell(told_missing(error, prog.removeprefix("python -m ")))
         return EXIT_USAGE
     except KeyboardInterrupt as interrupt:
         if told := str(interrupt):

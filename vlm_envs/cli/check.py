@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.settings import Settings, parse_settings
-from vlm_envs.errors import EngineUnavailableError, WorldContractError
+from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import registered_name
+
+if TYPE_CHECKING:
+    from vlm_envs.testing.contract import CheckResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,26 +32,36 @@ class CheckOptions:
 
 
 def run(options: CheckOptions) -> int:
-    """Prints one line per check, or everything that failed; returns 1 if anything did."""
-    from vlm_envs.testing.contract import check_world  # Only this command needs it.
+    """Prints one line per check as soon as it is done; returns 1 if any failed."""
+    from vlm_envs.testing.contract import run_checks  # Only this command needs it.
+    from vlm_envs.testing.world_under_test import WorldUnderTest
 
     env_id = registered_name(options.env_id)
-    kwargs = parse_settings(options.settings)
-    require_engine(env_id, kwargs)
-    try:
-        with warnings.catch_warnings():
-            # Gymnasium warns about the misuse that a check commits on purpose.
-            warnings.simplefilter("ignore", UserWarning)
-            results = check_world(env_id, **kwargs)
-    except WorldContractError as error:
-        print(error)
-        return 1
-    for result in results:
-        verdict = "pass" if result.skipped is None else "skip"
-        print(f"{verdict}  {result.name}: {result.skipped or result.clause}")
-    num_skipped = sum(result.skipped is not None for result in results)
-    print(f"{len(results) - num_skipped} checks passed, {num_skipped} skipped")
-    return 0
+    under_test = WorldUnderTest(env_id=env_id, kwargs=parse_settings(options.settings))
+    require_engine(env_id, under_test.kwargs)
+    verdicts: Counter[str] = Counter()
+    first_with: dict[str, str] = {}
+    note = ""
+    with warnings.catch_warnings():
+        # Gymnasium warns about the misuse that a check commits on purpose.
+        warnings.simplefilter("ignore", UserWarning)
+        for result in run_checks(under_test):
+            verdict = "skip" if result.skipped else "fail" if result.failure else "pass"
+            verdicts[verdict] += 1
+            print(f"{verdict}  {result.name}: {_reason(result, first_with)}", flush=True)
+            if not note and (note := under_test.planner.note):
+                print(f"note  {note}.", flush=True)
+    failed = f", {verdicts['fail']} failed" if verdicts["fail"] else ""
+    print(f"{verdicts['pass']} checks passed, {verdicts['skip']} skipped{failed}")
+    return 1 if failed else 0
+
+
+def _reason(result: CheckResult, first_with: dict[str, str]) -> str:
+    """Returns what a line says of a result; a failure that an earlier check had too is not repeated."""
+    if result.failure is None:
+        return result.skipped or result.clause
+    first = first_with.setdefault(result.failure, result.name)
+    return result.failure if first == result.name else f"fails as {first} does"
 
 
 def require_engine(env_id: str, kwargs: dict[str, Any]) -> None:

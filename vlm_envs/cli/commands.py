@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlm_envs.arguments.options import Commands, run_command
-from vlm_envs.cli import check, film, gallery, list_worlds, play, report
+from vlm_envs.cli import check, film, gallery, list_worlds, new, play, report
 
 COMMANDS: Commands = {
     "list": (list_worlds.ListOptions, list_worlds.run),
+    "new": (new.NewOptions, new.run),
     "check": (check.CheckOptions, check.run),
     "play": (play.PlayOptions, play.run),
     "gallery": (gallery.GalleryOptions, gallery.run),

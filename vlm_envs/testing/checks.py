@@ -12,7 +12,7 @@ from functools import partial
 import gymnasium as gym
 from gymnasium.utils.env_checker import check_env
 
-from vlm_envs.errors import ConfigError, EpisodeOverError, GenerationError, LevelError
+from vlm_envs.errors import ConfigError, EpisodeOverError, GenerationError, LevelError, WorldContractError
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_seeds
 from vlm_envs.testing.episodes import (
     BAD_RESPONSES,
@@ -22,8 +22,16 @@ from vlm_envs.testing.episodes import (
     rest_of_episode,
     transitions,
 )
+from vlm_envs.testing.hostile import hostile_answers_are_data, require_explained, require_level_errors
 from vlm_envs.testing.processes import EPISODE_SEED, digest_elsewhere
-from vlm_envs.testing.world_under_test import AnyWorld, NotApplicableError, WorldUnderTest, expect_error, require
+from vlm_envs.testing.world_under_test import (
+    TOLERANCE,
+    AnyWorld,
+    NotApplicableError,
+    WorldUnderTest,
+    expect_error,
+    require,
+)
 from vlm_envs.trajectory import observation_words
 
 INFO_TYPES: dict[str, type | tuple[type, ...]] = {
@@ -52,7 +60,6 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
 
 NUM_ORACLE_SEEDS = 4
 NUM_SPLIT_LEVELS = 64
-TOLERANCE = 1e-9
 
 
 def is_a_gymnasium_env(under_test: WorldUnderTest) -> None:
@@ -67,7 +74,7 @@ def is_a_gymnasium_env(under_test: WorldUnderTest) -> None:
 
 def info_is_complete(under_test: WorldUnderTest) -> None:
     """`info` has every key of `INFO_TYPES`, with the right types, at reset and at every step."""
-    for where, _, _, info in transitions(under_test.make()):
+    for where, _, _, info in transitions(under_test.make(), under_test.planner):
         for key, expected in INFO_TYPES.items():
             require(key in info, f"{where}: info lacks {key!r}")
             came = type(info[key])
@@ -84,14 +91,14 @@ def observations_are_in_their_space(under_test: WorldUnderTest) -> None:
     )
     if world.system_prompt:
         keys.add("system")
-    for where, observation, _, _ in transitions(world):
+    for where, observation, _, _ in transitions(world, under_test.planner):
         require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
         require(set(observation) == keys, f"{where}: has {sorted(observation)}, should have {sorted(keys)}")
 
 
 def reward_terms_sum_to_the_reward(under_test: WorldUnderTest) -> None:
     """`info["reward_terms"]` sums to the reward of each step and is empty at reset."""
-    for where, _, reward, info in transitions(under_test.make()):
+    for where, _, reward, info in transitions(under_test.make(), under_test.planner):
         terms = info["reward_terms"]
         if where == "reset":
             require(not terms, f"reset: reward_terms should be empty, are {terms}")
@@ -104,15 +111,7 @@ def bad_responses_are_data(under_test: WorldUnderTest) -> None:
         world = under_test.make()
         _, before = world.reset(seed=first_seed(world))
         observation, reward, _, _, info = world.step(response)
-        error, noop = info["parse_error"], sum(world.task.noop_terms().values())
-        require(not info["format_correct"], f"{name}: counts as correct format")
-        require("format" not in info["reward_terms"], f"{name}: is paid the format reward")
-        require(bool(error), f"{name}: info['parse_error'] does not explain it")
-        require(error in observation["text"], f"{name}: the next observation does not explain it")
-        if info["actions_read"]:
-            continue  # leniently
-        require(info["state_hash"] == before["state_hash"], f"{name}: changes the state")
-        require(abs(reward - noop) < TOLERANCE, f"{name}: earns {reward}, a no-op earns {noop}")
+        require_explained(world, name, before, observation, float(reward), info)
 
 
 def oracle_is_maximal(under_test: WorldUnderTest) -> None:
@@ -121,13 +120,13 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
         _, info = world.reset(seed=seed)
         start = world.state
-        plan = world.dynamics.plan(start)
+        plan = under_test.planner.plan(world)
         if plan is None:
             raise NotApplicableError("there is no exact solver")
         require(info["optimal_actions_left"] == len(plan), f"seed {seed}: optimal_actions_left is wrong")
         total, num_left, terminated, truncated = 0.0, len(plan), False, False
         for response in oracle_responses(world, plan):
-            require(not truncated, f"seed {seed}: a plan of {len(plan)} actions does not fit into the limits")
+            require(not truncated, f"seed {seed}: {_too_long(world, len(plan))}")
             require(not terminated, f"seed {seed}: the world ends before its plan does")
             _, _, terminated, truncated, info = world.step(response)
             require(info["format_correct"], f"seed {seed}: {response!r} is refused: {info['parse_error']}")
@@ -135,10 +134,23 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
             num_left -= len(info["actions"])
             left = info["optimal_actions_left"]
             require(left == num_left, f"seed {seed}: optimal_actions_left is {left}, the plan has {num_left}")
+        require(not (truncated and num_left), f"seed {seed}: {_too_long(world, len(plan))}")
         best = world.task.best_return(start, len(plan))
         require(info["success"], f"seed {seed}: the plan does not succeed")
         require(terminated == world.dynamics.is_over(world.state), f"seed {seed}: terminated is {terminated}")
         require(abs(total - best) < TOLERANCE, f"seed {seed}: the plan earns {total}, best_return is {best}")
+
+
+def _too_long(world: AnyWorld, num_actions: int) -> str:
+    """Returns why a plan does not fit into an episode, and which limit to raise."""
+    told = f"the plan of {num_actions} actions does not fit into the episode: "
+    if world.max_steps is not None and num_actions > world.max_steps:
+        return f"{told}max_steps is {world.max_steps}. Raise it, or draw easier levels"
+    per_turn = world.max_actions_per_turn if world.task.grammar.separator else 1
+    return (
+        f"{told}max_turns={world.max_turns} of {per_turn} actions each. It takes {-(-num_actions // per_turn)} turns: "
+        "raise the default of max_turns in your world's constructor, or draw easier levels"
+    )
 
 
 def noop_earns_the_floor(under_test: WorldUnderTest) -> None:
@@ -161,7 +173,7 @@ def action_limit_is_kept(under_test: WorldUnderTest) -> None:
     if not world.task.grammar.separator:
         raise NotApplicableError("a turn has one action")
     world.reset(seed=first_seed(world))
-    plan = world.dynamics.plan(world.state)
+    plan = under_test.planner.plan(world)
     if not plan:
         raise NotApplicableError("there is no exact solver")
     _, _, _, _, info = world.step(world.write_response([plan[0]] * (limit + 3)))
@@ -171,8 +183,9 @@ def action_limit_is_kept(under_test: WorldUnderTest) -> None:
 
 def same_seed_gives_the_same_bytes(under_test: WorldUnderTest) -> None:
     """The same seed gives the same episode, byte for byte, whatever the process and `PYTHONHASHSEED`."""
-    here = episode_digest(under_test.make(), EPISODE_SEED)
-    require(episode_digest(under_test.make(), EPISODE_SEED) == here, "two episodes of one process differ")
+    here = episode_digest(under_test.make(), EPISODE_SEED, under_test.planner)
+    again = episode_digest(under_test.make(), EPISODE_SEED, under_test.planner)
+    require(again == here, "two episodes of one process differ")
     entry_point = gym.spec(under_test.env_id.removeprefix("vlm_envs:")).entry_point
     if not isinstance(entry_point, str):
         raise NotApplicableError("another process can make a world only from a string entry point")
@@ -186,9 +199,10 @@ def copies_continue_identically(under_test: WorldUnderTest) -> None:
     if world.max_turns > 1:
         world.step("")
     twins = {"pickle": pickle.loads(pickle.dumps(world)), "deepcopy": copy.deepcopy(world)}
-    expected = rest_of_episode(world)
+    expected = rest_of_episode(world, under_test.planner)
     for how, twin in twins.items():
-        require(rest_of_episode(twin) == expected, f"the copy made by {how} goes on differently")
+        continued = rest_of_episode(twin, under_test.planner)
+        require(continued == expected, f"the copy made by {how} continues differently")
 
 
 def levels_round_trip(under_test: WorldUnderTest) -> None:
@@ -198,13 +212,26 @@ def levels_round_trip(under_test: WorldUnderTest) -> None:
         observation, info = world.reset(seed=seed)
         state, level = world.state, world.dynamics.dump(world.state)
         loaded, loaded_info = world.reset(options={"level": level})
-        require(world.state == state, f"seed {seed}: the dumped level loads as another state:\n{level}")
+        _require_equal_states(world.state, state, f"seed {seed}: the dumped level loads as another state:\n{level}\n")
         require(world.dynamics.dump(world.state) == level, f"seed {seed}: the loaded level dumps differently")
         require(
             observation_words(loaded) == observation_words(observation),
             f"seed {seed}: the loaded level starts differently",
         )
         require(loaded_info["state_hash"] == info["state_hash"], f"seed {seed}: the state_hash differs")
+
+
+def _require_equal_states(first: object, second: object, message: str) -> None:
+    try:
+        is_equal = bool(first == second)
+    except Exception as error:
+        raise WorldContractError(
+            f"states are compared with `==`, which raises {type(error).__name__} for {type(first).__name__}: {error}. "
+            "Use tuples and frozen dataclasses of them in place of arrays"
+        ) from error
+    require(
+        is_equal, f"{message}(states are compared with `==`; a class of your own needs __eq__, as dataclasses have)"
+    )
 
 
 def splits_are_disjoint(under_test: WorldUnderTest) -> None:
@@ -254,7 +281,7 @@ def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
         # The instructions may show an example that happens to be true; a leak is what depends on the level
         leaks = [p for p in _pieces(state_text) if p in text and not all(p in other for other in texts)]
         require(not leaks, f"seed {seed}: the first text gives away {leaks}")
-    for where, shown_now, _, info in transitions(world):
+    for where, shown_now, _, info in transitions(world, under_test.planner):
         if where != "reset":
             text = _untold(world, observation_words(shown_now))
             leaks = [piece for piece in _pieces(info["state_text"]) if piece in text]
@@ -282,6 +309,7 @@ def misuse_is_explained(under_test: WorldUnderTest) -> None:
     expect_error(EpisodeOverError, "a step before reset", lambda: world.step(""))
     expect_error(ConfigError, "an unknown reset option", lambda: world.reset(options={"levle": ""}))
     expect_error(LevelError, "an unreadable level", lambda: world.reset(options={"level": "\ud800?"}))
+    require_level_errors(world)
     names = ("prompt_format", "representation", "obs_mode", "split")
     wrong = {**dict.fromkeys(names, "nonsense"), "max_turns": 0, "max_actions_per_turn": 0}
     for name, value in wrong.items():
@@ -298,6 +326,7 @@ CHECKS: tuple[Callable[[WorldUnderTest], None], ...] = (
     observations_are_in_their_space,
     reward_terms_sum_to_the_reward,
     bad_responses_are_data,
+    hostile_answers_are_data,
     oracle_is_maximal,
     noop_earns_the_floor,
     action_limit_is_kept,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
-from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import WorldContractError, require_choice
+from vlm_envs.registration import registered_name
 from vlm_envs.testing.checks import CHECKS
-from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest
+from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest, described
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,19 +19,23 @@ class CheckResult:
     Attributes:
         name: Name of the check.
         clause: What it makes sure of.
-        skipped: Why it was not run, or None when it passed.
+        skipped: Why it was not run, or None.
+        failure: What the world breaks, or None when it passed or was skipped.
+        error: The exception that the check raised, or None.
     """
 
     name: str
     clause: str
     skipped: str | None = None
+    failure: str | None = None
+    error: Exception | None = None
 
 
 def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> list[CheckResult]:
     """Runs the whole contract on one world.
 
     Args:
-        env_id: A registered id.
+        env_id: A registered id; with a module in front, `my_module:My/World-v0`, that is imported.
         skip: Names of checks to leave out, e.g. `"splits_are_disjoint"` for a world with one fixed level.
         **kwargs: Arguments of the world.
 
@@ -42,31 +46,39 @@ def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> li
         ConfigError: If the world cannot be made or `skip` names no check.
         WorldContractError: If any check fails; it lists all that do.
     """
+    results = [*run_checks(WorldUnderTest(env_id=registered_name(env_id), kwargs=kwargs), skip=skip)]
+    errors = [result.error for result in results if result.error is not None]
+    if errors:
+        failures: dict[str, list[str]] = {}
+        for result in results:
+            if result.failure is not None:
+                failures.setdefault(result.failure, []).append(result.name)
+        lines = [f"- {', '.join(names)}: {failure}" for failure, names in failures.items()]
+        raise WorldContractError(
+            f"{env_id} with {kwargs} breaks {len(errors)} of {len(CHECKS)} checks:\n" + "\n".join(lines)
+        ) from errors[0]
+    return results
+
+
+def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Iterator[CheckResult]:
+    """Yields the result of each check, failed ones included, as soon as it is known.
+
+    Raises:
+        ConfigError: If the world cannot be made or `skip` names no check.
+    """
     for name in skip:
         require_choice("skip", name, [check.__name__ for check in CHECKS])
-    under_test = WorldUnderTest(env_id=env_id, kwargs=kwargs)
     under_test.make().close()
-    results: list[CheckResult] = []
-    failures: dict[str, Exception] = {}
     for check in CHECKS:
-        name, clause = check.__name__, (check.__doc__ or "").strip().split("\n")[0]
-        if name in skip:
-            results.append(CheckResult(name=name, clause=clause, skipped="left out by the caller"))
+        result = CheckResult(name=check.__name__, clause=(check.__doc__ or "").strip().split("\n")[0])
+        if result.name in skip:
+            yield replace(result, skipped="left out by the caller")
             continue
         try:
             check(under_test)
         except NotApplicableError as reason:
-            results.append(CheckResult(name=name, clause=clause, skipped=str(reason)))
-        except Exception as failure:
-            failures[name] = failure
+            yield replace(result, skipped=str(reason))
+        except Exception as error:
+            yield replace(result, failure=described(error), error=error)
         else:
-            results.append(CheckResult(name=name, clause=clause))
-    if failures:
-        told: dict[str, list[str]] = {}
-        for name, error in failures.items():
-            told.setdefault(fault_in_world(error) or f"{type(error).__name__}: {error}", []).append(name)
-        lines = [f"- {', '.join(names)}: {what}" for what, names in told.items()]
-        raise WorldContractError(
-            f"{env_id} with {kwargs} breaks {len(failures)} of {len(CHECKS)} checks:\n" + "\n".join(lines)
-        ) from next(iter(failures.values()))
-    return results
+            yield result

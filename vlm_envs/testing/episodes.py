@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from vlm_envs.splits import split_seeds
+from vlm_envs.testing.planner import Planner
 from vlm_envs.testing.world_under_test import AnyWorld
 from vlm_envs.trajectory import Observation
 
@@ -33,22 +34,22 @@ def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
         yield world.write_response(plan[start : start + size])
 
 
-def episode_digest(world: AnyWorld, seed: int) -> str:
+def episode_digest(world: AnyWorld, seed: int, planner: Planner) -> str:
     """Returns the hexadecimal BLAKE2b of all bytes a random episode shows; the seed also draws what is said in it."""
     observation, info = world.reset(seed=seed)
     digest = hashlib.blake2b(digest_size=16)
     _absorb(digest, observation)
     _absorb(digest, info)
-    _play(world, seed, digest)
+    _play(world, seed, digest, planner)
     return digest.hexdigest()
 
 
-def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b) -> None:
+def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b, planner: Planner) -> None:
     """Plays an episode to its end with shuffled pieces of the oracle's plan and some nonsense between."""
     rng = np.random.default_rng(seed)
     over = False
     while not over:
-        plan = world.dynamics.plan(world.state) or ()
+        plan = planner.plan(world) or ()
         picks = [plan[i] for i in rng.permutation(len(plan))[: world.max_actions_per_turn]]
         sensible = bool(picks) and rng.random() < 0.8
         size = world.max_actions_per_turn if world.task.grammar.separator else 1
@@ -75,12 +76,12 @@ def _absorb(digest: hashlib.blake2b, part: Any) -> None:
         digest.update(f"{type(part).__name__} {part!r}".encode())
 
 
-def rest_of_episode(world: AnyWorld) -> str:
+def rest_of_episode(world: AnyWorld, planner: Planner) -> str:
     """Plays to the end and through one more episode, unseeded; returns the digest of both."""
     digest = hashlib.blake2b(digest_size=16)
-    _play(world, 11, digest)
+    _play(world, 11, digest, planner)
     _absorb(digest, world.reset())
-    _play(world, 12, digest)
+    _play(world, 12, digest, planner)
     return digest.hexdigest()
 
 
@@ -89,18 +90,18 @@ def first_seed(world: AnyWorld) -> int:
     return next(split_seeds(world.split, 1))
 
 
-def transitions(world: AnyWorld) -> Iterator[tuple[str, Observation, float, dict[str, Any]]]:
+def transitions(world: AnyWorld, planner: Planner) -> Iterator[tuple[str, Observation, float, dict[str, Any]]]:
     """Yields (where, observation, reward, info) of an oracle's episode, then of one with a bad first turn."""
     for opening in ((), (BAD_RESPONSES["prose"],)):
         observation, info = world.reset(seed=first_seed(world))
         yield "reset", observation, 0.0, info
-        for number, response in enumerate(itertools.chain(opening, _rest_by_oracle(world)), start=1):
+        for number, response in enumerate(itertools.chain(opening, _rest_by_oracle(world, planner)), start=1):
             observation, reward, terminated, truncated, info = world.step(response)
             yield f"step {number}", observation, reward, info
             if terminated or truncated:
                 break
 
 
-def _rest_by_oracle(world: AnyWorld) -> Iterator[str]:
+def _rest_by_oracle(world: AnyWorld, planner: Planner) -> Iterator[str]:
     """Yields the oracle's responses, planned when the first is asked for."""
-    yield from oracle_responses(world, world.dynamics.plan(world.state) or ())
+    yield from oracle_responses(world, planner.plan(world) or ())

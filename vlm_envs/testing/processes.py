@@ -44,4 +44,5 @@ def print_digest() -> None:
     importlib.import_module(entry_point.partition(":")[0])
     if env_id.removeprefix("vlm_envs:") not in gym.registry:
         gym.register(env_id, entry_point=entry_point)
-    print(episode_digest(WorldUnderTest(env_id=env_id, kwargs=kwargs).make(), EPISODE_SEED))
+    under_test = WorldUnderTest(env_id=env_id, kwargs=kwargs)
+    print(episode_digest(under_test.make(), EPISODE_SEED, under_test.planner))

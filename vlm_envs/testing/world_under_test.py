@@ -6,11 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import WorldContractError
 from vlm_envs.registration import make
+from vlm_envs.testing.planner import Planner
 from vlm_envs.world import World
 
 AnyWorld = World[Any, Any]
+
+TOLERANCE = 1e-9
+"""Rewards that differ by less are equal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,10 +25,12 @@ class WorldUnderTest:
     Attributes:
         env_id: Its registered id.
         kwargs: Arguments it is made with.
+        planner: Its plans; all checks share them.
     """
 
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
+    planner: Planner = field(default_factory=Planner)
 
     def make(self, **overrides: Any) -> AnyWorld:
         """Returns a new world, without Gymnasium's wrappers."""
@@ -40,6 +47,13 @@ def require(condition: bool, message: str) -> None:
     """Raises `WorldContractError` with the message unless the condition holds."""
     if not condition:
         raise WorldContractError(message)
+
+
+def described(error: Exception) -> str:
+    """Returns what a check found, or where the world's own code failed."""
+    if isinstance(error, WorldContractError):
+        return str(error)
+    return fault_in_world(error) or f"{type(error).__name__}: {error}"
 
 
 def expect_error(expected: type[Exception], what: str, misuse: Callable[[], object]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import json
+import re
+import time
 from typing import Any
 
 import gymnasium as gym
@@ -18,12 +21,15 @@ from tests.unit.vlm_envs.corridor import (
     CorridorView,
     CorridorWorld,
 )
-from vlm_envs.errors import ConfigError, WorldContractError
+from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing.checks import CHECKS
-from vlm_envs.testing.contract import check_world
+from vlm_envs.testing.contract import check_world, run_checks
+from vlm_envs.testing.planner import Planner
+from vlm_envs.testing.world_under_test import WorldUnderTest
 from vlm_envs.world import World
 
+HOSTILE_CHECK = "hostile_answers_are_data"
 PROCESS_CHECK = "same_seed_gives_the_same_bytes"
 
 
@@ -45,6 +51,16 @@ class LongPlanDynamics(CorridorDynamics):
 class ForgetfulDynamics(CorridorDynamics):
     def load(self, level: str) -> CorridorState:
         return CorridorState(player=0, goal=super().load(level).goal)
+
+
+class TrustingDynamics(CorridorDynamics):
+    """Reads levels without asking how large their numbers are."""
+
+    def load(self, level: str) -> CorridorState:
+        if not re.fullmatch("[0-9]+ [0-9]+", level):
+            raise LevelError(f"A corridor is two cell numbers; got {level!r}.")
+        player, goal = (list(range(40))[int(number)] for number in level.split())
+        return CorridorState(player=player, goal=goal)
 
 
 class SharedBufferView(CorridorView):
@@ -71,6 +87,83 @@ class SetView(CorridorView):
 class GenerousTask(CorridorTask):
     def best_return(self, state: CorridorState, num_actions: int) -> float:
         return 11.0 - 0.1 * num_actions
+
+
+class IntTask(CorridorTask):
+    """Its parser raises for what is no number, and lets any number through."""
+
+    grammar = ActionGrammar(parse=lambda text: int(text), expected="-1 or 1")
+    action_names = ("-1", "1")
+
+    def write_action(self, action: int) -> str:
+        return str(action)
+
+
+class IndexTask(IntTask):
+    grammar = ActionGrammar(parse=lambda text: int(text) if re.fullmatch("-?[0-9]{1,99}", text) else None, expected="1")
+
+
+class DigitTask(IntTask):
+    grammar = ActionGrammar(parse=lambda text: int(text) if text.isdigit() else None, expected="1")
+
+
+class CoordinateTask(IntTask):
+    """Reads what is between parentheses without a doubt."""
+
+    grammar = ActionGrammar(
+        parse=lambda text: int(text[5:-1]) if text.startswith("walk(") else None, separator="", expected="walk(1)"
+    )
+    action_names = ("walk(-1)", "walk(1)")
+
+    def write_action(self, action: int) -> str:
+        return f"walk({action})"
+
+
+class JsonTask(IntTask):
+    """Its parser handles text that is not JSON, but not JSON that is too deep."""
+
+    grammar = ActionGrammar(parse=lambda text: JsonTask.read(text), separator="", expected="1")
+
+    @staticmethod
+    def read(text: str) -> int | None:
+        try:
+            return json.loads(text) if json.loads(text) in (-1, 1) else None
+        except ValueError:
+            return None
+
+
+class FirstLetterTask(CorridorTask):
+    grammar = ActionGrammar(parse=lambda text: {"l": -1, "r": 1}.get(text[0].lower()), expected="Left or Right")
+
+
+class ListDynamics(CorridorDynamics):
+    """Fails for actions that its grammar lets through."""
+
+    def step(self, state: CorridorState, action: int, rng: np.random.Generator) -> tuple[CorridorState, bool]:
+        return super().step(state, [-1, 0, 1][action + 1], rng)
+
+
+class UnequalState(CorridorState):
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class UnequalDynamics(CorridorDynamics):
+    def load(self, level: str) -> CorridorState:
+        return UnequalState(**vars(super().load(level)))
+
+
+class ArrayDynamics(CorridorDynamics):
+    """Its states are compared element by element."""
+
+    def load(self, level: str) -> Any:
+        class State(CorridorState):
+            def __eq__(self, other: object) -> Any:
+                return np.zeros(2) == np.zeros(2)
+
+        return State(**vars(super().load(level)))
 
 
 class UnpicklableTask(CorridorTask):
@@ -131,6 +224,7 @@ BROKEN = {
     "one content for all splits": (functools.partial(build, OneSplitDynamics), "splits_are_disjoint"),
     "plan that is not optimal": (functools.partial(build, LongPlanDynamics), "oracle_is_maximal"),
     "level that loads differently": (functools.partial(build, ForgetfulDynamics), "levels_round_trip"),
+    "level that raises": (functools.partial(build, TrustingDynamics), "misuse_is_explained"),
     "reused picture": (functools.partial(build, view=SharedBufferView), "is_a_gymnasium_env"),
     "picture of another shape": (
         functools.partial(build, view=WrongShapeView),
@@ -143,6 +237,12 @@ BROKEN = {
     "unexplained error": (NoTextWorld, "bad_responses_are_data"),
     "unnamed reward": (UnpaidWorld, "reward_terms_sum_to_the_reward"),
     "missing info": (TerseWorld, "info_is_complete"),
+    "parser raises": (functools.partial(build, task=IntTask), HOSTILE_CHECK),
+    "parser takes any number": (functools.partial(build, ListDynamics, task=IndexTask), HOSTILE_CHECK),
+    "parser asks isdigit": (functools.partial(build, task=DigitTask), HOSTILE_CHECK),
+    "parser of coordinates raises": (functools.partial(build, task=CoordinateTask), HOSTILE_CHECK),
+    "parser of JSON is too deep": (functools.partial(build, task=JsonTask), HOSTILE_CHECK),
+    "parser of nothing raises": (functools.partial(build, task=FirstLetterTask), HOSTILE_CHECK),
     "surrogates raise": (CrashingWorld, "bad_responses_are_data"),
 }
 
@@ -193,3 +293,98 @@ def test_checks_that_say_nothing_about_a_world_are_reported_as_skipped(register:
 def test_unknown_check_name() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'splits_are_disjoint'"):
         check_world("VLM/FrozenLake-v0", skip=("splits_disjoint",))
+
+
+def only(*names: str) -> tuple[str, ...]:
+    """Returns the names of all other checks, to be skipped."""
+    return tuple(check.__name__ for check in CHECKS if check.__name__ not in names)
+
+
+def test_a_parser_that_raises_is_named_with_its_line_and_the_response(register: Any) -> None:
+    with pytest.raises(WorldContractError) as failure:
+        check_world(register(functools.partial(build, task=IntTask)), skip=only(HOSTILE_CHECK))
+    told = str(failure.value)
+    assert "'<answer>abc</answer>'" in told and "test_testing.py, line" in told and "ValueError" in told
+    assert "None" in told, "what to return instead"
+
+
+@pytest.mark.parametrize("prompt_format", ["no_think", "free_think"])
+def test_hostile_answers_are_in_the_format_of_the_world(prompt_format: str, register: Any) -> None:
+    env_id = register(functools.partial(build, task=IntTask))
+    with pytest.raises(WorldContractError, match="abc"):
+        check_world(env_id, skip=only(HOSTILE_CHECK), prompt_format=prompt_format)
+
+
+def test_a_plan_that_does_not_fit_names_the_limit(register: Any) -> None:
+    env_id = register(CorridorWorld)
+    with pytest.raises(WorldContractError, match=r"max_turns=1 of 1 actions each\. It takes \d turns"):
+        check_world(env_id, skip=only("oracle_is_maximal"), max_turns=1, max_actions_per_turn=1)
+    with pytest.raises(WorldContractError, match="max_steps is 1"):
+        check_world(env_id, skip=only("oracle_is_maximal"), max_steps=1)
+
+
+@pytest.mark.parametrize("dynamics", [UnequalDynamics, ArrayDynamics])
+def test_states_that_are_not_equal_are_told_how_they_are_compared(dynamics: Any, register: Any) -> None:
+    with pytest.raises(WorldContractError, match="states are compared with `==`"):
+        check_world(register(functools.partial(build, dynamics)), skip=only("levels_round_trip"))
+
+
+class CountingDynamics(CorridorDynamics):
+    num_plans = 0
+
+    def plan(self, state: CorridorState) -> tuple[int, ...]:
+        type(self).num_plans += 1
+        return super().plan(state)
+
+
+class UnhashableDynamics(CountingDynamics):
+    def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+        return UnequalState(**vars(super().generate(rng, split)))
+
+
+@pytest.mark.parametrize("dynamics", [CountingDynamics, UnhashableDynamics])
+def test_a_state_is_planned_once(dynamics: type[CountingDynamics]) -> None:
+    world, planner = build(dynamics), Planner()
+    world.reset(seed=0)
+    before = dynamics.num_plans
+    assert planner.plan(world) is planner.plan(world)
+    assert dynamics.num_plans == before + 1
+    world.step(world.write_response(planner.plan(world)[:1]))
+    before = dynamics.num_plans
+    assert planner.plan(world) is planner.plan(world)
+    assert dynamics.num_plans == before + 1
+    assert planner.num_calls == 2
+
+
+def test_a_planner_at_its_limit_gives_no_plan() -> None:
+    class LimitedDynamics(CorridorDynamics):
+        def plan(self, state: CorridorState) -> tuple[int, ...]:
+            raise SolverLimitError("too many nodes")
+
+    world = build(LimitedDynamics)
+    world.reset(seed=0)
+    assert Planner().plan(world) is None
+
+
+def test_a_slow_planner_is_reported_with_its_time_per_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowDynamics(CorridorDynamics):
+        def plan(self, state: CorridorState) -> tuple[int, ...]:
+            time.sleep(0.06)
+            return super().plan(state)
+
+    monkeypatch.setattr("vlm_envs.testing.planner.SLOW_S", 0.05)
+    world, planner = build(SlowDynamics), Planner()
+    world.reset(seed=0)
+    assert planner.note == ""
+    planner.plan(world)
+    assert "the planner takes 0.1 s per call" in planner.note
+
+
+def test_results_come_as_soon_as_they_are_known(register: Any) -> None:
+    env_id = register(functools.partial(build, task=GenerousTask))
+    results = run_checks(WorldUnderTest(env_id=env_id), skip=(CHECKS[0].__name__,))
+    first = next(results)
+    assert (first.name, first.skipped) == (CHECKS[0].__name__, "left out by the caller")
+    failed = [result for result in results if result.failure]
+    assert [result.name for result in failed] == ["oracle_is_maximal"], "the checks after a failed one are run"
+    assert isinstance(failed[0].error, WorldContractError)

@@ -15,6 +15,9 @@ from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, LevelError
+from vlm_envs.testing.checks import CHECKS
+from vlm_envs.testing.contract import CheckResult
+from vlm_envs.testing.planner import Planner
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -191,6 +194,29 @@ def test_check_fails_for_a_world_that_lies_about_its_best_return(capsys, monkeyp
     monkeypatch.setattr(FrozenLakeTask, "best_return", lambda self, state, num_actions: 11.0)
     assert main(["check", "VLM/FrozenLake-v0"]) == 1
     assert "best_return" in capsys.readouterr().out
+
+
+def test_check_prints_each_result_as_it_comes(capsys, monkeypatch):
+    seen = []
+
+    def two_checks(under_test):
+        yield CheckResult(name="first", clause="It is.")
+        seen.append(capsys.readouterr().out)
+        yield CheckResult(name="second", clause="It is not.", failure="broken")
+        seen.append(capsys.readouterr().out)
+        yield CheckResult(name="third", clause="Neither.", failure="broken")
+
+    monkeypatch.setattr("vlm_envs.testing.contract.run_checks", two_checks)
+    assert main(["check", "VLM/FrozenLake-v0"]) == 1
+    assert seen == ["pass  first: It is.\n", "fail  second: broken\n"]
+    assert capsys.readouterr().out == "fail  third: fails as second does\n1 checks passed, 0 skipped, 2 failed\n"
+
+
+def test_check_reports_a_slow_planner_once(capsys, monkeypatch):
+    monkeypatch.setattr(Planner, "note", "the planner takes 1.2 s per call")
+    monkeypatch.setattr("vlm_envs.testing.contract.CHECKS", CHECKS[:2])
+    assert main(["check", "VLM/FrozenLake-v0"]) == 0
+    assert capsys.readouterr().out.count("note  the planner takes 1.2 s per call.\n") == 1
 
 
 # --- play: lines ----------------------------------------------------------------------------------
