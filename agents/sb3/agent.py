@@ -65,7 +65,7 @@ class PolicyAgent:
         """Returns a response for each row, without thoughts."""
         assert self._worlds is not None, "start() comes before respond()"
         names = self.trained_for.action_names
-        plans = self._plans([observation["image"] for observation in observations])
+        plans = self._plans([require_image(observation["image"]) for observation in observations])
         texts = self._worlds.apply(
             {
                 row: partial(write_named, names=[names[number] for number in plan])
