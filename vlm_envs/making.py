@@ -54,7 +54,7 @@ class WorldType(type):
     @property
     def __signature__(cls) -> inspect.Signature:
         """The constructor's own, for help texts."""
-        return inspect.signature(cls.__init__.__get__(object()))
+        return inspect.signature(cls.__init__.__get__(object()))  # type: ignore[misc]
 
 
 def unknown_argument(error: TypeError, creator: Any, kwargs: Mapping[str, Any]) -> str | None:

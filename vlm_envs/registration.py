@@ -165,8 +165,8 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
     Args:
         env_id: A registered id, with or without a module in front, which is imported: `my_module:My/World-v0`.
-        **kwargs: Arguments of the world. `action_mode="discrete"` has it moved by numbers, one action per turn, and shows
-            its image only, as `make_vec` does; `num_levels` then draws that many levels beforehand.
+        **kwargs: Arguments of the world. `action_mode="discrete"` has it moved by numbers, one action per turn, and
+            shows its image only, as `make_vec` does; `num_levels` then draws that many levels beforehand.
 
     Returns:
         The environment, as `gymnasium.make` returns it.
@@ -212,7 +212,11 @@ def arguments_of(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     included. Lists are tuples, as they are after a run's configuration was saved.
     """
     name = registered_name(env_id)
-    defaults = {key: each.default for key, each in keyword_parameters(creator_of(name)).items() if each.default is not each.empty}
+    defaults = {
+        key: each.default
+        for key, each in keyword_parameters(creator_of(name)).items()
+        if each.default is not each.empty
+    }
     return {key: _with_tuples(value) for key, value in (defaults | gym.spec(name).kwargs | dict(kwargs)).items()}
 
 

@@ -252,7 +252,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         return observation, self._info(ParsedResponse(), reward_terms={}, carried_out=(), effective=False)
 
     def draw_levels(self, num_levels: int) -> None:
-        """Draws levels of the split beforehand, the same ones in every world of equal settings; resets choose among them.
+        """Draws levels of the split beforehand, equal ones in worlds of equal settings; resets choose among them.
 
         Raises:
             ConfigError: If `num_levels` is not a positive integer.

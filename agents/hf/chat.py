@@ -259,7 +259,9 @@ class ChatEncoder:
 
     def _read(self, image: npt.NDArray[np.uint8]) -> tuple[ProcessedImage, list[Piece]]:
         """Returns the picture as the model takes it and what stands for it, from the cache when it was seen lately."""
-        key = hashlib.blake2b(require_image(image).tobytes(), digest_size=16).digest() + bytes(str(image.shape), "ascii")
+        key = hashlib.blake2b(require_image(image).tobytes(), digest_size=16).digest() + bytes(
+            str(image.shape), "ascii"
+        )
         cached = self._cache.get(key)
         if cached is not None:
             self._cache.move_to_end(key)

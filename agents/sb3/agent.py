@@ -18,7 +18,7 @@ from agents.sb3.saved import MODEL, TrainedFor, require_policy
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.exports.discrete import Controls, Picture, write_named
 from vlm_envs.records.json_lines import Record, to_json
-from vlm_envs.trajectory import Observation
+from vlm_envs.trajectory import Observation, require_image
 from vlm_envs.vector.env import VectorWorld
 
 

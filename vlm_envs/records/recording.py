@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.records.run_data import RunWriter, holds_run
+from vlm_envs.records.run_data import RunWriter, holds_run, slug
 from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
@@ -20,13 +21,14 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
 
     Args:
         env: A world, made by `gym.make`.
-        directory: Where to, for `python -m vlm_envs report` and `film`; must not hold a run or episodes yet. It is made when the
-            first episode ends.
+        directory: Where to, for `python -m vlm_envs report` and `film`; must not hold a run or episodes yet. It is made
+            when the first episode ends.
         label: What the episodes are called: the agent's name, for instance.
 
     Raises:
-        ConfigError: If the environment is no world.
-        EngineUnavailableError: If a package that the records need is missing.
+        ConfigError: If the environment is no world, or `directory` is a file.
+        EngineUnavailableError: If the extra `records` is not installed.
+        ValueError: If `label` has no letter or digit.
         RunExistsError: If the directory already holds a run.
     """
 
@@ -38,7 +40,14 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
                 "RecordEpisodes records worlds of this suite, and your own that are a vlm_envs.world.World; got "
                 f"{type(world).__name__}."
             )
+        if importlib.util.find_spec("scipy") is None:
+            raise EngineUnavailableError(
+                "RecordEpisodes needs the package scipy, which is not installed. Run: pip install 'vlm-envs[records]'"
+            )
         self._directory = Path(directory)
+        if self._directory.exists() and not self._directory.is_dir():
+            raise ConfigError(f"{self._directory} is a file, not a folder for episodes. Name another folder.")
+        slug(label)  # Raises now, not when the first episode ends
         self._require_unused()
         self._writer = RunWriter(directory)
         self._label, self._split = label, world.split

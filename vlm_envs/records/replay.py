@@ -17,7 +17,7 @@ from PIL import Image
 from vlm_envs.records.episode_record import OF_PROVIDER, TurnNotes, episode_record
 from vlm_envs.records.json_lines import RunDataError, to_json
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
+from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 _OF_THE_AGENT = (
     *("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model"),
@@ -127,8 +127,8 @@ def _read_as_recorded(record: Mapping[str, Any], world: gym.Env[Observation, str
 
 def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
     level = record.get("level", "")
-    options = {"level": level} if level else {}
-    if isinstance(world.unwrapped, World):
+    options: dict[str, Any] = {"level": level} if level else {}
+    if _has_counts(record):
         options["optimal_actions"] = True
     observation, seen = world.reset(seed=record["seed"], options=options or None)
     start_state_hash, turns = seen["state_hash"], []
@@ -164,6 +164,12 @@ def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -
         final_observation=observation,
         start_state_hash=start_state_hash,
     )
+
+
+def _has_counts(record: Mapping[str, Any]) -> bool:
+    """Returns whether a world was asked how many actions an optimal plan still needs, and it was known."""
+    names = ("optimal_actions_before", OPTIMAL_ACTIONS_LEFT)
+    return any(turn.get(name) is not None for turn in record["turns"] for name in names)
 
 
 def _pictures(
