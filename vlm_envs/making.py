@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from abc import ABCMeta
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,11 +29,12 @@ class UnknownArgumentError(ConfigError):
         return type(self), (self.name, self.fault)
 
 
-class WorldType(type):
+class WorldType(ABCMeta):
     """The type of world classes, which gives every world the argument `action_mode`, also in `gymnasium.make`.
 
     `action_mode="discrete"` wraps the world in a `vlm_envs.exports.discrete.DiscreteWorld`. It then has the argument
-    `num_levels`, too, which draws that many levels beforehand, as for `gymnasium.make_vec`.
+    `num_levels`, too, which draws that many levels beforehand, as for `gymnasium.make_vec`. It derives from `ABCMeta`
+    so that worlds may have abstract base classes besides `World`.
     """
 
     def __call__(cls, *args: Any, action_mode: str = "text", **kwargs: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
+from abc import ABC, abstractmethod
 from functools import partial
 
 import gymnasium as gym
@@ -126,6 +127,15 @@ def test_worlds_that_cannot_be_moved_by_numbers_say_why():
         gym.make(LAKE, action_mode="discreet")
 
 
+class Replayable(ABC):
+    @abstractmethod
+    def rewind(self) -> None: ...
+
+
+class AbstractWorld(CorridorWorld, Replayable):
+    pass
+
+
 class OwnWorld(CorridorWorld):
     def __init__(self, *, num_levels: int = 3, **kwargs) -> None:
         self.own_num_levels = num_levels
@@ -137,6 +147,15 @@ def test_own_arguments_and_signatures_stay_what_they_are():
     assert list(inspect.signature(OwnWorld).parameters) == ["num_levels", "kwargs"]
     with pytest.raises(TypeError, match="takes 1 positional argument"):
         OwnWorld("image")
+    with pytest.raises(TypeError, match="abstract"):
+        AbstractWorld()
+
+
+def test_a_misspelled_argument_in_a_pickled_error_is_still_named():
+    with pytest.raises(ConfigError, match="Did you mean 'num_levels'") as caught:
+        OwnWorld(num_level=7)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (type(caught.value), str(caught.value))
 
 
 @pytest.mark.parametrize(
