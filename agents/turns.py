@@ -7,6 +7,7 @@ from typing import Any
 
 from agents.agent import Agent, BoundedAgent, Response
 from vlm_envs.trajectory import Observation, Turn
+from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 
 def make_turn(
@@ -35,7 +36,7 @@ def make_turn(
         state=seen["state"],
         state_text=seen.get("state_text"),
         seen_sections=seen.get("seen_sections", {}),
-        optimal_actions_left=seen.get("optimal_actions_left"),
+        optimal_actions_left=seen.get(OPTIMAL_ACTIONS_LEFT),
         response_text=response.text,
         stop_reason=response.stop_reason,
         prompt_ids=response.prompt_ids,

@@ -22,7 +22,7 @@ for start in range(0, len(plan), world.max_actions_per_turn):
     observation, reward, terminated, truncated, info = env.step(response)
     pictures.append(observation["image"])
     total_reward += reward
-    print(f"{response}  reward {reward:+.1f}  actions left {info['optimal_actions_left']}")
+    print(f"{response}  reward {reward:+.1f}  actions left {world.optimal_actions_left()}")
 
 print(f"solved: {info['success']}, return {total_reward:.1f}")
 if len(sys.argv) > 1:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import gymnasium as gym
+from gymnasium.vector import VectorEnv
 
 from vlm_envs.arguments.faults import import_named, lacking_methods
 from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.making import UnknownArgumentError, keyword_parameters, unknown_argument
 
 NAMESPACE = "VLM"
 
@@ -165,7 +165,8 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
 
     Args:
         env_id: A registered id, with or without a module in front, which is imported: `my_module:My/World-v0`.
-        **kwargs: Arguments of the world.
+        **kwargs: Arguments of the world. `action_mode="discrete"` has it moved by numbers, one action per turn, and
+            shows its image only, as `make_vec` does; `num_levels` then draws that many levels beforehand.
 
     Returns:
         The environment, as `gymnasium.make` returns it.
@@ -180,20 +181,28 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     except TypeError as error:
         if lacking := lacking_methods(error):
             raise ConfigError(f"{env_id} cannot be made: {lacking}.") from error
-        unknown = _unknown_argument(error, kwargs, known := list(_parameters(name)))
-        if unknown is None:
-            raise
-        raise ConfigError(
-            f"{env_id} cannot be made with {unknown}={kwargs[unknown]!r}: it has no argument {unknown!r}."
-            f"{did_you_mean(unknown, known)} It takes {', '.join(known)}."
-        ) from error
+        if unknown := unknown_argument(error, creator_of(name), kwargs):
+            raise UnknownArgumentError(env_id, unknown) from error
+        raise
+    except UnknownArgumentError as error:  # of the world's class
+        raise UnknownArgumentError(env_id, error.fault) from error
 
 
-def _unknown_argument(error: TypeError, kwargs: dict[str, Any], known: list[str]) -> str | None:
-    """Returns the keyword argument that a constructor does not have, or None if the error is about something else."""
-    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    name = match.group(1) if match else None
-    return name if name in kwargs and name not in known else None
+def make_vec(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEnv[Any, Any, Any]:
+    """Makes several worlds at once, as `gymnasium.make_vec` does, with the errors of `make`.
+
+    Args:
+        env_id: As for `make`.
+        num_envs: How many.
+        **kwargs: Arguments of each world, `action_mode` and `num_levels` as for `make`, and those of `VectorWorld`.
+
+    Returns:
+        A `VectorWorld`, or what moves worlds by numbers with `action_mode="discrete"`.
+
+    Raises:
+        ConfigError: If there is no such world, or an argument is not usable.
+    """
+    return gym.make_vec(registered_name(env_id), num_envs, **kwargs)
 
 
 def arguments_of(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +212,11 @@ def arguments_of(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     included. Lists are tuples, as they are after a run's configuration was saved.
     """
     name = registered_name(env_id)
-    defaults = {key: each.default for key, each in _parameters(name).items() if each.default is not each.empty}
+    defaults = {
+        key: each.default
+        for key, each in keyword_parameters(creator_of(name)).items()
+        if each.default is not each.empty
+    }
     return {key: _with_tuples(value) for key, value in (defaults | gym.spec(name).kwargs | dict(kwargs)).items()}
 
 
@@ -215,16 +228,3 @@ def creator_of(env_id: str) -> Any:
     """Returns the class, or the function, that makes a registered world."""
     entry_point = gym.spec(registered_name(env_id)).entry_point
     return gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
-
-
-def _parameters(env_id: str) -> dict[str, inspect.Parameter]:
-    """Returns the keyword parameters of a registered world; of a base class those that no subclass has itself."""
-    creator = creator_of(env_id)
-    constructors = [vars(each).get("__init__") for each in creator.__mro__] if isinstance(creator, type) else [creator]
-    found: dict[str, inspect.Parameter] = {}
-    for constructor in filter(None, constructors):
-        parameters = inspect.signature(constructor).parameters.values()
-        found = found | {e.name: e for e in parameters if e.kind is e.KEYWORD_ONLY and e.name not in found}
-        if all(each.kind is not each.VAR_KEYWORD for each in parameters):
-            break
-    return found

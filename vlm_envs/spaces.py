@@ -27,9 +27,9 @@ _SAMPLE_ALPHABET = "abcdefghijklmnopqrstuvwxyzABCXYZ0123456789 ,.<>/_#{}[]()\"'\
 
 
 NO_ARRAYS = (
-    "Observations with text, or several pictures, have no array form, so libraries that batch observations in arrays, "
-    "such as stable-baselines3, take these worlds only through a wrapper that leaves the picture and numbers the "
-    "actions; see 'Other libraries' in docs/reference.md."
+    "Observations with text, or several images, have no array form, so libraries that batch observations in arrays, "
+    "such as stable-baselines3, take only worlds made with gymnasium.make(..., action_mode='discrete'), which show one "
+    "image and number their actions; see 'Other libraries' in docs/reference.md."
 )
 NO_SHARED_MEMORY = (
     "Observations with text, and several pictures, have no form in shared memory: call gymnasium.make_vec(..., "

@@ -13,6 +13,8 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from vlm_envs.errors import ConfigError
+
 
 class Observation(TypedDict, total=False):
     """What an agent is shown in one turn.
@@ -31,9 +33,44 @@ class Observation(TypedDict, total=False):
     system: str
 
 
+def require_image(image: Any) -> npt.NDArray[np.uint8]:
+    """Returns an image if it is uint8[height, width, 3] with pixels.
+
+    Worlds call it on what their view draws, and everything that looks at an image of an observation does too.
+
+    Raises:
+        ConfigError: If it is anything else; the message says how to convert it.
+    """
+    if not isinstance(image, np.ndarray):
+        came, remedy = f"an object of type {type(image).__name__}", "Convert it with numpy.asarray."
+    elif image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3 and image.size:
+        return image
+    else:
+        came, remedy = f"{image.dtype}{list(image.shape)}", _conversion(image)
+    raise ConfigError(f"An image must be uint8[height, width, 3], RGB from 0 to 255; got {came}. {remedy}".rstrip())
+
+
+def _conversion(image: npt.NDArray[Any]) -> str:
+    """Returns how to turn an array into an image; empty where nothing is likely to be meant."""
+    if image.size == 0:
+        return "It has no pixels."
+    if image.dtype == np.bool_:
+        return "Convert it: image.astype(numpy.uint8) * 255."
+    if np.issubdtype(image.dtype, np.floating):
+        return "Convert it: (image * 255).round().astype(numpy.uint8) if its values are from 0 to 1."
+    if image.dtype != np.uint8:
+        return "Convert it: image.astype(numpy.uint8) if its values are from 0 to 255."
+    if image.ndim == 2 or (image.ndim == 3 and image.shape[2] == 1):
+        return "Repeat its gray channel: numpy.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)."
+    if image.ndim == 3 and image.shape[2] == 4:
+        return "Remove its alpha channel: image[..., :3]."
+    return ""
+
+
 def observation_images(observation: Observation) -> tuple[npt.NDArray[np.uint8], ...]:
-    """Returns the pictures an observation shows, in order."""
-    return (observation["image"],) if "image" in observation else observation.get("images", ())
+    """Returns the images an observation shows, in order; raises `ConfigError` if one is no uint8[height, width, 3]."""
+    images = (observation["image"],) if "image" in observation else observation.get("images", ())
+    return tuple(map(require_image, images))
 
 
 def observation_words(observation: Observation) -> str:

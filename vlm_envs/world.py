@@ -26,6 +26,7 @@ from vlm_envs.errors import (
     require_flag,
     require_positive,
 )
+from vlm_envs.making import WorldType
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
 from vlm_envs.responses.formats import ResponseFormat
 from vlm_envs.responses.lenient_reading import READINGS, read_response
@@ -33,10 +34,15 @@ from vlm_envs.responses.parsing import ParsedResponse
 from vlm_envs.responses.prompts import PromptSpec, first_prompt, format_reminder, next_prompt, turn_prompt
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
-from vlm_envs.trajectory import Observation
+from vlm_envs.trajectory import Observation, require_image
 
 SEEN = "observation"
 """The section in which a model writes what it sees, in strategies that have one for it."""
+
+OPTIMAL_ACTIONS_LEFT = "optimal_actions_left"
+"""The key of `info` that episodes reset with the option `"optimal_actions"` have, as far as it is known."""
+
+RESET_OPTIONS = ("level", "optimal_actions")
 
 OBS_MODES = ("image", "text", "image+text", "image+description")
 
@@ -50,7 +56,7 @@ def _chosen(what: str, value: str | None, choices: Iterable[str], usual: str) ->
     return require_choice(what, (usual if usual in known else known[0]) if value is None else value, known)
 
 
-class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
+class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=WorldType):
     """A Gymnasium environment whose observations are pictures and whose actions are whole model responses.
 
     Args:
@@ -141,6 +147,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         self._turn = self._num_steps = 0
         self._level_index = -1
         self._over = True
+        self._counts_optimal_actions = False
+        self._optimal_actions: dict[StateT, int | None] = {}
+        self._drawn_levels: tuple[StateT, ...] = ()
 
     def set_picture_shape(self, image_shape: tuple[int, int, int] | None) -> None:
         """Sets `observation_space`; a world's constructor calls this once it knows how large its pictures are.
@@ -214,7 +223,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
 
         Args:
             seed: Seed of the world's only random generator.
-            options: `{"level": text}` loads that level instead of generating one.
+            options: `"level"`, the text of a level to load instead of generating one; `"optimal_actions"`, True to add
+                `optimal_actions_left()` to every `info` of this episode where it is known, as recordings do.
 
         Returns:
             The first observation, instructions included, and `info`.
@@ -227,9 +237,12 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         super().reset(seed=seed)
         options = options or {}
         for key in options:
-            if key != "level":
-                raise ConfigError(f"Unknown reset option {key!r}; known: 'level'.{did_you_mean(str(key), ['level'])}")
-        level = options.get("level")
+            if key not in RESET_OPTIONS:
+                known, hint = ", ".join(map(repr, RESET_OPTIONS)), did_you_mean(str(key), RESET_OPTIONS)
+                raise ConfigError(f"Unknown reset option {key!r}; known: {known}.{hint}")
+        level, counts = options.get("level"), options.get("optimal_actions", False)
+        self._counts_optimal_actions = require_flag("options['optimal_actions']", counts)
+        self._optimal_actions.clear()
         self._state = self._next_level(seed) if level is None else self.dynamics.load(level)
         self._turn = self._num_steps = 0
         self._over = False
@@ -238,8 +251,21 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         observation = self._observe("\n".join(filter(None, (begin, instruction))))
         return observation, self._info(ParsedResponse(), reward_terms={}, carried_out=(), effective=False)
 
+    def draw_levels(self, num_levels: int) -> None:
+        """Draws levels of the split beforehand, equal ones in worlds of equal settings; resets choose among them.
+
+        Raises:
+            ConfigError: If `num_levels` is not a positive integer.
+            GenerationError: If no level of the asked-for kind was found.
+        """
+        rng = np.random.default_rng(0)
+        count = require_positive("num_levels", num_levels)
+        self._drawn_levels = tuple(self.dynamics.generate(rng, self.split) for _ in range(count))
+
     def _next_level(self, seed: int | None) -> StateT:
         """Returns the level of a seed: the listed one of its place in the split, or one drawn by chance."""
+        if self._drawn_levels:
+            return self._drawn_levels[self.np_random.integers(len(self._drawn_levels))]
         count = self.num_levels
         if not count:  # Of none `generate` says why.
             return self.dynamics.generate(self.np_random, self.split)
@@ -320,9 +346,9 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
         if "image" in self.obs_mode:
             several = self.view.images(self.state)
             if several is None:
-                observation["image"] = self.view.image(self.state)
+                observation["image"] = require_image(self.view.image(self.state))
             else:
-                observation["images"] = several
+                observation["images"] = tuple(map(require_image, several))
         return observation
 
     def _seen_sections(self, state_text: str) -> dict[str, str]:
@@ -364,14 +390,39 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT]):
             "sections": parsed.sections,
             "actions": carried_out,
             "turn": self._turn,
-            "optimal_actions_left": self._optimal_actions_left(),
+            **self._counted(),
         }
 
-    def _optimal_actions_left(self) -> int | None:
-        """Returns the length of an optimal plan; None if there is none, or if the solver cannot tell."""
+    def _counted(self) -> dict[str, int]:
+        """Returns `optimal_actions_left` where the reset asked for it and it is known; `info` has no None for it."""
+        left = self.optimal_actions_left() if self._counts_optimal_actions else None
+        return {} if left is None else {OPTIMAL_ACTIONS_LEFT: left}
+
+    def optimal_actions_left(self) -> int | None:
+        """Returns how many actions an optimal plan still needs.
+
+        The planner runs when this is called, never in `step` or `reset`, and once per state of an episode. Sokoban with
+        several boxes may take seconds until its node limit.
+
+        Returns:
+            The number; None if no plan exists, the world has no exact planner, or the planner stopped at its limit
+            (`dynamics.cost_to_go` tells them apart).
+
+        Raises:
+            EpisodeOverError: If the world was never reset.
+        """
+        state = self.state
         try:
-            return self.dynamics.cost_to_go(self.state)
-        except SolverLimitError:  # a hard state is no reason to lose the episode; `dynamics.cost_to_go` still says so
+            if state in self._optimal_actions:
+                return self._optimal_actions[state]
+        except TypeError:  # Not hashable, so not cached
+            return self._cost_to_go(state)
+        return self._optimal_actions.setdefault(state, self._cost_to_go(state))
+
+    def _cost_to_go(self, state: StateT) -> int | None:
+        try:
+            return self.dynamics.cost_to_go(state)
+        except SolverLimitError:
             return None
 
     def write_response(self, actions: Sequence[ActionT], thoughts: Mapping[str, str] | None = None) -> str:

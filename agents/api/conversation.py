@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.errors import ConfigError
 from vlm_envs.responses.encodable import encodable
+from vlm_envs.trajectory import require_image
 
 Role = Literal["system", "user", "assistant"]
 
@@ -44,10 +44,8 @@ class Picture:
         Raises:
             ConfigError: If the array is no picture.
         """
-        if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or 0 in pixels.shape:
-            raise ConfigError(f"Expected a picture uint8[height, width, 3], got {pixels.dtype}{list(pixels.shape)}.")
         file = io.BytesIO()
-        Image.fromarray(pixels).save(file, format="PNG")
+        Image.fromarray(require_image(pixels)).save(file, format="PNG")
         return cls(png=file.getvalue(), width=pixels.shape[1], height=pixels.shape[0])
 
     @functools.cached_property

@@ -107,6 +107,7 @@ class PlayConfig:
             agent = self._reachable_agent(played, named, label)
             recording = stack.enter_context(closing(Recording(self.out, described)))
             worlds = stack.enter_context(world_vector(played.env_id, **played.kwargs, split=self.split))
+            worlds.counts_optimal_actions = self.out is not None
             agent = agent or self._agent(played, named)  # Loading weights takes longer than making a world
             stack.callback(getattr(agent, "close", lambda: None))
             if isinstance(agent, LazyAgent):

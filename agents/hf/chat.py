@@ -32,7 +32,7 @@ from agents.hf.template import (
 from vlm_envs.responses.encodable import encodable
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.tools.coordinates import names_pixels
-from vlm_envs.trajectory import IntArray, Observation, observation_images
+from vlm_envs.trajectory import IntArray, Observation, observation_images, require_image
 
 Piece = int | str
 """A special token, or text without any."""
@@ -278,7 +278,9 @@ class ChatEncoder:
 
     def _read(self, image: npt.NDArray[np.uint8]) -> tuple[ProcessedImage, list[Piece]]:
         """Returns the picture as the model takes it and what stands for it, from the cache when it was seen lately."""
-        key = hashlib.blake2b(image.tobytes(), digest_size=16).digest() + bytes(str(image.shape), "ascii")
+        key = hashlib.blake2b(require_image(image).tobytes(), digest_size=16).digest() + bytes(
+            str(image.shape), "ascii"
+        )
         cached = self._cache.get(key)
         if cached is not None:
             self._cache.move_to_end(key)

@@ -29,7 +29,7 @@ from agents.hf.families.family import ProcessedImage
 from agents.hf.families.registry import family_of
 from agents.hf.families.rows import row_hidden_states
 from agents.perception.weights import WeightsUnavailableError
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import require_positive
 
 Pixels = npt.NDArray[np.uint8]
 _LETTERS_PER_TOKEN, _PIXELS_PER_TOKEN = 4, 28 * 28
@@ -151,9 +151,6 @@ class HFLikelihood:
 
     def _row(self, query: LikelihoodQuery) -> _Row:
         """Returns a query in tokens; the answer's are its own, whatever stands before it."""
-        for image in query.images:
-            if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-                raise ConfigError(f"Pictures must be uint8[height, width, 3]; got {image.dtype}{list(image.shape)}.")
         segment = self.encoder.encode({"text": query.question, "images": query.images}, is_first=True)
         thought = self.encoder.encode_text(f"<think>{query.reasoning}</think><answer>", is_start=True)
         answer = self.encoder.encode_text(query.answer)

@@ -24,13 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from agents.hf.chat import showable
 from agents.perception.detector import DetectionConfig, GroundingDino
 from agents.perception.segmenter import Mask, Pixels, Sam
-from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import require_image
 
 _MAX_ASPECT_RATIO = 32
 """Both models scale the longer side to a fixed length; of a line of pixels nothing would be left."""
@@ -76,9 +75,7 @@ class GroundingDinoSam:
 
     def mask(self, picture: Pixels, label: str) -> Mask | None:
         """Returns bool[height, width] of what a label names, all False for no such thing; None if it cannot tell."""
-        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[2] != 3:
-            raise ConfigError(f"Pictures must be uint8[height, width, 3]; got {picture.dtype}{list(picture.shape)}.")
-        seen = showable(picture, _MAX_ASPECT_RATIO)
+        seen = showable(require_image(picture), _MAX_ASPECT_RATIO)
         boxes = self.detector.boxes(seen, label)
         height, width = picture.shape[:2]
         if self.pointer is not None and (boxes is None or not len(boxes)):

@@ -18,7 +18,7 @@ from agents.sb3.saved import MODEL, TrainedFor, require_policy
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.exports.discrete import Controls, Picture, write_named
 from vlm_envs.records.json_lines import Record, to_json
-from vlm_envs.trajectory import Observation
+from vlm_envs.trajectory import Observation, require_image
 from vlm_envs.vector.env import VectorWorld
 
 
@@ -65,7 +65,7 @@ class PolicyAgent:
         """Returns a response for each row, without thoughts."""
         assert self._worlds is not None, "start() comes before respond()"
         names = self.trained_for.action_names
-        plans = self._plans([observation["image"] for observation in observations])
+        plans = self._plans([require_image(observation["image"]) for observation in observations])
         texts = self._worlds.apply(
             {
                 row: partial(write_named, names=[names[number] for number in plan])

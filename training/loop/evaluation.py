@@ -139,7 +139,13 @@ def evaluate(
     own = range(engine.rank, num_episodes, engine.num_processes)
     lost: list[Trajectory | None] = []
     mine = play_each(
-        agent, spec, [seeds[each] for each in own], split=split, max_parallel=MAX_PARALLEL, on_lost=lost.append
+        agent,
+        spec,
+        [seeds[each] for each in own],
+        split=split,
+        max_parallel=MAX_PARALLEL,
+        counts_optimal_actions=True,
+        on_lost=lost.append,
     )
     played = [each for _, each in sorted(engine.gather(list(zip(own, mine, strict=True))), key=lambda pair: pair[0])]
     trajectories = tuple(replace(each, world=name) for each in played if each is not None)

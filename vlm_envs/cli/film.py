@@ -18,14 +18,14 @@ class FilmOptions:
     Attributes:
         run: Directory of a run, such as runs/frozenlake_tiny, or of any recorded episodes.
         out: The file; film.gif of the run by default.
-        label: Which evaluation's, such as before or after.
+        label: Which evaluation's, such as before; by default after, or the last one where there is no after.
         seeds: Levels to show, in this order; by default the first solved ones of several turns.
         num_episodes: How many of those.
     """
 
     run: Annotated[str, Positional, arg(metavar="RUN")]
     out: Path | None = None
-    label: str = "after"
+    label: str | None = None
     seeds: tuple[int, ...] = ()
     num_episodes: int = 3
 

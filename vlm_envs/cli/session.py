@@ -63,7 +63,7 @@ class Session:
         self.observation, self.info = self.world.reset(seed=self.seed, options=options)
         self._start = self.world.state
         self.num_restarts += 1
-        self.fewest_actions: int | None = self.info["optimal_actions_left"]
+        self.fewest_actions: int | None = self.world.optimal_actions_left()
         self.num_actions = 0
         self.reward = self.total = 0.0
         self.terms: dict[str, float] = {}
@@ -176,12 +176,12 @@ class Session:
 
     def standing(self) -> str:
         """Returns how far the goal is, in one sentence."""
-        left = self.info["optimal_actions_left"]
         if self.info["success"]:
             best = "" if self.fewest_actions is None else f"; the fewest possible are {self.fewest_actions}"
             return f"Solved with {self.num_actions} actions{best}."
         if self.over:
             return f"Lost. {self.what_was_right()}".strip()
+        left = self.world.optimal_actions_left()
         if left is None:
             return "" if self.fewest_actions is None else "It can no longer be solved."
         return f"At least {left} actions to go."

@@ -12,22 +12,49 @@ import copy
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, require, require_positive
+from vlm_envs.parts import Task
 from vlm_envs.trajectory import Observation
-from vlm_envs.world import World
 
 Picture = npt.NDArray[np.uint8]
 
 BLOCK_PX = 8
 """Side of an action in the strip below a picture, unless told otherwise."""
+
+
+@runtime_checkable
+class Playable(Protocol):
+    """What is used of a `vlm_envs.world.World`, which itself makes these wrappers and so cannot be imported here."""
+
+    spec: EnvSpec | None
+    task: Task[Any, Any]
+    observation_space: spaces.Space[Any]
+    obs_mode: str
+    max_turns: int
+    max_actions_per_turn: int
+    format_reward: float
+
+    @property
+    def shows_several(self) -> bool:
+        """Whether observations hold several images."""
+        ...
+
+    def write_response(self, actions: Sequence[Any]) -> str:
+        """Returns the response that carries out actions."""
+        ...
+
+    def draw_levels(self, num_levels: int) -> None:
+        """Draws levels beforehand."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +72,7 @@ class Controls:
     max_actions: int
 
     @classmethod
-    def of(cls, world: World[Any, Any]) -> Self:
+    def of(cls, world: Playable) -> Self:
         """Returns a world's controls.
 
         Raises:
@@ -69,7 +96,7 @@ class Controls:
         )
 
 
-def write_named(world: World[Any, Any], names: Sequence[str]) -> str:
+def write_named(world: Playable, names: Sequence[str]) -> str:
     """Returns the world's own response that carries out named actions and says nothing else."""
     return world.write_response([world.task.grammar.parse(name) for name in names])
 
@@ -207,13 +234,13 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         RecordConstructorArgs.__init__(self, **given)
         gym.Wrapper.__init__(self, env)
         world = env.unwrapped
-        if not isinstance(world, World):
+        if not isinstance(world, Playable):
             raise ConfigError(f"DiscreteWorld takes a world of vlm_envs; got {world}.")
         self.controls = Controls.of(world)
         self.seeing = Seeing.of(self.controls, **given)
         self.observation_space = spaces.Box(0, 255, self.seeing.shape(self.controls.picture_shape), np.uint8)
         self.action_space = spaces.Discrete(self.seeing.num_actions)
-        self._world: World[Any, Any] = world
+        self._world: Playable = world
         self._plan: list[int] = []
         self._shown: tuple[Picture, dict[str, Any]] | None = None
 
@@ -244,6 +271,27 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, reward, terminated, truncated, info = self.env.step(write_named(self._world, names))
         self._plan, self._shown = [], None if terminated or truncated else (observation["image"], info)
         return self.seeing.shown(observation["image"], self._plan), float(reward), terminated, truncated, info
+
+
+def numbered(world: Playable, *, num_levels: int | None = None) -> DiscreteWorld:
+    """Returns a world as `gymnasium.make(env_id, action_mode="discrete")` does, which it then belongs to.
+
+    A turn has one action, there are as many turns as a whole episode has actions, and the format, which the wrapper
+    writes, earns nothing: as with `gymnasium.make_vec`.
+
+    Args:
+        world: Just made.
+        num_levels: Levels that are drawn beforehand, to be played over and over; None for a fresh one each episode.
+
+    Raises:
+        ConfigError: If it has no named actions, or does not show one image.
+    """
+    world.max_turns, world.max_actions_per_turn = world.max_turns * world.max_actions_per_turn, 1
+    world.format_reward = 0.0
+    wrapped = DiscreteWorld(cast("gym.Env[Observation, str]", world))
+    if num_levels is not None:
+        world.draw_levels(num_levels)
+    return wrapped
 
 
 def require_downscale(factor: int, picture_shape: Sequence[int]) -> int:

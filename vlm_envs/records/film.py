@@ -13,7 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from vlm_envs.errors import require
 from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import MissingRunDataError, Record, replace_file
-from vlm_envs.records.run_data import RunReader
+from vlm_envs.records.run_data import RunReader, is_training_label
 
 PICTURE_PX, TEXT_PX, MARGIN_PX, FONT_PX = 280, 520, 16, 15
 INK, PALE, PAPER = "#22303c", "#7a8894", "#ffffff"
@@ -21,17 +21,20 @@ COLOURS = {"observation": "#2f6db5", "reasoning": "#4c4f56", "prediction": "#8a5
 """Of the names of sections; others are ink."""
 SECTION_MS, TURN_MS, END_MS = 900, 1100, 2200
 """How long a new section stands alone, a whole turn, and the end of an episode."""
+USUAL_LABEL = "after"
 NUM_COLOURS = 256
 """Of all frames together, as many as a GIF's palette holds."""
 
 
-def write_film(run: str | Path, path: Path, *, label: str, seeds: Sequence[int] = (), num_episodes: int = 3) -> int:
+def write_film(
+    run: str | Path, path: Path, *, label: str | None = None, seeds: Sequence[int] = (), num_episodes: int = 3
+) -> int:
     """Writes recorded episodes as an animated GIF without end.
 
     Args:
         run: Directory of a run, or of any recorded episodes.
         path: Of the GIF.
-        label: Of an evaluation with recorded episodes, such as `after`.
+        label: Of an evaluation with recorded episodes; by default `after`, or the last one where there is no `after`.
         seeds: Levels to show, in this order; empty for the first solved ones of several turns.
         num_episodes: How many of those.
 
@@ -42,7 +45,7 @@ def write_film(run: str | Path, path: Path, *, label: str, seeds: Sequence[int] 
         MissingRunDataError: If there are no such episodes.
     """
     reader = RunReader(run)
-    recorded = reader.trajectories(label)
+    recorded = reader.trajectories(_usual_label(reader) if label is None else label)
     frames = list(_film(_chosen(recorded, seeds, num_episodes), ImageStore(Path(run))))
     images = _with_one_palette([image for image, _ in frames])
     buffer = io.BytesIO()
@@ -50,6 +53,13 @@ def write_film(run: str | Path, path: Path, *, label: str, seeds: Sequence[int] 
     images[0].save(buffer, "GIF", save_all=True, append_images=images[1:], duration=durations, loop=0, optimize=True)
     replace_file(path, buffer.getvalue())
     return len(buffer.getvalue())
+
+
+def _usual_label(reader: RunReader) -> str:
+    """Returns `after`, as trainers call their last evaluation, or where there is none the last label of others."""
+    labels = reader.trajectory_labels()
+    evaluated = [label for label in labels if not is_training_label(label)]
+    return USUAL_LABEL if USUAL_LABEL in labels else next(reversed(evaluated or labels), USUAL_LABEL)
 
 
 def _chosen(episodes: Sequence[Record], seeds: Sequence[int], num_episodes: int) -> list[Record]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.records.json_lines import TEMPORARY, BrokenRunDataError, MissingRunDataError, replace_file
+from vlm_envs.trajectory import require_image
 
 
 class ImageStore:
@@ -29,7 +30,7 @@ class ImageStore:
     def save(self, image: npt.NDArray[np.uint8]) -> str:
         """Writes a picture, uint8[H, W, 3], unless it is there already, and returns its name."""
         buffer = io.BytesIO()
-        Image.fromarray(image).save(buffer, format="PNG")
+        Image.fromarray(require_image(image)).save(buffer, format="PNG")
         return self.add(buffer.getvalue())
 
     def add(self, png: bytes) -> str:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.records.run_data import RunWriter, holds_run
+from vlm_envs.records.run_data import RunWriter, holds_run, slug
 from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.world import World
+from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
 
 
 class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
@@ -20,12 +21,14 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
 
     Args:
         env: A world, made by `gym.make`.
-        directory: Where to, for `python -m vlm_envs report`; must not hold a run or episodes yet. It is made when the
-            first episode ends.
+        directory: Where to, for `python -m vlm_envs report` and `film`; must not hold a run or episodes yet. It is made
+            when the first episode ends.
         label: What the episodes are called: the agent's name, for instance.
 
     Raises:
-        ConfigError: If the environment is no world.
+        ConfigError: If the environment is no world, or `directory` is a file.
+        EngineUnavailableError: If the extra `records` is not installed.
+        ValueError: If `label` has no letter or digit.
         RunExistsError: If the directory already holds a run.
     """
 
@@ -37,7 +40,14 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
                 "RecordEpisodes records worlds of this suite, and your own that are a vlm_envs.world.World; got "
                 f"{type(world).__name__}."
             )
+        if importlib.util.find_spec("scipy") is None:
+            raise EngineUnavailableError(
+                "RecordEpisodes needs the package scipy, which is not installed. Run: pip install 'vlm-envs[records]'"
+            )
         self._directory = Path(directory)
+        if self._directory.exists() and not self._directory.is_dir():
+            raise ConfigError(f"{self._directory} is a file, not a folder for episodes. Name another folder.")
+        slug(label)  # Raises now, not when the first episode ends
         self._require_unused()
         self._writer = RunWriter(directory)
         self._label, self._split = label, world.split
@@ -48,8 +58,14 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts an episode; one that is under way is forgotten."""
+        """Starts an episode; one that is under way is forgotten.
+
+        `info` has `optimal_actions_left` where it is known, since records keep it; the option `"optimal_actions"` False
+        leaves it out of both.
+        """
+        options = {"optimal_actions": True, **(options or {})}
         self._seen, self._info = self.env.reset(seed=seed, options=options)
+        self._level = options.get("level") or ""
         self._seed = self.unwrapped.np_random_seed if seed is None else seed
         self._start_hash = self._info["state_hash"]
         self._turns.clear()
@@ -70,7 +86,8 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
                 info=info,
                 state=self._info["state"],
                 state_text=self._info["state_text"],
-                optimal_actions_left=self._info["optimal_actions_left"],
+                seen_sections=self._info["seen_sections"],
+                optimal_actions_left=self._info.get(OPTIMAL_ACTIONS_LEFT),
             )
         )
         self._seen, self._info = observation, info
@@ -114,6 +131,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             turns=tuple(self._turns),
             final_observation=self._seen,
             start_state_hash=self._start_hash,
+            level=self._level,
         )
         if not self._has_begun:
             self._require_unused()  # Another recorder may have begun there since this one was made

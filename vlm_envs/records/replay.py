@@ -17,6 +17,7 @@ from PIL import Image
 from vlm_envs.records.episode_record import OF_PROVIDER, TurnNotes, episode_record
 from vlm_envs.records.json_lines import RunDataError, to_json
 from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 _OF_THE_AGENT = (
     *("response", "stop_reason", "credit", "scores", "shaping", "thoughts", "usage", "model"),
@@ -126,7 +127,10 @@ def _read_as_recorded(record: Mapping[str, Any], world: gym.Env[Observation, str
 
 def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -> Trajectory:
     level = record.get("level", "")
-    observation, seen = world.reset(seed=record["seed"], options={"level": level} if level else None)
+    options: dict[str, Any] = {"level": level} if level else {}
+    if _has_counts(record):
+        options["optimal_actions"] = True
+    observation, seen = world.reset(seed=record["seed"], options=options or None)
     start_state_hash, turns = seen["state_hash"], []
     for said in record["turns"]:
         shown = observation
@@ -145,7 +149,7 @@ def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -
                 state=seen["state"],
                 state_text=seen["state_text"],
                 seen_sections=seen["seen_sections"],
-                optimal_actions_left=seen["optimal_actions_left"],
+                optimal_actions_left=seen.get(OPTIMAL_ACTIONS_LEFT),
             )
         )
         seen = info
@@ -160,6 +164,12 @@ def _played_again(record: Mapping[str, Any], world: gym.Env[Observation, str]) -
         final_observation=observation,
         start_state_hash=start_state_hash,
     )
+
+
+def _has_counts(record: Mapping[str, Any]) -> bool:
+    """Returns whether a world was asked how many actions an optimal plan still needs, and it was known."""
+    names = ("optimal_actions_before", OPTIMAL_ACTIONS_LEFT)
+    return any(turn.get(name) is not None for turn in record["turns"] for name in names)
 
 
 def _pictures(

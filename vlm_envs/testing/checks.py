@@ -54,7 +54,6 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
     "sections": dict,
     "actions": tuple,
     "turn": int,
-    "optimal_actions_left": (int, type(None)),
 }
 """Keys every `info` has, at reset and at every step, and the types of their values."""
 
@@ -118,12 +117,12 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
     """The plan succeeds within the limits, each action is one less to go, and it earns `task.best_return`."""
     world = under_test.make()
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
-        _, info = world.reset(seed=seed)
+        world.reset(seed=seed)
         start = world.state
         plan = under_test.planner.plan(world)
         if plan is None:
             raise NotApplicableError("there is no exact solver")
-        require(info["optimal_actions_left"] == len(plan), f"seed {seed}: optimal_actions_left is wrong")
+        require(world.optimal_actions_left() == len(plan), f"seed {seed}: optimal_actions_left() is wrong")
         total, num_left, terminated, truncated = 0.0, len(plan), False, False
         for response in oracle_responses(world, plan):
             require(not truncated, f"seed {seed}: {_too_long(world, len(plan))}")
@@ -132,8 +131,8 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
             require(info["format_correct"], f"seed {seed}: {response!r} is refused: {info['parse_error']}")
             total += sum(value for name, value in info["reward_terms"].items() if name != "format")
             num_left -= len(info["actions"])
-            left = info["optimal_actions_left"]
-            require(left == num_left, f"seed {seed}: optimal_actions_left is {left}, the plan has {num_left}")
+            left = world.optimal_actions_left()
+            require(left == num_left, f"seed {seed}: optimal_actions_left() is {left}, the plan has {num_left}")
         require(not (truncated and num_left), f"seed {seed}: {_too_long(world, len(plan))}")
         best = world.task.best_return(start, len(plan))
         require(info["success"], f"seed {seed}: the plan does not succeed")

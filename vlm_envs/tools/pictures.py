@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import OriginalPixels, PixelRectangle, size_within
+from vlm_envs.trajectory import require_image
 
 PixelArray = npt.NDArray[np.uint8]
 
@@ -61,8 +61,7 @@ class Picture:
     pixels: PixelArray
 
     def __init__(self, pixels: PixelArray) -> None:
-        if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.size == 0:
-            raise ConfigError(f"A picture is uint8[H, W, 3] with pixels; got {pixels.dtype}{list(pixels.shape)}.")
+        require_image(pixels)
         if pixels.flags.writeable or pixels.base is not None or not pixels.flags.c_contiguous:
             pixels = np.array(pixels, order="C")
             pixels.flags.writeable = False

@@ -60,8 +60,13 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         ConfigError: If an argument is not usable or the worlds differ in their spaces.
         EngineUnavailableError: If `workers="ray"` and there is no Ray.
         WorkerError: If a worker cannot start.
+
+    Attributes:
+        counts_optimal_actions: Whether worlds are reset with the option `"optimal_actions"`, which adds
+            `optimal_actions_left` to the `info` of their episodes; set it before a reset whose episodes are recorded.
     """
 
+    counts_optimal_actions: bool = False
     _pool: WorkerPool | None = None
 
     def __init__(
@@ -178,7 +183,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     ) -> tuple[Flags, dict[int, Call]]:
         """Returns which worlds are to be reset, and how."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        world_options = dict(options or {})
+        world_options = self._own_options() | dict(options or {})
         mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
         seeds, levels = reset_seeds(seed, self.num_envs), reset_levels(world_options.pop("levels", None), self.num_envs)
         self._episodes.require_started(~mask)
@@ -186,6 +191,9 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             i: Call("reset", (), {"seed": seeds[i], "options": _with_level(world_options, levels[i]) or None})
             for i in np.flatnonzero(mask).tolist()
         }
+
+    def _own_options(self) -> dict[str, Any]:
+        return {"optimal_actions": True} if self.counts_optimal_actions else {}
 
     def _reset_some(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
         """Resets some worlds and returns the replies that tell of a failure, in whichever worlds."""
@@ -234,7 +242,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """
         pool, levels = self._open_pool(), levels or {}
         self._resetting |= seeds.keys()
-        options = {i: _with_level({}, levels.get(i)) or None for i in seeds}
+        options = {i: _with_level(self._own_options(), levels.get(i)) or None for i in seeds}
         pool.send({i: Call("reset", (), {"seed": seed, "options": options[i]}) for i, seed in seeds.items()})
 
     def send(self, actions: Mapping[int, str]) -> None:

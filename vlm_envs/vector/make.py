@@ -10,9 +10,10 @@ from typing import Any
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 
-from vlm_envs.errors import ConfigError, require_choice, require_positive
+from vlm_envs.errors import require_choice, require_positive
+from vlm_envs.making import ACTION_MODES
 from vlm_envs.registration import make, registered_name
 from vlm_envs.vector.env import VectorWorld
 
@@ -35,6 +36,7 @@ def world_vector(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorWorld:
         ConfigError: If there is no such world, or an argument is not usable.
     """
     require_positive("num_envs", num_envs)
+    require_choice("action_mode of a VectorWorld", kwargs.pop("action_mode", "text"), ("text",))
     vector_kwargs = {name: kwargs.pop(name) for name in _VECTOR_ARGUMENTS if name in kwargs}
     env_fn = functools.partial(_make, gym.spec(registered_name(env_id)), **kwargs)
     return VectorWorld([env_fn] * num_envs, **vector_kwargs)
@@ -55,8 +57,8 @@ def registered_vector(
     Args:
         env_id: A registered id.
         num_envs: How many worlds.
-        action_mode: `"text"` for a `VectorWorld`; `"discrete"` for a grid world moved by numbers, many times faster:
-            `vlm_envs.worlds.grids.discrete_vector`.
+        action_mode: `"text"` for a `VectorWorld`; `"discrete"` for worlds moved by numbers. Grid worlds are many times
+            faster then: `vlm_envs.worlds.grids.discrete_vector`. Others are a `gymnasium.vector.SyncVectorEnv`.
         num_levels: With `"discrete"`, levels that are drawn beforehand; None for a fresh one each episode.
         **kwargs: As in `world_vector`; with `"discrete"` arguments of the world only.
 
@@ -64,15 +66,17 @@ def registered_vector(
         The vector environment.
 
     Raises:
-        ConfigError: If an argument is not usable, or the world has no grid.
+        ConfigError: If an argument is not usable, or the world has no named actions.
     """
-    if require_choice("action_mode", action_mode, ("text", "discrete")) == "text":
+    if require_choice("action_mode", action_mode, ACTION_MODES) == "text":
         return world_vector(env_id, num_envs, **kwargs if num_levels is None else {**kwargs, "num_levels": num_levels})
     world: Any = make(env_id, disable_env_checker=True, **kwargs).unwrapped
-    if not hasattr(world, "discrete_vector"):
-        raise ConfigError(f"{env_id} is no grid world, so action_mode must be 'text'; got 'discrete'.")
-    vector: VectorEnv[Any, Any, Any] = world.discrete_vector(num_envs, num_levels=num_levels)
-    return vector
+    if hasattr(world, "discrete_vector"):
+        vector: VectorEnv[Any, Any, Any] = world.discrete_vector(num_envs, num_levels=num_levels)
+        return vector
+    world.close()
+    numbered = functools.partial(make, env_id, disable_env_checker=True, action_mode="discrete", num_levels=num_levels)
+    return SyncVectorEnv([functools.partial(numbered, **kwargs)] * require_positive("num_envs", num_envs))
 
 
 def __getattr__(env_id: str) -> functools.partial[VectorEnv[Any, Any, Any]]:

@@ -64,7 +64,7 @@ def _levels(world: GridWorld[Any], episodes: Iterable[Record]) -> dict[str, Any]
         _, info = world.reset(seed=seed)
         if info["state_hash"] == start_hash:
             drawing = world.dynamics.dump(world.state)
-            levels[str(seed)] = {"drawing": drawing, "optimal": info["optimal_actions_left"]}
+            levels[str(seed)] = {"drawing": drawing, "optimal": world.optimal_actions_left()}
     return levels
 
 

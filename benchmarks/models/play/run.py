@@ -401,4 +401,6 @@ def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:
     """Returns worlds; those with an engine get a process of their own, as engines do not live in several threads."""
     need = need_of(registered_name(world.env_id))
     apart: dict[str, Any] = {"workers": "process", "num_workers": 1} if need is not None and need.probe else {}
-    return world_vector(world.env_id, num_envs, **world.made_with, split=world.split, **apart)
+    worlds = world_vector(world.env_id, num_envs, **world.made_with, split=world.split, **apart)
+    worlds.counts_optimal_actions = True
+    return worlds

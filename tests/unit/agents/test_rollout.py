@@ -47,7 +47,9 @@ def test_rows_stop_one_by_one_and_are_not_asked_again():
 
 
 def test_a_turn_holds_the_state_that_was_seen_and_the_reward_of_what_was_done():
-    (trajectory,) = rollout(Script(RIGHT), corridors(2), [3], env_ids=["corridor"])
+    worlds = corridors(2)
+    worlds.counts_optimal_actions = True
+    (trajectory,) = rollout(Script(RIGHT), worlds, [3], env_ids=["corridor"])
     first, second = trajectory.turns
     assert second.state == first.info["state"] != first.state
     assert second.state_text == first.info["state_text"] != first.state_text

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorTask, CorridorView, CorridorWorld
+from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorState, CorridorTask, CorridorView, CorridorWorld
 from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
 from vlm_envs.responses.formats import FORMATS
+from vlm_envs.trajectory import require_image
 from vlm_envs.world import World
 
 FAR = {"level": "10 16"}  # six cells to the right
@@ -58,7 +60,7 @@ def test_a_turn_carries_out_its_actions_in_order() -> None:
     assert info["actions"] == ("Right", "Right", "Left")
     assert info["reward_terms"] == pytest.approx({"step": -0.3, "format": 0.5})
     assert reward == pytest.approx(0.2)
-    assert (terminated, truncated, info["turn"], info["optimal_actions_left"]) == (False, False, 1, 5)
+    assert (terminated, truncated, info["turn"], corridor.optimal_actions_left()) == (False, False, 1, 5)
     assert observation["text"] == "Done: Right, Right, Left.\nTurn 2 of 3."
 
 
@@ -184,17 +186,108 @@ def test_an_action_that_is_no_string_is_refused(action: Any) -> None:
     assert info["turn"] == 1, "the refused call took no turn"
 
 
-def test_a_solver_that_gives_up_does_not_end_the_episode(monkeypatch: pytest.MonkeyPatch) -> None:
-    corridor = world()
-    corridor.reset(options=FAR)
+class CountingDynamics(CorridorDynamics):
+    """Counts its plans, and gives up on states of odd cells if it is told to."""
 
-    def give_up(state: Any) -> int:
-        raise SolverLimitError("too hard")
+    def __init__(self, *, gives_up: bool = False) -> None:
+        self.planned: list[Any] = []
+        self.gives_up = gives_up
 
-    monkeypatch.setattr(corridor.dynamics, "cost_to_go", give_up)
-    *_, info = corridor.step(say("Right"))
-    assert info["optimal_actions_left"] is None
-    assert info["action_valid"]
+    def cost_to_go(self, state: Any) -> int | None:
+        self.planned.append(state)
+        if self.gives_up and state.player % 2:
+            raise SolverLimitError("too hard")
+        return super().cost_to_go(state)
+
+
+def counting(**kwargs: Any) -> tuple[CountingDynamics, World[Any, Any]]:
+    dynamics = CountingDynamics(**kwargs)
+    made: World[Any, Any] = World(dynamics, CorridorView(), CorridorTask(), prompt_format="no_think")
+    made.set_picture_shape((2, 80, 3))
+    return dynamics, made
+
+
+def test_neither_step_nor_reset_plans() -> None:
+    dynamics, made = counting()
+    infos = [made.reset(options=FAR)[1], made.step(say("Right"))[-1]]
+    assert not dynamics.planned
+    assert not any("optimal_actions_left" in info for info in infos)
+
+
+def test_optimal_actions_are_counted_on_request_and_once_per_state() -> None:
+    dynamics, made = counting()
+    made.reset(options=FAR)
+    assert [made.optimal_actions_left() for _ in range(3)] == [6] * 3
+    made.step(say("Right"))
+    assert made.optimal_actions_left() == 5
+    made.step(say("Left"))
+    assert made.optimal_actions_left() == 6
+    assert len(dynamics.planned) == 2
+
+
+class UnhashableState(CorridorState):
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_states_that_cannot_be_hashed_are_counted_too() -> None:
+    dynamics, made = counting()
+    dynamics.load = lambda level: UnhashableState(player=10, goal=16)  # type: ignore[method-assign]
+    made.reset(options=FAR)
+    assert [made.optimal_actions_left() for _ in range(2)] == [6, 6]
+
+
+def test_a_reset_may_ask_for_counts_which_are_left_out_where_they_are_unknown() -> None:
+    _, made = counting(gives_up=True)
+    _, info = made.reset(options={**FAR, "optimal_actions": True})
+    assert info["optimal_actions_left"] == 6
+    *_, info = made.step(say("Right"))
+    assert "optimal_actions_left" not in info and info["action_valid"]
+    assert made.optimal_actions_left() is None
+    _, info = made.reset(options=FAR)
+    assert "optimal_actions_left" not in info, "it is asked for episode by episode"
+    with pytest.raises(ConfigError, match=r"options\['optimal_actions'\] must be True or False; got 'yes'"):
+        made.reset(options={"optimal_actions": "yes"})
+    with pytest.raises(ConfigError, match="Did you mean 'optimal_actions'"):
+        made.reset(options={"optimal_action": True})
+    with pytest.raises(EpisodeOverError, match="call reset"):
+        counting()[1].optimal_actions_left()
+
+
+# --- Images -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("image", "remedy"),
+    [
+        (np.zeros((2, 80, 3)), r"float64\[2, 80, 3\]\. Convert it: \(image \* 255\)\.round\(\)"),
+        (np.zeros((2, 80, 3), np.float32), r"float32\[2, 80, 3\]\. Convert it"),
+        (np.zeros((2, 80, 3), bool), r"bool\[2, 80, 3\]\. Convert it: image\.astype\(numpy\.uint8\) \* 255"),
+        (np.zeros((2, 80), np.uint8), r"uint8\[2, 80\]\. Repeat its gray channel"),
+        (np.zeros((2, 80, 1), np.uint8), r"uint8\[2, 80, 1\]\. Repeat its gray channel"),
+        (np.zeros((2, 80, 4), np.uint8), r"uint8\[2, 80, 4\]\. Remove its alpha channel"),
+        (np.zeros((2, 80, 3), np.int64), r"int64\[2, 80, 3\]\. Convert it: image\.astype\(numpy\.uint8\)"),
+        (np.zeros((0, 80, 3), np.uint8), r"uint8\[0, 80, 3\]\. It has no pixels"),
+        (np.zeros((2, 80, 5), np.uint8), r"uint8\[2, 80, 5\]\.$"),
+        ([[0, 0, 0]], r"an object of type list\. Convert it with numpy\.asarray"),
+    ],
+)
+def test_images_of_another_kind_are_refused_with_how_to_convert_them(image: Any, remedy: str) -> None:
+    corridor, several = world(), world()
+    corridor.view.image = lambda _: image  # type: ignore[method-assign]
+    several.view.images = lambda _: (np.zeros((9, 9, 3), np.uint8), image)  # type: ignore[method-assign]
+    for made in (corridor, several):
+        with pytest.raises(ConfigError, match=rf"uint8\[height, width, 3\], RGB from 0 to 255; got {remedy}") as caught:
+            made.reset(options=FAR)
+        assert "\n" not in str(caught.value)
+
+
+def test_the_advice_gives_an_image() -> None:
+    image = np.array([[[0, 0, 0], [255, 255, 255]]], np.uint8)
+    for wrong in (image / 255, image > 0, image[..., 0], image[..., :1], image.astype(np.int64)):
+        with pytest.raises(ConfigError) as caught:
+            require_image(wrong)
+        [advice] = re.findall(r"(?:Convert it|channel): (.+?)(?: if its values.*)?\.$", str(caught.value))
+        assert np.array_equal(require_image(eval(advice, {"image": wrong, "numpy": np})), image)
 
 
 # --- Making -----------------------------------------------------------------------------------------

@@ -210,6 +210,7 @@ def play(expert: Agent, config: CurateConfig, batch: QuestionBatch) -> Played:
         split="train",
         max_parallel=count,
         levels=levels,
+        counts_optimal_actions=True,
         on_lost=lost.append,
     )
     if isinstance(expert, LearningAgent):

@@ -19,6 +19,7 @@ def play_each(
     split: str,
     max_parallel: int,
     levels: Sequence[str] | None = None,
+    counts_optimal_actions: bool = False,
     on_lost: Callable[[Trajectory], None] | None = None,
 ) -> list[Trajectory | None]:
     """Plays one episode per seed; one that is lost with its worker, or whose worker does not come up, once more.
@@ -32,6 +33,7 @@ def play_each(
         split: Whose levels the world is made with.
         max_parallel: Most episodes that are played side by side.
         levels: Level text of each episode; None where seeds draw the levels.
+        counts_optimal_actions: As in `VectorWorld`; for episodes that are recorded.
         on_lost: Called with each episode that was begun and lost.
 
     Returns:
@@ -45,6 +47,7 @@ def play_each(
             worlds = spec.try_vector(size, split=split)
             if worlds is None:
                 continue
+            worlds.counts_optimal_actions = counts_optimal_actions
             with worlds:
                 for part in of_one_size:
                     asked = [seeds[index] for index in part]

@@ -60,6 +60,7 @@ class Collector:
             mix=config.mix,
         )
         self._num_lost_episodes = self._num_dropped_groups = 0
+        self._records = False
 
     def units(self, iteration: int) -> list[MixUnit]:
         """Returns the worlds of an iteration with their numbers of groups."""
@@ -98,6 +99,8 @@ class Collector:
         first = _FIRST_SEED + offset % 800_000_000
         if sampling_round == 0:
             self._num_lost_episodes = self._num_dropped_groups = 0
+        every = self._config.record_every
+        self._records = every > 0 and iteration % every == 0
         places = [place for place in self._worlds.played(iteration) if worlds is None or place.name in worlds]
         levels = {place.number: self._worlds.next_levels(place) for place in places}
         own = self._played(agent, places, first, levels, watchers)
@@ -175,6 +178,7 @@ class Collector:
         except WorkerError as error:
             _logger.warning("%s %d groups of %s are left out.", error, len(place.own), place.name)
             return None
+        worlds.counts_optimal_actions = self._records
         on_turn, on_episode = _told(place, watchers)
         return WorldBatch(
             worlds,

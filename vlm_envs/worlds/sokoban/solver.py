@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from vlm_envs.errors import SolverLimitError
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.grids.state import descend
 from vlm_envs.worlds.sokoban.one_box import OneBoxCosts
@@ -66,9 +67,10 @@ class _ManyBoxSolver:
         self._num_cols = layout.num_cols
         self._search = PushSearch(layout)
         self._costs: dict[SokobanState, int | None] = {}
+        self._given_up: dict[SokobanState, tuple[int, str]] = {}
 
     def plan(self, state: SokobanState, max_num_nodes: int) -> tuple[int, ...] | None:
-        moves = self._search.search(self._node(state), max_num_nodes=max_num_nodes)
+        moves = self._moves(state, max_num_nodes)
         if len(self._costs) >= _MAX_REMEMBERED:
             self._costs.clear()
         if moves is None:
@@ -80,6 +82,17 @@ class _ManyBoxSolver:
             state = state.move(Direction(action))
         self._costs[state] = 0
         return moves
+
+    def _moves(self, state: SokobanState, max_num_nodes: int) -> tuple[int, ...] | None:
+        """Searches, unless an earlier search of the state stopped at this limit or a higher one."""
+        limit, why = self._given_up.get(state, (0, ""))
+        if max_num_nodes <= limit:
+            raise SolverLimitError(why)
+        try:
+            return self._search.search(self._node(state), max_num_nodes=max_num_nodes)
+        except SolverLimitError as error:
+            self._given_up[state] = max_num_nodes, str(error)
+            raise
 
     def cost(self, state: SokobanState, max_num_nodes: int) -> int | None:
         try:

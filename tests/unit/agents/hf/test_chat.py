@@ -21,6 +21,7 @@ from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
 from training.data.demonstrations import tokenized
 from vlm_envs import make
+from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import MIN_UNRESIZED_PIXELS, OriginalPixels, padded_size, unresized_space
 
 
@@ -237,3 +238,17 @@ def test_half_a_surrogate_pair_in_a_question_is_a_question_mark(tiny):
     ids = encoder.encode({"text": "cut \ud83d emoji"}, is_first=True).ids
     assert "cut ? emoji" in encoder.tokenizer.decode(ids)
     assert encoder.tokenizer.decode(encoder.encode_response("\udc00a")[:-1]) == "?a"
+
+
+@pytest.mark.parametrize("image", [np.ones((28, 28, 3)), np.ones((28, 28, 3), bool), np.ones((28, 28), np.uint8)])
+def test_images_of_another_kind_are_no_black_images(tiny, image):
+    """They get the error of worlds and other agents; a float image from 0 to 1 was seen as black."""
+    _, encoder = tiny
+    for encode in (
+        lambda: encoder.encode({"text": "look", "image": image}, is_first=True),
+        lambda: encoder.encode_content([image, "look"], is_first=True),
+        lambda: encoder.process_images([image]),
+        lambda: encoder.encode({"text": "look", "images": (image,)}, is_first=False),
+    ):
+        with pytest.raises(ConfigError, match=r"An image must be uint8\[height, width, 3\].*; got"):
+            encode()

@@ -144,7 +144,7 @@ def test_a_model_in_training_stays_in_training(scorer):
 
 
 def test_arrays_that_are_no_pictures_are_refused(scorer):
-    with pytest.raises(ConfigError, match=r"uint8\[height, width, 3\]; got float64\[4, 4\]"):
+    with pytest.raises(ConfigError, match=r"uint8\[height, width, 3\], RGB from 0 to 255; got float64\[4, 4\]"):
         of(scorer, [np.zeros((4, 4))])(QUESTION, REASONING, ANSWER)
     with pytest.raises(ConfigError, match="max_rows"):
         LikelihoodConfig(max_rows=0)

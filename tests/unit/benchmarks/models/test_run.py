@@ -45,6 +45,12 @@ def test_all_agents_play_every_level_of_every_world_once(tmp_path):
     assert {seed for *_, seed, _ in names} == set(range(1_500_000_000, 1_500_000_003))
     assert not run.reason
     assert not run.failures
+    for line in lines:
+        if line["agent"] == "oracle":
+            before = [turn["optimal_actions_before"] for turn in line["turns"]]
+            left = [turn["optimal_actions_left"] for turn in line["turns"]]
+            assert before[0] == sum(len(turn["actions"]) for turn in line["turns"])
+            assert (before[1:], left[-1]) == (left[:-1], 0)
 
 
 def test_agents_play_side_by_side(tmp_path):

@@ -9,9 +9,10 @@ import pytest
 
 from vlm_envs import make
 from vlm_envs.cli.commands import main
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.recording import RecordEpisodes
+from vlm_envs.records.replay import replay
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]
@@ -64,6 +65,62 @@ def test_the_wheel_records_and_reports_where_torch_and_the_other_rooms_cannot_be
 
 def lake():
     return make("VLM/FrozenLake-v0", prompt_format="no_think")
+
+
+def played(directory, *, seed=0, options=None, label="mine", **kwargs):
+    """Plays one episode by the planner in a recorder, and returns the recorder's reader."""
+    with RecordEpisodes(make("VLM/FrozenLake-v0", prompt_format="no_think", **kwargs), directory, label=label) as env:
+        env.reset(seed=seed, options=options)
+        world, over = env.unwrapped, False
+        while not over:
+            plan = world.dynamics.plan(world.state)[: world.max_actions_per_turn]
+            _, _, terminated, truncated, _ = env.step(world.write_response(plan))
+            over = terminated or truncated
+    return RunReader(directory)
+
+
+def test_records_count_what_an_optimal_plan_still_needs(tmp_path):
+    [episode] = played(tmp_path).trajectories("mine")
+    lake = make("VLM/FrozenLake-v0").unwrapped
+    lake.reset(seed=0)
+    before = [turn["optimal_actions_before"] for turn in episode["turns"]]
+    left = [turn["optimal_actions_left"] for turn in episode["turns"]]
+    assert before == [lake.optimal_actions_left(), *left[:-1]]
+    assert left[-1] == 0
+
+
+@pytest.mark.parametrize("options", [None, {"level": "P__\n_O_\n__G"}])
+def test_what_was_recorded_replays_to_the_bit(tmp_path, options):
+    reader = played(tmp_path, options=options, size=3, min_solution_length=1, reading="lenient")
+    [episode] = reader.trajectories("mine")
+    assert (
+        replay(
+            episode, make("VLM/FrozenLake-v0", size=3, min_solution_length=1, prompt_format="no_think"), reader.image
+        )
+        is None
+    )
+
+
+@pytest.mark.parametrize(("label", "told"), [("my agent", []), ("after", []), ("my agent", ["--label", "my agent"])])
+def test_a_film_is_made_of_recordings(tmp_path, capsys, label, told):
+    played(tmp_path, label=label)
+    assert main(["film", str(tmp_path), *told]) == 0
+    assert (tmp_path / "film.gif").stat().st_size > 1000
+    assert str(tmp_path / "film.gif") in capsys.readouterr().out
+
+
+def test_a_missing_package_is_reported_before_anything_is_played(tmp_path, monkeypatch):
+    monkeypatch.setattr("vlm_envs.records.recording.importlib.util.find_spec", {"scipy": None}.get)
+    with pytest.raises(EngineUnavailableError, match=r"needs the package scipy.*pip install 'vlm-envs\[records\]'"):
+        RecordEpisodes(lake(), tmp_path / "new")
+
+
+def test_a_label_or_a_folder_that_cannot_be_is_refused_before_anything_is_played(tmp_path):
+    with pytest.raises(ValueError, match="at least one letter or digit"):
+        RecordEpisodes(lake(), tmp_path / "new", label="!!!")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="is a file, not a folder"):
+        RecordEpisodes(lake(), tmp_path / "file")
 
 
 def test_a_used_folder_is_refused_with_what_to_do(tmp_path):

@@ -16,10 +16,11 @@ from vlm_envs.vector.make import world_vector
 FROZEN_LAKE = "VLM/FrozenLake-v0"
 
 
-def recorded(directory, env_id, agent, seed, **kwargs):
+def recorded(directory, env_id, agent, seed, *, counts=True, **kwargs):
     writer = RunWriter(directory)
     writer.config({})
     with world_vector(env_id, **kwargs) as worlds:
+        worlds.counts_optimal_actions = counts
         writer.trajectories("played", rollout(agent, worlds, [seed], env_ids=[env_id]))
     reader = RunReader(directory)
     return reader.trajectories("played")[0], reader
@@ -48,6 +49,12 @@ def test_what_was_recorded_replays_to_the_bit(env_id, kwargs, tmp_path):
     for seed, agent in enumerate((OracleAgent(), RandomAgent(seed=1))):
         record, reader = recorded(tmp_path / str(seed), env_id, agent, seed, **kwargs)
         assert replay(record, make(env_id, **kwargs).unwrapped, reader.image) is None
+
+
+def test_without_counts_an_episode_replays_to_the_bit_too(tmp_path):
+    record, reader = recorded(tmp_path, FROZEN_LAKE, OracleAgent(), 3, counts=False)
+    assert {turn["optimal_actions_before"] for turn in record["turns"]} == {None}
+    assert replay(record, make(FROZEN_LAKE).unwrapped, reader.image) is None
 
 
 def test_turns_that_are_played_again_know_what_there_was_to_be_seen(episode, lake):

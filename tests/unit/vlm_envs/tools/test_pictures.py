@@ -58,7 +58,7 @@ def test_pickled_and_copied_pictures_are_values_too():
     [np.zeros((4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8), np.zeros((0, 4, 3), np.uint8), np.zeros((4, 4, 3))],
 )
 def test_other_arrays_are_refused(array):
-    with pytest.raises(ConfigError, match=r"uint8\[H, W, 3\]"):
+    with pytest.raises(ConfigError, match=r"An image must be uint8\[height, width, 3\]"):
         Picture(array)
 
 

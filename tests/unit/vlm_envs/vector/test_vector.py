@@ -10,7 +10,8 @@ import os
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -44,6 +45,27 @@ def fingerprint(observations: Observations) -> str:
         digest.update(observation["text"].encode("utf-8", "surrogatepass"))
         digest.update(observation["image"].tobytes())
     return digest.hexdigest()
+
+
+# --- Optimal actions ------------------------------------------------------------------------------
+
+
+def counted(infos: Iterable[dict[str, Any]]) -> list[int | None]:
+    return [info.get("optimal_actions_left") for info in infos]
+
+
+def test_worlds_count_optimal_actions_while_they_are_asked_to(envs: VectorWorld) -> None:
+    levels = {"levels": ["10 12", "10 11", "10 14"]}
+    assert counted(envs.reset(seed=0, options=levels)[1]["env"]) == [None] * 3
+    envs.counts_optimal_actions = True
+    assert counted(envs.reset(seed=0, options=levels)[1]["env"]) == [2, 1, 4]
+    assert counted(envs.step([RIGHT] * 3)[-1]["env"]) == [1, 0, 3]
+    assert counted(envs.try_reset(seed=0, options=levels)[1]["env"]) == [2, 1, 4]
+    envs.send_resets({0: 1}, levels={0: "3 9"})
+    assert counted(step.info for step in envs.recv().values()) == [6]
+    envs.counts_optimal_actions = False
+    assert counted(envs.reset(seed=0, options=levels)[1]["env"]) == [None] * 3
+    assert envs.call("optimal_actions_left") == (2, 1, 4)
 
 
 # --- Gymnasium's vector API -----------------------------------------------------------------------

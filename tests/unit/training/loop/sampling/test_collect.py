@@ -47,6 +47,17 @@ def test_siblings_share_their_start_and_iterations_share_nothing():
     collector.close()
 
 
+@pytest.mark.parametrize(("record_every", "recorded"), [(2, {0, 2}), (0, set())])
+def test_training_worlds_plan_in_recorded_iterations_only(record_every, recorded):
+    collector = Collector(run_config(worlds=MIX[:1], num_groups=2, group_size=2, record_every=record_every))
+    counts = [
+        {turn.optimal_actions_left is not None for group in groups for t in group.trajectories for turn in t.turns}
+        for groups in (collector.collect(RandomAgent(), iteration) for iteration in range(3))
+    ]
+    collector.close()
+    assert [True in each for each in counts] == [iteration in recorded for iteration in range(3)]
+
+
 def test_an_iteration_sees_the_same_levels_again_and_another_run_others():
     def hashes(seed, iteration):
         collector = Collector(run_config(seed=seed))

@@ -24,7 +24,7 @@ def play(seed, *, mistake_rate=0.0, rewrite=str, reading="strict"):
     """One real episode, with the oracle's responses rewritten."""
     world = make(ENV_ID, representation="structured", split="test", reading=reading).unwrapped
     agent = OracleAgent(mistake_rate=mistake_rate, seed=seed)
-    observation, info = world.reset(seed=seed)
+    observation, info = world.reset(seed=seed, options={"optimal_actions": True})
     start_hash, turns, over = info["state_hash"], [], False
     while not over:
         response, before, seen = rewrite(agent.write(world)), info, observation
@@ -42,7 +42,7 @@ def play(seed, *, mistake_rate=0.0, rewrite=str, reading="strict"):
                 info=info,
                 state=before["state"],
                 state_text=before["state_text"],
-                optimal_actions_left=before["optimal_actions_left"],
+                optimal_actions_left=before.get("optimal_actions_left"),
             )
         )
     return Trajectory(

@@ -87,7 +87,7 @@ def test_misuse_is_told() -> None:
         envs.reset(seed=[1])
     with pytest.raises(ConfigError, match="pictures only"):
         discrete("Sokoban", obs_mode="text")
-    with pytest.raises(ConfigError, match="no grid world"):
+    with pytest.raises(ConfigError, match="lists no named actions"):
         gym.make_vec("VLM/SVG-v0", action_mode="discrete")
     with pytest.raises(ConfigError, match="num_levels"):
         gym.make_vec("VLM/Sokoban-v0", num_levels=3)

@@ -49,5 +49,5 @@ def test_worlds_without_an_engine_still_make_levels_and_texts(monkeypatch: pytes
     monkeypatch.setattr(EngineHandle, "use", refuse)
     world = make("VLM/PrimitiveSkill-v0", obs_mode="text", disable_env_checker=True)
     observation, info = world.reset(seed=0)
-    assert info["optimal_actions_left"] == 4
+    assert world.unwrapped.optimal_actions_left() == 4
     assert info["state_text"] in observation["text"]

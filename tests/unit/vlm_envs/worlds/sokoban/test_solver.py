@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from vlm_envs.errors import SolverLimitError
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.sokoban import solver
 from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
+from vlm_envs.worlds.sokoban.push_search import Node, PushSearch
 from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, parse_level
 
 
@@ -104,10 +106,32 @@ def test_a_known_plan() -> None:
     assert solver.plan(parse_level("######\n#PX_O#\n######")) == (3, 3)
 
 
-def test_the_node_limit_is_an_error_and_not_an_answer() -> None:
+def hard_state() -> SokobanState:
+    """Returns a room with three boxes that was not searched yet."""
     dynamics = SokobanDynamics(dim_room=(9, 9), num_boxes=3, min_solution_length=15, max_solution_length=40)
     state = dynamics.generate(np.random.default_rng(1), "train")
     solver._many_box_solver.cache_clear()
+    return state
+
+
+def test_the_node_limit_is_an_error_and_not_an_answer() -> None:
+    state = hard_state()
     with pytest.raises(SolverLimitError, match="within 3 search nodes for a room with 3 boxes"):
         solver.cost_to_go(state, max_num_nodes=3)
+    assert solver.cost_to_go(state) is not None
+
+
+def test_a_search_that_was_given_up_is_not_repeated_unless_it_may_go_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever shows a hard state again, such as a page or a person's window, does not wait for the limit again."""
+    state, search, limits = hard_state(), PushSearch.search, list[int]()
+
+    def counted(self: PushSearch, start: Node, *, max_num_nodes: int, max_cost: int | None = None) -> Any:
+        limits.append(max_num_nodes)
+        return search(self, start, max_num_nodes=max_num_nodes, max_cost=max_cost)
+
+    monkeypatch.setattr(PushSearch, "search", counted)
+    for limit in (3, 3, 2, 4, 3):
+        with pytest.raises(SolverLimitError, match="No answer within"):
+            solver.cost_to_go(state, max_num_nodes=limit)
+    assert limits == [3, 4]
     assert solver.cost_to_go(state) is not None
