@@ -152,7 +152,7 @@ class Learner:
         return Optimizer(
             model,
             learning_rate=learning_rate,
-            weight_decay=ppo.weight_decay,
+            adamw=ppo.adamw,
             max_grad_norm=ppo.max_grad_norm,
             max_nonfinite_steps=ppo.max_nonfinite_steps,
             max_exploding_steps=ppo.max_exploding_steps,
