@@ -31,7 +31,10 @@ AS_ASKED = AdamWConfig(betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1, decay_exem
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"betas": (0.9, 1.0)}, r"^betas must be two numbers from 0 to below 1, such as 0.9 0.95; got 0.9 1.0\.$"),
+        (
+            {"betas": (0.9, 1.0)},
+            r"^betas must be two numbers from 0 to below 1, such as \(0.9, 0.95\); got \(0.9, 1.0\)\.$",
+        ),
         ({"betas": (-0.1, 0.9)}, "betas"),
         ({"betas": (0.9, math.nan)}, "betas"),
         ({"betas": (0.9,)}, "betas"),
