@@ -38,7 +38,8 @@ class AdamWConfig:
         are_two = isinstance(self.betas, tuple) and len(self.betas) == 2
         require(
             are_two and all(0 <= beta < 1 for beta in self.betas),
-            f"{field_name(self, 'betas')} must be two numbers from 0 to below 1, such as (0.9, 0.95); got {self.betas}.",
+            f"{field_name(self, 'betas')} must be two numbers from 0 to below 1, such as (0.9, 0.95); got "
+            f"{self.betas}.",
         )
         require_above(self, 0, "eps")
         require_at_least(self, 0, "weight_decay")

@@ -84,7 +84,8 @@ def settings(model: Path, data: Path, output: Path, **changes) -> SFTConfig:
 
 
 def words(config: SFTConfig) -> list[str]:
-    plain = {name: value for name, value in config.to_dict().items() if name not in ("data", "memory", "lora")}
+    apart = ("data", "memory", "lora", "betas", "decay_exempt")
+    plain = {name: value for name, value in config.to_dict().items() if name not in apart}
     pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in plain.items() if value is not None]
     lora = [] if config.lora.rank is None else ["--lora.rank", str(config.lora.rank)]
     data = [word for each in config.data for word in ("--data", each)]
