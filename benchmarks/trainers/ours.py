@@ -89,6 +89,7 @@ def run_config(work: Work, mode: Mode) -> RunConfig:
         algorithm=GRPO(),
         ppo=PPOConfig(
             learning_rate=work.learning_rate,
+            betas=(0.9, 0.999),  # TRL's default
             warmup_iterations=0,
             num_minibatches=1,
             micro_batch_size=work.micro_batch_size,

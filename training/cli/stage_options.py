@@ -200,8 +200,9 @@ def _told(stage: Stage) -> str:
     reward = "" if run.judge.episode_reward is None else f", reward {run.judge.episode_reward}"
     how = how_evaluated(run.sampling, run.evaluated_sampling)
     evaluated = how and f" (evaluated at {how})"
-    held = f", KL {run.ppo.kl_coef:g} (reference {stage.reference})" if run.ppo.kl_coef else ""
+    ppo = run.decided().ppo
+    held = f", KL {ppo.kl_coef:g} (reference {stage.reference})" if run.has_reference else ""
     return (
         f"{stage.name}: {run.algorithm.title} in {worlds}{reward}, {run.num_iterations} iterations, rate "
-        f"{run.ppo.learning_rate:g}, temperature {run.sampling.temperature:g}{evaluated}{held}{start}"
+        f"{ppo.learning_rate:g}, temperature {run.sampling.temperature:g}{evaluated}{held}{start}"
     )

@@ -64,6 +64,13 @@ MAY_DIFFER = {
 number of threads or processes or other micro-batches round sums differently, so they give up bit-exactness; so does
 another number of iterations where learning rates fall, for they follow the new line from then on."""
 
+ADAMW_BEFORE = {
+    f"{part}{setting}": value
+    for part in ("", "ppo.", "cold_start.")
+    for setting, value in (("betas", [0.9, 0.95]), ("eps", 1e-8), ("decay_exempt", []))
+} | {"weight_decay": 0.0}
+"""AdamW's settings in runs that do not name them, for they could not be set; without a decay, an upscaler's."""
+
 
 def saved_config(directory: Path) -> RunConfig:
     """Returns the configuration a run was started with.
@@ -164,7 +171,7 @@ def check_same_settings(
         FileNotFoundError: If there is no run.
         ConfigError: If another one differs; the message gives both values.
     """
-    saved = _flat({**since, **saved_settings(directory)})
+    saved = ADAMW_BEFORE | _flat({**since, **saved_settings(directory)})
     wanted = _flat(json.loads(json.dumps(settings)))
     differing = [
         f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
@@ -250,7 +257,7 @@ def continued(
     `described` is what a run started now would write down.
     """
     saved = saved_settings(directory)
-    before, after = _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))
+    before, after = ADAMW_BEFORE | _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))
     changes = {name: [before.get(name), after[name]] for name in after if before.get(name) != after[name]}
     now = {key: described[key] for key in ("command", "commit", "started", "versions")}
     return {

@@ -162,8 +162,8 @@ class RunConfig:
             *memory_contradictions(
                 self.memory,
                 has_adapters=self.lora.rank is not None,
-                has_reference=decided_update(self.algorithm, self.ppo).kl_coef > 0,
-                num_micro_batches_at_once=self.ppo.num_micro_batches_at_once,
+                has_reference=self.has_reference,
+                num_micro_batches_at_once=self.decided().ppo.num_micro_batches_at_once,
             ),
             *self._reference_contradictions(),
             *self._evaluation_contradictions(),
@@ -182,13 +182,13 @@ class RunConfig:
         require_rows_that_fit(
             num_groups=self.num_groups,
             group_size=self.group_size,
-            num_minibatches=self.ppo.num_minibatches,
+            num_minibatches=self.decided().ppo.num_minibatches,
             critic_num_minibatches=1 if critic is None else critic.num_minibatches,
         )
 
     def _algorithm_contradictions(self) -> Iterator[str]:
         """Yields what an algorithm, its update and its samples cannot do together."""
-        algorithm, ppo, name = self.algorithm, self.ppo, name_of(self.algorithm)
+        algorithm, ppo, name = self.algorithm, self.decided().ppo, name_of(self.algorithm)
         if self.sampler != "vllm" and self.vllm != VLLMConfig():
             yield "--vllm.* would do nothing: the model itself samples. Use --sampler vllm, or leave these options out."
         if self.group_size < algorithm.min_group_size:
@@ -250,7 +250,7 @@ class RunConfig:
         """Yields why a reference of its own would not be what the policy is held to."""
         if self.reference is None:
             return
-        if decided_update(self.algorithm, self.ppo).kl_coef == 0:
+        if not self.has_reference:
             yield (
                 f"--reference {self.reference} would do nothing: with --ppo.kl-coef 0 nothing holds the policy to it. "
                 "Use --ppo.kl-coef 0.001, or leave it out."
@@ -287,6 +287,11 @@ class RunConfig:
     def keeps_copy(self) -> bool:
         """Whether some iteration begins without a checkpoint of that moment, so that a copy of the state is kept."""
         return self.checkpoint_every != 1 and self.num_iterations > 1  # the first begins with one
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether a KL penalty holds the policy to a reference; an algorithm may decide that there is none."""
+        return self.decided().ppo.kl_coef > 0
 
     def decided(self) -> Self:
         """Returns the run with the update as its algorithm takes it: what that decides itself in place of `ppo`'s."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+from training.config.update.adamw import AdamWConfig
 from training.engines.host_memory import local_bytes
 from training.engines.norm_watch import NormWatch
 from training.errors import NonFiniteGradientError
@@ -41,21 +42,32 @@ class Optimizer:
         model: Any,
         *,
         learning_rate: float,
-        weight_decay: float,
+        adamw: AdamWConfig,
         max_grad_norm: float,
         max_nonfinite_steps: int,
         what: str,
         max_exploding_steps: int | None = None,
     ) -> None:
         trained = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
-        self._names, self._weights = list(trained), list[Tensor](trained.values())
+        exempt = _exempt_names(model, adamw)
+        self._names = sorted(trained, key=exempt.__contains__)  # AdamW numbers weights group by group
+        self._weights: list[Tensor] = [trained[name] for name in self._names]
         self._masters: list[Tensor | None] = [_master(weight) for weight in self._weights]
         self._stepped = [
             weight if master is None else master for weight, master in zip(self._weights, self._masters, strict=True)
         ]
         self._is_fused = all(weight.device.type in FUSED_ON for weight in self._stepped)
+        num_decayed = len(self._names) - len(exempt & trained.keys())
+        groups = [
+            {"params": self._stepped[:num_decayed], "weight_decay": adamw.weight_decay},
+            {"params": self._stepped[num_decayed:], "weight_decay": 0.0},
+        ]
         self._adamw = torch.optim.AdamW(
-            self._stepped, lr=learning_rate, betas=(0.9, 0.95), weight_decay=weight_decay, fused=self._is_fused
+            [group for group in groups if group["params"]],
+            lr=learning_rate,
+            betas=adamw.betas,
+            eps=adamw.eps,
+            fused=self._is_fused,
         )
         self._max_grad_norm, self._max_nonfinite_steps, self._what = max_grad_norm, max_nonfinite_steps, what
         self.num_nonfinite_in_a_row = 0
@@ -231,6 +243,23 @@ class Optimizer:
                 "Lower the learning rate or lengthen its warm-up, look for rewards that are infinite or NaN in "
                 "metrics.jsonl, and use --dtype float32 if it was another."
             )
+
+
+def _exempt_names(model: nn.Module, adamw: AdamWConfig) -> set[str]:
+    """Returns the names of weights that do not decay."""
+    return {
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        for name, _ in module.named_parameters(recurse=False)
+        if _kinds(module, name) & {*adamw.decay_exempt}
+    }
+
+
+def _kinds(module: nn.Module, name: str) -> set[str]:
+    """Returns what `decay_exempt` calls a module's own weight, going by the names of its class and of the weight."""
+    class_name = type(module).__name__.lower()
+    kinds = {"norms": "norm" in class_name, "embeddings": "embedding" in class_name, "biases": name.endswith("bias")}
+    return {kind for kind, is_it in kinds.items() if is_it}
 
 
 def _add(gradient: Tensor, stepped: Tensor) -> None:

@@ -145,7 +145,7 @@ def _first_writer(directory: Path) -> RunWriter:
 
 def _keeps_its_start(config: RunConfig) -> bool:
     """Returns whether a run goes on needing another model: what it is held to, or what adapters adapt."""
-    return config.ppo.kl_coef > 0 or config.lora.rank is not None
+    return config.has_reference or config.lora.rank is not None
 
 
 def _describe(writer: RunWriter | None, config: RunConfig) -> None:
@@ -176,7 +176,8 @@ def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
         print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
     elif engine.rank == 0:
         print(f"Goes on after iteration {num_done} of {config.num_iterations}.")
-    start = engine.on_main(lambda: require_reference(directory)) if _keeps_its_start(config) else None
+    keeps_start = _keeps_its_start(config)
+    start = engine.on_main(lambda: require_reference(directory)) if keeps_start else None
     has_base = config.lora.rank is not None and start is not None  # what is in `latest` is merged
     model, encoder = load_for_training(start if has_base and start else directory / LATEST / "model", config)
     writer = RunWriter(directory, resume_from_iteration=num_done) if engine.rank == 0 else None
@@ -187,7 +188,7 @@ def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
         directory,
         writer,
         engine,
-        reference=kept_reference(directory),
+        reference=kept_reference(directory) if keeps_start else None,
         reference_model=_reference_model(start, config) if start is not None and not has_base else None,
     )
     trainer.resume()

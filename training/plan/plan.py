@@ -277,4 +277,4 @@ def _held(
 
 
 def _has_reference(config: RunConfig) -> bool:
-    return config.ppo.kl_coef > 0 and config.lora.rank is None  # with adapters it is the policy without
+    return config.has_reference and config.lora.rank is None  # with adapters it is the policy without

@@ -94,7 +94,7 @@ def _with_idle_states(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 
 def _with_idle_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
-    has_copy = config.decided().ppo.kl_coef > 0 and config.lora.rank is None
+    has_copy = config.has_reference and config.lora.rank is None
     if not has_copy or config.memory.offload_reference or planned_engine(config, plan) == "fsdp2":
         return None
     memory = replace(config.memory, offload_reference=True)
@@ -163,7 +163,7 @@ def _with_shards(config: RunConfig, plan: PlanConfig) -> Change | None:
 
 
 def _without_reference(config: RunConfig, plan: PlanConfig) -> Change | None:
-    if config.decided().ppo.kl_coef == 0:
+    if not config.has_reference:
         return None
     ppo = replace(config.ppo, kl_coef=0.0, kl_placement="reward", kl_estimator=None)
     memory = replace(config.memory, offload_reference=False)

@@ -63,7 +63,7 @@ def _update_flops(config: RunConfig, row: RowShape, policy: ModelShape, *, has_c
     """Returns the operations of one row in the passes before the update and in the update."""
     one_pass = _forward_flops(row, policy)
     ppo, critic = config.ppo, config.algorithm.critic_config
-    num_before = (ppo.old_logprobs == "trainer") + (ppo.kl_coef > 0) + has_critic
+    num_before = (ppo.old_logprobs == "trainer") + config.has_reference + has_critic
     num_trained = ppo.num_epochs + (critic.num_epochs if critic is not None else 0)
     trained = FORWARD + BACKWARD + FORWARD * config.memory.gradient_checkpointing
     return one_pass * (num_before + num_trained * trained / FORWARD)

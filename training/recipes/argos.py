@@ -20,7 +20,8 @@ with a 7B model; the tests run its stages with the tiny one.
 | frames | 32 at most | section 4.1 |
 | temperature, new tokens of evaluations | 0.6, at most 6144 | appendix A |
 | group, temperature, top-p | 5, 1.0, 0.99 | pins |
-| KL's beta and estimator, decay | 0.01, k3, 0.01 | pins |
+| KL's beta and estimator | 0.01, k3 | pins |
+| AdamW's betas, epsilon, decay of all weights | (0.9, 0.999), 1e-8, 0.01, in SFT too | pins |
 | clip, mini-batches | 0.2, one | pins |
 | tau, weights | 0.5, 1 each | our choice, `judges.episode_rewards.argos` |
 
@@ -49,6 +50,7 @@ from training.config.run import RunConfig
 from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
 from training.config.supervised.cold_start import ColdStartConfig
 from training.config.supervised.sft import SFTConfig
+from training.config.update.adamw import PAPER_BETAS
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.pools import PoolConfig
@@ -130,6 +132,7 @@ def _fine_tuned() -> SFTConfig:
         num_steps=1000,
         batch_size=256,
         learning_rate=1e-5,
+        betas=PAPER_BETAS,
         memory=MemoryConfig(gradient_checkpointing=True),
         dtype="bfloat16",
     )
@@ -157,6 +160,7 @@ def _reinforced(reward: str) -> RunConfig:
             kl_placement="loss",
             kl_estimator="k3",
             old_logprobs="trainer",
+            betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
         memory=MemoryConfig(gradient_checkpointing=True),

@@ -21,6 +21,8 @@
 | algorithm | GRPO | section 3.3.2 |
 | batch, siblings, mini-batch | 512, 16, 256 | pins |
 | rate, KL, entropy | 2e-6, none, none | pins |
+| AdamW's betas, epsilon | (0.9, 0.999), 1e-8 | pins: defaults of LLaMA-Factory and verl |
+| AdamW's decay | none in fine-tuning, 0.01 of all weights in reinforcement learning | pins: the same |
 | epochs | 3 of 24,000 samples, each in both orders, in batches of 512: 279 iterations a stage | pins |
 | turns | 5 | pin |
 | reward of exploration | 0.3 format, 0.1 attempt | equation 4, pins |
@@ -46,6 +48,7 @@ from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
 from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
 from training.config.supervised.sft import SFTConfig
+from training.config.update.adamw import PAPER_BETAS
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.pools import PoolConfig
@@ -103,6 +106,8 @@ def arm_thinker(data: str = "") -> StagesConfig:
         warmup_ratio=0.1,
         max_context_tokens=32_768,
         max_image_pixels=4096 * 28 * 28,
+        betas=PAPER_BETAS,
+        weight_decay=0.0,
         memory=MemoryConfig(gradient_checkpointing=True, freeze_vision_tower=True),
         dtype="bfloat16",
     )
@@ -248,7 +253,13 @@ def _reinforced(sources: dict[str, dict[str, Any]], reward: str) -> RunConfig:
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=reward),
         algorithm=GRPO(),
         ppo=PPOConfig(
-            learning_rate=2e-6, warmup_iterations=0, num_minibatches=2, micro_batch_tokens=16_384, kl_coef=0.0
+            learning_rate=2e-6,
+            warmup_iterations=0,
+            num_minibatches=2,
+            micro_batch_tokens=16_384,
+            kl_coef=0.0,
+            betas=PAPER_BETAS,
+            weight_decay=0.01,
         ),
         memory=MemoryConfig(gradient_checkpointing=True),
         dtype="bfloat16",

@@ -23,9 +23,9 @@
 | model | Qwen2.5-VL-7B | section 4.1 |
 
 *Pins* are what the paper leaves open; beside those of the table they are one optimiser step a batch, clips of 0.2, a
-gradient norm of 1.0, AdamW's decay of 0.01, bfloat16 with float32 masters, layers recomputed and micro-batches of 8,192
-tokens. What this project decides beyond that is told in docs/ivgr.md. *Not run
-here* with a model of 7B.
+gradient norm of 1.0, AdamW with betas (0.9, 0.999), epsilon 1e-8, and decay as its two frameworks default to (none in
+LLaMA-Factory, 0.01 of all weights in verl), bfloat16 with float32 masters, layers recomputed and micro-batches of 8,192
+tokens. What this project decides beyond that is told in docs/ivgr.md. *Not run here* with a model of 7B.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from training.config.run import RunConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
 from training.config.supervised.cold_start import ColdStartConfig
 from training.config.supervised.sft import SFTConfig
+from training.config.update.adamw import PAPER_BETAS
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.pools import PoolConfig
@@ -77,6 +78,8 @@ def ivgr() -> StagesConfig:
         batch_size=64,
         learning_rate=1e-5,
         warmup_ratio=0.0,
+        betas=PAPER_BETAS,
+        weight_decay=0.0,
         memory=MemoryConfig(gradient_checkpointing=True),
         dtype="bfloat16",
     )
@@ -111,6 +114,7 @@ def ivgr() -> StagesConfig:
             micro_batch_tokens=8192,
             kl_coef=0.01,
             kl_placement="loss",
+            betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
         memory=MemoryConfig(gradient_checkpointing=True),

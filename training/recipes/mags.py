@@ -25,7 +25,8 @@ the tiny one, on data sets of the same layout.
 | KL | k3, in the loss | pin: DeepSeekMath's, which section 3.1 starts from |
 | steps a batch | one | pin |
 | rates | constant | pin |
-| clip, gradient norm, AdamW's decay | 0.2, 1.0, 0 | pins |
+| clip, gradient norm | 0.2, 1.0 | pins |
+| AdamW's betas, epsilon, decay | (0.9, 0.999), 1e-8, 0 | pins: TRL's defaults |
 | factor of super-resolution | that of the weights | pin |
 | crop from which Lanczos takes over | 512 x 512 pixels | pin |
 | tokens a round | 512 | pin |
@@ -48,6 +49,7 @@ from training.config.eval_sampling import EvalSamplingConfig
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
+from training.config.update.adamw import PAPER_BETAS
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.pools import PoolConfig
@@ -223,6 +225,7 @@ def _run(settings: Settings, enlarged: Mapping[str, Any]) -> RunConfig:
             kl_estimator="k3",
             aggregation="sequence_mean",
             old_logprobs="trainer",
+            betas=PAPER_BETAS,
         ),
         memory=MemoryConfig(gradient_checkpointing=True),
         dtype="bfloat16",

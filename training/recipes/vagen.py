@@ -18,7 +18,8 @@ iteration of each with the tiny one.
 | turns, actions each | Sokoban 3, 3; FrozenLake 3, 3; Navigation 4, 5; PrimitiveSkill 3, 2; SVG 2, 1 | Tables 7 to 15 |
 | tokens a response | 200; Navigation 256; SVG 750 | pins |
 | iterations | 300, validated every 20 | pins |
-| clip, gradient norm, AdamW's decay | 0.2, 1.0, 0.01 | pins |
+| clip, gradient norm | 0.2, 1.0 | pins |
+| AdamW's betas, epsilon, decay of all weights | (0.9, 0.999), 1e-8, 0.01; the critic's too | pins |
 | memory | bfloat16 with float32 masters, layers recomputed, micro-batches of 8192 tokens | pins |
 
 | | VAGEN-Base | VAGEN-Full | source |
@@ -52,6 +53,7 @@ from training.algorithms.critic import CriticConfig
 from training.algorithms.token_gae import TokenGAE
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig
+from training.config.update.adamw import PAPER_BETAS
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import WorldSpec
@@ -241,6 +243,7 @@ def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConf
             kl_coef=0.001,
             old_logprobs="trainer",
             importance_cap=2.0,
+            betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
         memory=MemoryConfig(gradient_checkpointing=True),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from training.config.supervised.steps import SupervisedSteps
+from training.config.update.adamw import AdamWConfig
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.errors import require
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColdStartConfig:
+class ColdStartConfig(AdamWConfig):
     """Supervised learning on an expert's episodes, before reinforcement learning.
 
     Attributes:
@@ -22,7 +23,6 @@ class ColdStartConfig:
         batch_size: Episodes per step. Small ones learn to see soonest for the same compute.
         learning_rate: Peak of a cosine schedule with warm-up; all copying before it is done at this rate.
         warmup_steps: Steps of linear warm-up.
-        weight_decay: AdamW's weight decay.
         mistake_rate: How often the expert acts at random; what it writes stays true.
         suboptimal_rate: How often the expert plans a turn without regard for what makes the world hard (holes, inner
             walls). What it writes stays true: who imitates it learns to see and to write well, and plays as it does.
@@ -62,8 +62,9 @@ class ColdStartConfig:
     checkpoint_every: int = 100
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_at_least(self, 0, "num_steps", "num_copying_steps", "num_first_turn_steps", "warmup_steps")
-        require_at_least(self, 0, "weight_decay", "checkpoint_every")
+        require_at_least(self, 0, "checkpoint_every")
         require_at_least(self, 1, "batch_size", "num_demonstrations", "max_nonfinite_steps")
         require_above(self, 0, "learning_rate", "max_grad_norm", "residual_scale")
         require_between(self, 0, 1, "mistake_rate", "suboptimal_rate")
@@ -93,7 +94,7 @@ class ColdStartConfig:
             learning_rate=self.learning_rate,
             warmup_steps=self.warmup_steps,
             final_learning_rate_ratio=0.1,
-            weight_decay=self.weight_decay,
+            adamw=self.adamw,
             max_grad_norm=self.max_grad_norm,
             max_nonfinite_steps=self.max_nonfinite_steps,
             checkpoint_every=self.checkpoint_every,

@@ -12,6 +12,7 @@ from tyro.conf import UseAppendAction, arg
 from training.config.places import require_name
 from training.config.saved import plain
 from training.config.supervised.steps import SupervisedSteps
+from training.config.update.adamw import AdamWConfig
 from training.config.update.lora import LoRAConfig
 from training.config.update.memory import MemoryConfig
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
@@ -44,7 +45,7 @@ class DataSource:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SFTConfig:
+class SFTConfig(AdamWConfig):
     """Supervised fine-tuning of a checkpoint on conversations with pictures: the loss of the assistant's tokens.
 
     Attributes:
@@ -63,7 +64,6 @@ class SFTConfig:
             usually takes ten times as much.
         warmup_ratio: Share of the steps that warm up linearly.
         final_learning_rate_ratio: What the rate falls to, as a share of its peak.
-        weight_decay: AdamW's weight decay.
         max_grad_norm: Gradient norm that is clipped to.
         max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last one
             ends the run, which is saved.
@@ -110,9 +110,10 @@ class SFTConfig:
     num_threads: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_name(self)
         require_above(self, 0, "num_epochs", "learning_rate", "max_grad_norm")
-        require_at_least(self, 0, "weight_decay", "checkpoint_every", "num_threads", "seed")
+        require_at_least(self, 0, "checkpoint_every", "num_threads", "seed")
         require_at_least(self, 1, "num_steps", "batch_size", "micro_batch_tokens", "max_nonfinite_steps", "eval_every")
         require_at_least(self, 1, "max_context_tokens", "max_image_pixels")
         epochs, default = field_name(self, "num_epochs"), SFTConfig.num_epochs
@@ -174,7 +175,7 @@ class SFTConfig:
             learning_rate=self.learning_rate,
             warmup_steps=math.ceil(self.warmup_ratio * num_steps),
             final_learning_rate_ratio=self.final_learning_rate_ratio,
-            weight_decay=self.weight_decay,
+            adamw=self.adamw,
             max_grad_norm=self.max_grad_norm,
             max_nonfinite_steps=self.max_nonfinite_steps,
             checkpoint_every=self.checkpoint_every,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from training.config.update.adamw import AdamWConfig
+
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisedSteps:
@@ -17,7 +19,7 @@ class SupervisedSteps:
         restart_at: Step, from 0, at which something else is learnt and the schedule begins; before, the rate stays at
             its peak after a warm-up of its own.
         final_learning_rate_ratio: What the rate falls to, as a share of its peak.
-        weight_decay: AdamW's weight decay.
+        adamw: AdamW's settings.
         max_grad_norm: Gradient norm that is clipped to.
         max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN, the last of which ends the training.
         checkpoint_every: Steps between checkpoints; 0 for none.
@@ -27,7 +29,7 @@ class SupervisedSteps:
     learning_rate: float
     warmup_steps: int
     final_learning_rate_ratio: float
-    weight_decay: float
+    adamw: AdamWConfig
     max_grad_norm: float
     max_nonfinite_steps: int
     checkpoint_every: int

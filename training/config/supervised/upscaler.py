@@ -10,6 +10,7 @@ from typing import Any, Literal
 from training.config.places import require_name
 from training.config.saved import plain
 from training.config.supervised.steps import SupervisedSteps
+from training.config.update.adamw import AdamWConfig
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.errors import require, require_choice, require_range
@@ -28,11 +29,11 @@ SIZES: Mapping[str, Mapping[str, int]] = MappingProxyType(
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpscalerConfig:
+class UpscalerConfig(AdamWConfig):
     """Trains SMFANet on generated scenes: what was scaled down is to become what it was.
 
     Scenes are those of VLM/ZoomQA-v0 whose things, once scaled down, have the sizes that its questions ask about. The
-    splits train, val and test share no scene.
+    splits train, val and test share no scene. SMFANet's authors train with --betas 0.9 0.99 and no weight decay.
 
     Attributes:
         name: Name of the run, one part of a path; its files go to `<output>/<name>`.
@@ -73,6 +74,7 @@ class UpscalerConfig:
     num_threads: int = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_name(self)
         require_choice(field_name(self, "size"), self.size, SIZES)
         require_above(self, 0, "learning_rate")
@@ -110,7 +112,7 @@ class UpscalerConfig:
             learning_rate=self.learning_rate,
             warmup_steps=min(200, self.num_steps // 10),
             final_learning_rate_ratio=0.01,
-            weight_decay=0.0,
+            adamw=self.adamw,
             max_grad_norm=1.0,
             max_nonfinite_steps=5,
             checkpoint_every=self.checkpoint_every,

@@ -35,7 +35,7 @@ def update_contradictions(algorithm: Algorithm, ppo: PPOConfig) -> Iterator[str]
             f"{name} plays up to {algorithm.max_sampling_rounds} rounds for useful groups, and to it all are: write "
             "its useful_rows, or set its max_sampling_rounds to 1."
         )
-    if ppo.takes_one_step:
+    if decided_update(algorithm, ppo).takes_one_step:
         one_step = "with --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio of the only step is 1"
         clips = [own for own in (_own_setting(algorithm, each) for each in ("clip_low", "clip_high")) if own]
         changed = [own for own in clips if getattr(algorithm, own) != getattr(type(algorithm), own)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from training.config.update.adamw import AdamWConfig
 from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
 from vlm_envs.errors import require
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PPOConfig:
-    """The update.
+class PPOConfig(AdamWConfig):
+    """The update. AdamW's settings are those of the policy and of a critic.
 
     Attributes:
         learning_rate: Of the policy (AdamW).
@@ -55,7 +56,6 @@ class PPOConfig:
             of them is taken; the last one ends the run.
         max_exploding_steps: Steps in a row whose gradients may be more than 100 times as large as their median before,
             each model's counted apart; the last one ends the run. None only tells of them, for they are clipped.
-        weight_decay: AdamW's weight decay.
     """
 
     learning_rate: float = 1e-6
@@ -79,15 +79,15 @@ class PPOConfig:
     max_grad_norm: float = 1.0
     max_nonfinite_steps: int = 5
     max_exploding_steps: int | None = None
-    weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require_above(self, 0, "learning_rate", "max_grad_norm", "clip_high", "importance_cap", "target_kl")
         require_between(self, 0, 1, "final_learning_rate_ratio", includes=(False, True))
         require_between(self, 0, 1, "clip_low", includes=(False, False))
         require_at_least(self, 1, "num_epochs", "num_minibatches", "micro_batch_size", "max_nonfinite_steps")
         require_at_least(self, 1, "micro_batch_tokens", "num_micro_batches_at_once", "max_exploding_steps")
-        require_at_least(self, 0, "warmup_iterations", "kl_coef", "entropy_coef", "weight_decay")
+        require_at_least(self, 0, "warmup_iterations", "kl_coef", "entropy_coef")
         require(
             self.importance_cap is None or self.old_logprobs == "trainer",
             "--ppo.importance-cap corrects the gap between sampler and trainer, which --ppo.old-logprobs sampler sets "

@@ -64,7 +64,7 @@ class SupervisedLearner:
         self._optimizer = Optimizer(
             model,
             learning_rate=steps.learning_rate,
-            weight_decay=steps.weight_decay,
+            adamw=steps.adamw,
             max_grad_norm=steps.max_grad_norm,
             max_nonfinite_steps=steps.max_nonfinite_steps,
             what=what,

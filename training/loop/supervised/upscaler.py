@@ -87,7 +87,7 @@ class _Training:
         self._optimizer = Optimizer(
             self.network,
             learning_rate=self.steps.learning_rate,
-            weight_decay=self.steps.weight_decay,
+            adamw=self.steps.adamw,
             max_grad_norm=self.steps.max_grad_norm,
             max_nonfinite_steps=self.steps.max_nonfinite_steps,
             what="upscaler",

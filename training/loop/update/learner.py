@@ -82,7 +82,7 @@ class Learner:
         if config.memory.freeze_vision_tower:
             freeze_vision_tower(policy)
         self.has_adapters = config.lora.rank is not None
-        self.has_reference = ppo.kl_coef > 0
+        self.has_reference = config.has_reference
         needs_copy = self.has_reference and not self.has_adapters  # with adapters it is the policy without them
         self.reference = None
         if needs_copy:
@@ -152,7 +152,7 @@ class Learner:
         return Optimizer(
             model,
             learning_rate=learning_rate,
-            weight_decay=ppo.weight_decay,
+            adamw=ppo.adamw,
             max_grad_norm=ppo.max_grad_norm,
             max_nonfinite_steps=ppo.max_nonfinite_steps,
             max_exploding_steps=ppo.max_exploding_steps,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -15,6 +17,7 @@ from training.algorithms.functional.gspo import gspo_loss
 from training.algorithms.functional.losses import loss_normalizer
 from training.algorithms.grpo import GRPO
 from training.algorithms.gspo import GSPO
+from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.loop.update.learner import Learner
 from vlm_envs.errors import ConfigError
@@ -140,3 +143,28 @@ def test_what_it_decides_may_be_said_again():
     ppo = PPOConfig(aggregation="sequence_mean", num_minibatches=2)
     assert run_config(algorithm=GSPO(), ppo=ppo).decided().ppo.clip_high == 4e-4
     assert run_config(algorithm=GRPO(), ppo=ppo).decided().ppo == ppo
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deciding(GRPO):
+    """An algorithm with update settings of its own, as users write them."""
+
+    decides: dict[str, Any]
+
+    @property
+    def update_settings(self):
+        return self.decides
+
+
+@pytest.mark.parametrize(
+    ("decides", "settings", "said"),
+    [
+        ({"num_minibatches": 16}, {}, "16"),
+        ({"old_logprobs": "sampler"}, {"sampling": SamplingConfig(top_p=0.9, max_new_tokens=6)}, "--sampling.top-p"),
+        ({"kl_coef": 0.0}, {"memory": MemoryConfig(offload_reference=True)}, "--memory.offload-reference"),
+    ],
+)
+def test_what_an_algorithm_decides_is_checked_like_what_a_user_sets(decides, settings, said):
+    run_config(algorithm=Deciding(decides={}), ppo=PPOConfig(), num_groups=4, **settings)
+    with pytest.raises(ConfigError, match=said):
+        run_config(algorithm=Deciding(decides=decides), ppo=PPOConfig(), num_groups=4, **settings)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
+from unittest.mock import Mock
 
 import pytest
 
 from tests.unit.training.batches import run_config
+from training.algorithms.dapo import DAPO
+from training.algorithms.grpo import GRPO
 from training.checkpoints.files import LATEST, STATE
 from training.checkpoints.reference import REFERENCE, kept_reference, reference_of, require_reference
 from training.checkpoints.state import save_checkpoint
+from training.config.update.ppo import PPOConfig
 from training.engines.engine import LocalEngine
 from training.loop import run as run_module
 from vlm_envs.errors import ConfigError
@@ -61,3 +65,28 @@ def test_a_reference_within_the_run_moves_with_it(kept, tiny):
     (moved / LATEST / REFERENCE).unlink()
     assert kept_reference(moved) is None
     assert require_reference(moved) is None
+
+
+def resumed(monkeypatch, run, algorithm):
+    """Resumes a run with a KL coefficient; returns the checkpoints it loads and the reference it keeps."""
+    config = run_config(num_iterations=2, algorithm=algorithm, ppo=PPOConfig(num_minibatches=2, kl_coef=0.001))
+    loads, kept = [], []
+    monkeypatch.setattr(run_module, "load_for_training", lambda path, _: (loads.append(path), None))
+    monkeypatch.setattr(run_module, "Trainer", lambda *_, reference, **__: kept.append(reference) or Mock())
+    monkeypatch.setattr(run_module, "RunWriter", Mock())
+    monkeypatch.setattr(run_module, "continued", Mock())
+    run_module._resumed(config, run, LocalEngine())
+    return loads, kept[0]
+
+
+def test_dapo_has_no_kl_penalty_and_resumes_without_the_start_that_an_earlier_version_kept(kept, monkeypatch):
+    model, run = kept
+    assert resumed(monkeypatch, run, GRPO())[0] == [run / LATEST / "model", model]
+    gone(model)
+    assert resumed(monkeypatch, run, DAPO()) == ([run / LATEST / "model"], None)
+
+
+def test_a_new_dapo_run_keeps_no_start():
+    settings = {"ppo": PPOConfig(num_minibatches=2, kl_coef=0.001)}
+    assert run_config(algorithm=GRPO(), **settings).has_reference
+    assert not run_config(algorithm=DAPO(), **settings).has_reference

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.training.batches import run_config
+from training.algorithms.dapo import DAPO
+from training.algorithms.grpo import GRPO
 from training.cli.command_line import Recipe
 from training.cli.stage_options import split_by_stage, stage_options, stages_told
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
@@ -210,3 +212,10 @@ def test_what_takes_one_run_says_so_of_stages():
 def test_a_stage_without_iterations_is_told_as_the_cold_start_that_it_is():
     config = stages(explored("start", num_iterations=0), explored("on"))
     assert "1. start: a cold start of 800 steps in VLM/FrozenLake-v0, where no model is given" in stages_told(config)
+
+
+@pytest.mark.parametrize(("algorithm", "is_held"), [(GRPO(), True), (DAPO(), False)])
+def test_a_stage_lists_the_kl_penalty_that_its_algorithm_takes(algorithm, is_held):
+    run = run_config(algorithm=algorithm, ppo=PPOConfig(num_minibatches=2, kl_coef=0.001))
+    told = stages_told(StagesConfig(name="run", stages=(Stage(name="rl", run=run),)))
+    assert ("KL 0.001" in told) == is_held

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from training.config.update.adamw import AdamWConfig
 from training.engines.norm_watch import NormWatch
 from training.engines.optimizer import Optimizer
 from training.errors import ExplodingGradientError
@@ -50,7 +51,7 @@ def test_a_step_that_ends_the_run_is_not_taken_and_the_count_survives_a_resumpti
     weight = torch.nn.Linear(1, 1, bias=False)
 
     def optimizer():
-        settings = {"learning_rate": 0.1, "weight_decay": 0.0, "max_grad_norm": 1.0, "max_nonfinite_steps": 1}
+        settings = {"learning_rate": 0.1, "adamw": AdamWConfig(), "max_grad_norm": 1.0, "max_nonfinite_steps": 1}
         return Optimizer(weight, **settings, what="policy", max_exploding_steps=2)
 
     def step(learner, gradient):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from tests.unit.second_device import DeviceTensor, moved, second_device
+from training.config.update.adamw import AdamWConfig
 from training.engines.offload import HostMemory
 from training.engines.optimizer import Optimizer
 from training.errors import NonFiniteGradientError
 
 
-def optimizer_of(model: nn.Module, learning_rate: float = 1e-6) -> Optimizer:
+def optimizer_of(model: nn.Module, learning_rate: float = 1e-6, **adamw: Any) -> Optimizer:
     return Optimizer(
         model,
         learning_rate=learning_rate,
-        weight_decay=0.0,
+        adamw=AdamWConfig(**adamw),
         max_grad_norm=1e9,
         max_nonfinite_steps=3,
         what="policy",
@@ -237,3 +239,96 @@ def test_a_loaded_state_is_the_optimisers_own_and_steps_count_beside_the_weights
     read = state["adamw"]["state"][0]
     assert torch.equal(loaded["exp_avg"], read["exp_avg"])
     assert loaded["exp_avg"].data_ptr() != read["exp_avg"].data_ptr()
+
+
+def step(optimizer: Optimizer, model: nn.Module, gradient: float = 1.0) -> None:
+    """Takes a step along the same gradient for each number; along 0 only the decay changes anything."""
+    optimizer.zero_grad()
+    optimizer.backward(gradient * sum(weight.sum() for weight in model.parameters()))
+    optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "adamw", [{"betas": (0.9, 0.95)}, {"betas": (0.5, 0.999)}, {"eps": 0.5}, {"weight_decay": 0.3}]
+)
+def test_it_steps_as_torchs_adamw_does_with_the_same_settings(adamw):
+    ours, torchs = layer(), layer()
+    optimizer = optimizer_of(ours, learning_rate=1e-2, **adamw)
+    plain = torch.optim.AdamW(
+        torchs.parameters(), lr=1e-2, **{"betas": (0.9, 0.95), "weight_decay": 0.0, "eps": 1e-8, **adamw}
+    )
+    for factor in (1.0, -3.0, 0.1):
+        optimizer.zero_grad()
+        optimizer.backward(factor * ours.weight.square().sum())
+        optimizer.step()
+        plain.zero_grad()
+        (factor * torchs.weight.square().sum()).backward()
+        plain.step()
+    assert torch.equal(ours.weight, torchs.weight)
+
+
+class Kinds(nn.Module):
+    """A model with a weight of each kind, all ones; of the two names of the tied one the first counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(4, 4)
+        self.norm1 = nn.LayerNorm(4)
+        self.up = nn.Linear(4, 4)
+        self.head = nn.Linear(4, 4, bias=False)
+        self.head.weight = self.words.weight
+        for weight in self.parameters():
+            nn.init.ones_(weight)
+
+
+NORMS, BIASES, EMBEDDINGS = {"norm1.weight", "norm1.bias"}, {"norm1.bias", "up.bias"}, {"words.weight"}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    ("exempt", "kept"),
+    [
+        ((), set()),
+        (("norms",), NORMS),
+        (("biases",), BIASES),
+        (("embeddings",), EMBEDDINGS),
+        (("biases", "norms", "embeddings"), NORMS | BIASES | EMBEDDINGS),
+    ],
+)
+def test_weights_that_are_exempt_do_not_decay(exempt, kept, dtype):
+    model = Kinds().to(dtype)
+    step(optimizer_of(model, learning_rate=0.5, weight_decay=0.5, decay_exempt=exempt), model, gradient=0.0)
+    assert {name for name, weight in model.named_parameters() if (weight == 1).all()} == kept
+    assert {weight.detach().mean().item() for name, weight in model.named_parameters() if name not in kept} == {0.75}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_state_of_exempt_weights_goes_on_bit_by_bit(dtype):
+    def made(model: nn.Module) -> Optimizer:
+        return optimizer_of(model, learning_rate=0.1, weight_decay=0.1, decay_exempt=("norms", "embeddings"))
+
+    straight, stopped = Kinds().to(dtype), Kinds().to(dtype)
+    optimizer, before = made(straight), made(stopped)
+    for _ in range(2):
+        step(optimizer, straight)
+        step(before, stopped)
+    state, weights = copy.deepcopy(before.state_dict()), copy.deepcopy(stopped.state_dict())
+    resumed = Kinds().to(dtype)
+    after = made(resumed)
+    after.load_state_dict(state, weights)
+    step(optimizer, straight)
+    step(after, resumed)
+    assert all(map(torch.equal, straight.parameters(), resumed.parameters()))
+    shapes = [tuple(moments["exp_avg"].shape) for moments in state["adamw"]["state"].values()]
+    assert shapes == [tuple(after.like(f"adamw/state/{index}/exp_avg").shape) for index in range(len(shapes))]
+
+
+def test_a_vision_language_models_matrices_decay_when_all_else_is_exempt(tiny):
+    model = copy.deepcopy(tiny[0])
+    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    exempt = ("norms", "biases", "embeddings")
+    step(optimizer_of(model, learning_rate=0.1, weight_decay=0.1, decay_exempt=exempt), model, gradient=0.0)
+    moved = {name for name, weight in model.named_parameters() if not torch.equal(weight, before[name])}
+    matrices = {name for name, weight in before.items() if weight.dim() > 1}
+    assert matrices - moved == {"model.visual.pos_embed.weight", "model.language_model.embed_tokens.weight"}
+    assert moved <= matrices

@@ -44,6 +44,7 @@ def test_a_shipped_cold_start_was_made_from_its_recipe(name):
     recipe = json.loads(json.dumps((RECIPES | FIRST_STARTS)[name]().to_dict()))
     since = {"data": None, "start_from": None, "max_nonfinite_steps": 5, "checkpoint_every": 100}
     since |= {"num_copying_steps": 0, "residual_scale": 1.0, "tells_plan": False}
+    since |= {"betas": [0.9, 0.95], "eps": 1e-8, "decay_exempt": []}
     first = made_from
     for world in (*recipe["worlds"], *first["worlds"]):
         world["kwargs"].pop("format_reward", None)  # no expert shows what is paid for

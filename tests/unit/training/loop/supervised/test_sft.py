@@ -30,6 +30,7 @@ from training.__main__ import main
 from training.checkpoints.state import load_checkpoint_state
 from training.config.supervised.sft import DataSource, SFTConfig
 from training.config.supervised.steps import SupervisedSteps
+from training.config.update.adamw import AdamWConfig
 from training.config.update.lora import LoRAConfig
 from training.config.update.memory import MemoryConfig
 from training.data.sft.rows import row_batches
@@ -83,7 +84,8 @@ def settings(model: Path, data: Path, output: Path, **changes) -> SFTConfig:
 
 
 def words(config: SFTConfig) -> list[str]:
-    plain = {name: value for name, value in config.to_dict().items() if name not in ("data", "memory", "lora")}
+    apart = ("data", "memory", "lora", "betas", "decay_exempt")
+    plain = {name: value for name, value in config.to_dict().items() if name not in apart}
     pairs = [(f"--{name.replace('_', '-')}", str(value)) for name, value in plain.items() if value is not None]
     lora = [] if config.lora.rank is None else ["--lora.rank", str(config.lora.rank)]
     data = [word for each in config.data for word in ("--data", each)]
@@ -96,7 +98,7 @@ def lines_of(directory: Path) -> list[dict[str, object]]:
 
 def learner(model, data, encoder, **changes):
     steps = SupervisedSteps(
-        num_steps=4, learning_rate=1e-2, warmup_steps=0, final_learning_rate_ratio=1.0, weight_decay=0.0,
+        num_steps=4, learning_rate=1e-2, warmup_steps=0, final_learning_rate_ratio=1.0, adamw=AdamWConfig(),
         max_grad_norm=1e9, max_nonfinite_steps=2, checkpoint_every=0,
     )  # fmt: skip
     rows = read_data_set(DataSource(path=str(data)), encoder, 4096).rows
