@@ -268,7 +268,7 @@ class EngineHandle:
         if self._engine.process_id != os.getpid():
             raise EngineUnavailableError(
                 "SAPIEN was started before this process was forked, and cannot go on in it; start worker processes "
-                "with start_method='spawn'."
+                "with start_method='forkserver' or 'spawn'."
             )
         with self._engine.lock:
             yield self._engine

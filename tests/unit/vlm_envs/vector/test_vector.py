@@ -346,6 +346,17 @@ def test_functions_are_called_where_worlds_live(kind: str) -> None:
             envs.apply({0: operator.attrgetter("nothing_like_it")})
 
 
+def set_late(world: CorridorWorld) -> str | None:
+    return os.environ.get("SET_LATE")
+
+
+def test_a_worker_process_has_the_variables_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("one", "two"):  # the fork server has started by the second
+        monkeypatch.setenv("SET_LATE", value)
+        with VectorWorld([no_think_world], workers="process") as envs:
+            assert envs.apply({0: set_late}) == {0: value}
+
+
 def test_an_answer_that_cannot_be_sent_is_explained(remote_kind: str) -> None:
     with VectorWorld([faulty_world], workers=remote_kind) as envs:
         with pytest.raises(WorkerError, match="cannot be pickled"):
