@@ -19,6 +19,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--workers", help="run the tests of worlds in workers over this kind alone: ray (`make test-ray`)")
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` deselects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks all but some cases of a test that is marked `sample` as slow proofs."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sample"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for found in cases.values():
+        marker = found[0].get_closest_marker("sample")
+        assert marker is not None
+        num_kept = min(marker.args[0], len(found))
+        kept = {index * len(found) // num_kept for index in range(num_kept)}
+        for index, item in enumerate(found):
+            if index not in kept:
+                item.add_marker(pytest.mark.soak)
+
+
 def pytest_collection_finish() -> None:
     """What imports have left is never garbage; a collection looks through the rest alone."""
     gc.collect()

@@ -100,6 +100,7 @@ def test_the_arm_in_small_pictures(env_id: str) -> None:
 
 
 @pytest.mark.parametrize(("env_id", "prompt_format", "representation", "obs_mode"), PROMPTS)
+@pytest.mark.sample(30)
 def test_every_prompt(env_id: str, prompt_format: str, representation: str, obs_mode: str) -> None:
     kwargs = {"prompt_format": prompt_format, "representation": representation, "obs_mode": obs_mode}
     if representation not in vlm_envs.make(env_id).unwrapped.task.representations:
@@ -120,6 +121,7 @@ def test_every_prompt(env_id: str, prompt_format: str, representation: str, obs_
         if (modes == DEFAULT_MODES) == (prompt_format != strategies[0])
     ],
 )
+@pytest.mark.sample(6)
 def test_every_strategy_of_worlds_that_ask(env_id: str, prompt_format: str, representation: str, obs_mode: str) -> None:
     kwargs = {"prompt_format": prompt_format, "representation": representation, "obs_mode": obs_mode}
     skip = INDEPENDENT if (representation, obs_mode) == DEFAULT_MODES else (*INDEPENDENT, HOSTILE)
@@ -145,6 +147,7 @@ def test_every_mode_is_a_gymnasium_env(env_id: str, obs_mode: str) -> None:
     ("env_id", "obs_mode"),
     [*itertools.product(FAST, OBS_MODES), *((env_id, "image") for env_id in ASKING if env_id != "VLM/DocQA-v0")],
 )
+@pytest.mark.sample(6)
 def test_a_system_message_and_a_reminder(env_id: str, obs_mode: str) -> None:
     _, settings = ASKING.get(env_id, ((), {}))
     # Gymnasium draws seven levels anew. That each observation is in its space, with its message, is checked besides

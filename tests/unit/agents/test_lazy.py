@@ -155,6 +155,7 @@ class TestSearch:
     ("env_id", "kwargs"),
     [("VLM/FrozenLake-v0", {"size": 3}), ("VLM/SVG-v0", {"difficulty": 1, "resolution": 64, "max_turns": 1})],
 )
+@pytest.mark.sample(1)
 def test_scripts_that_are_tried_without_drawing_are_worth_what_they_are_with_pictures(env_id, kwargs, monkeypatch):
     monkeypatch.setattr(open_loop, "NUM_CHANGES", 4)
     monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)

@@ -63,6 +63,7 @@ def test_random_is_repeated_by_its_seed():
 
 
 @pytest.mark.parametrize("env_id", env_ids())
+@pytest.mark.sample(5)
 def test_random_can_play_every_world(env_id):
     try:
         world = make(env_id).unwrapped

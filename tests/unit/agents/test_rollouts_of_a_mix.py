@@ -40,6 +40,7 @@ def batches(first, second, on_first=None, on_second=None):
 @pytest.mark.parametrize(
     "settings", quick([{}, {"workers": "thread", "num_workers": 2}, {"workers": "process"}], {"workers": "process"})
 )
+@pytest.mark.soak
 def test_episodes_are_those_of_batches_played_in_turn(ending, settings):
     with VectorWorld([made] * 4) as first, VectorWorld([sokoban] * 3) as second:
         in_step, in_turn = agent_of(ending, HFAgent), agent_of(ending)

@@ -103,6 +103,7 @@ SLOW = ("ray", "rollouts", "primitive", "batched", "training", "sampling", "vect
 @pytest.mark.parametrize(
     "name", quick([name for name in BENCHMARKS if name != "ray"], *(name for name in BENCHMARKS if name not in SLOW))
 )  # which `make test-ray` runs
+@pytest.mark.sample(3)
 def test_every_benchmark_runs(name, tmp_path):
     missing = BENCHMARKS[name].missing
     if missing:

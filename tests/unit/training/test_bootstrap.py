@@ -89,6 +89,7 @@ def rewards_to_come(batch: Batch) -> torch.Tensor:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize(("rewards", "first"), [([1.0], 1.0), ([0.5, 1.0], 1.5)])
+@pytest.mark.sample(2)
 def test_a_critic_that_is_right_everywhere_has_nothing_to_learn(tiny, monkeypatch, algorithm, rewards, first):
     # The last turn earns 1 and nothing follows. V through its last token would be 1, and 1 + 1 - 1 = 1 the advantage.
     model, encoder = tiny
@@ -113,6 +114,7 @@ def test_a_critic_that_is_right_everywhere_has_nothing_to_learn(tiny, monkeypatc
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.sample(2)
 def test_without_a_discount_the_targets_do_not_drift(tiny, monkeypatch, algorithm):
     # A critic with one value for each number of observations seen. Whole episodes earn 1 and then 0 and show what the
     # second observation is worth; the cut ones end with it. V through the end of a turn is that of the turn's own
@@ -144,6 +146,7 @@ def test_without_a_discount_the_targets_do_not_drift(tiny, monkeypatch, algorith
 
 @pytest.mark.parametrize("obs_mode", ["image", "text"])
 @torch.no_grad()
+@pytest.mark.sample(2)
 def test_the_final_observation_stands_as_the_policy_would_have_read_it(family_directory, obs_mode):
     model, encoder = load(family_directory)
     critic = ValueModel(model)
@@ -202,6 +205,7 @@ def test_rows_that_the_world_ended_and_rows_that_teach_nothing_carry_none(tiny):
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.sample(2)
 def test_a_world_that_crashed_is_bootstrapped_from_nothing(tiny, algorithm):
     model, encoder = tiny
     agent = HFAgent(

@@ -103,6 +103,7 @@ def test_every_id_is_described_in_words_of_its_own():
 
 
 @pytest.mark.parametrize("command", ["play", "check"])
+@pytest.mark.sample(1)
 def test_a_world_that_cannot_run_is_refused_once_with_the_remedy(command):
     for env_id, package in (("VLM/ZoomQA-v0", "tools"), ("VLM/Navigation-v0", "navigation")):
         result = run_plain(command, env_id)

@@ -45,6 +45,7 @@ def made(env_id: str, **kwargs: Any) -> Any:
 @pytest.mark.parametrize(
     "env_id", ["VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/Navigation-v0", "VLM/PrimitiveSkill-v0", "VLM/SVG-v0"]
 )
+@pytest.mark.sample(5)
 def test_wrapped_responses_lead_where_bare_ones_do_but_for_the_format_reward(env_id: str, prompt_format: str) -> None:
     with closing(made(env_id, prompt_format=prompt_format, reading="lenient")) as world:
         world.reset(seed=0)

@@ -93,6 +93,7 @@ def as_they_come(model, encoder, sampling, shown, *, delays):
 
 
 @pytest.mark.parametrize("chunk", quick([None, 32], 32))
+@pytest.mark.sample(2)
 def test_a_row_is_answered_alike_whenever_it_is_asked(model_and_encoder, chunk):
     model, encoder = model_and_encoder
     sampling = SamplingConfig(temperature=1.0, top_p=0.95, max_new_tokens=6, prefill_chunk_tokens=chunk)

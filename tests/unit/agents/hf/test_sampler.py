@@ -33,6 +33,7 @@ def batch_of(trajectories, encoder):
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("obs_mode", ["image", "text"])
+@pytest.mark.sample(4)
 def test_sampler_and_trainer_agree_on_every_token(family, temperature, obs_mode):
     model, encoder = with_ending(*family, bias=5.5 * temperature), family[1]
     sampling = SamplingConfig(temperature=temperature, max_new_tokens=MAX_NEW_TOKENS)
@@ -158,6 +159,7 @@ def test_frequencies_are_the_softmax_of_the_logits_over_the_temperature(tiny, te
         assert logprob == pytest.approx(float((expected[token - first] / num_draws).log()), abs=1e-5)
 
 
+@pytest.mark.soak
 def test_top_p_keeps_the_smallest_set_and_renormalises(tiny):
     model, encoder = tiny
     first, num_draws = 300, 20_000

@@ -157,6 +157,7 @@ def sampled(model, encoder, chunk):
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 50])
+@pytest.mark.sample(4)
 def test_prompts_in_chunks_sample_the_same(family, chunk):
     model, encoder = with_ending(*family, bias=2.0), family[1]
     whole, blocks = sampled(model, encoder, None)
@@ -185,6 +186,7 @@ LARGE = np.random.default_rng(2).integers(0, 256, (224, 336, 3), dtype=np.uint8)
 
 
 @pytest.mark.parametrize("max_pixels", [784, 1600, 4000, 30_000])
+@pytest.mark.sample(4)
 def test_larger_pictures_are_scaled_down_and_the_checkpoint_keeps_it(family, max_pixels, tmp_path):
     model, encoder = family
     own = encoder.process_images((LARGE,))[0]

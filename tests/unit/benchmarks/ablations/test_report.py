@@ -56,6 +56,7 @@ def outcomes(ablation, method, rival, *, start=0.5, seeds=(1, 2, 3), first=0):
         (0.04, 0.0, 0, "cannot be told"),
     ],
 )
+@pytest.mark.sample(2)
 def test_a_difference_is_told_in_words(ablation, method, rival, first, words):
     known = outcomes(ablation, method, rival, first=first)
     found = verdicts(ablation, known, 3)
@@ -135,6 +136,7 @@ def test_a_file_that_cannot_be_read_or_paired_is_named(ablation, tmp_path):
         load_outcomes(tmp_path, replace(ablation, num_test_levels=100), 3)
 
 
+@pytest.mark.soak
 def test_the_page_is_what_the_result_files_say(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(CHECKOUT)
     made = tmp_path / "ablations.md"

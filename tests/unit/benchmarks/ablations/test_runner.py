@@ -127,6 +127,7 @@ def test_a_start_is_made_once_and_arms_go_on_from_it(small, tmp_path, monkeypatc
     assert placed.resolved()[0].model == str(weights)
 
 
+@pytest.mark.soak
 def test_a_run_that_is_killed_goes_on(small, tmp_path, monkeypatch):
     made = Runner(ablation=small, runs=tmp_path / "runs", results=tmp_path / "results")
 

@@ -171,6 +171,7 @@ def test_imitation_has_the_time_of_reinforcement_learning_at_each_rate(prepared,
     assert given == [round(200 * MORE_STEPS)] * len(IMITATION_RATES)
 
 
+@pytest.mark.soak
 def test_more_imitation_shows_whole_episodes_however_few_its_steps(prepared, claim, monkeypatch):
     """The start has seen first turns first, for more steps than more imitation has in all."""
     given = []
@@ -186,6 +187,7 @@ def test_more_imitation_shows_whole_episodes_however_few_its_steps(prepared, cla
     assert given == [(2, 0)] * len(IMITATION_RATES)
 
 
+@pytest.mark.soak
 def test_the_better_rate_of_imitation_counts(prepared, monkeypatch):
     tried = []
 
@@ -266,6 +268,7 @@ def test_a_start_that_is_kept_beside_the_results_is_gone_on_from(prepared, monke
     assert weights_hash(prepared.start) == start.start
 
 
+@pytest.mark.soak
 def test_a_start_that_was_not_tested_is_tested_as_it_is(prepared, monkeypatch):
     (start,) = results(prepared, 0, "start")
     (prepared.results / "short-0-start.json").unlink()

@@ -54,6 +54,7 @@ def test_the_help_lists_all_claims_with_their_minutes(capsys):
     assert stop.value.code == 0 and re.findall(r"[a-z]+_\w+", listed[1]) == list(CLAIMS)
 
 
+@pytest.mark.soak
 def test_a_wrong_name_is_refused_before_torch_is_loaded():
     asked = "import sys; from benchmarks.__main__ import main; sys.argv = ['', 'claims', '--only', 'frozenlake_50']; "
     command = [sys.executable, "-c", f"{asked}print(main(), 'torch' in sys.modules)"]

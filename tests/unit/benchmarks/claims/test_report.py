@@ -127,6 +127,7 @@ def test_seeds_that_are_run_leave_the_results_of_the_repository_alone():
     assert ClaimsOptions(only=(NAME,), seeds=(1,), results=Path("there")).folder == Path("there")
 
 
+@pytest.mark.soak
 def test_the_page_has_the_table_that_the_files_make():
     page = (CHECKOUT / "docs" / "training-results.md").read_text()
     arms = {name: load_arms(CHECKOUT / "docs" / "claims", name) for name in CLAIMS}

@@ -127,6 +127,7 @@ def test_a_stage_has_a_column_of_its_own(plain, staged, tmp_path):
     assert widths["staged"] - widths["lake"] == pytest.approx(3.8 * 110, abs=2), "three columns beside two"
 
 
+@pytest.mark.soak
 def test_the_command_adds_runs_and_draws_all_anew(plain, staged, tmp_path, capsys):
     places = ["--curves", str(tmp_path / "curves"), "--pictures", str(tmp_path / "pictures")]
     assert main(["curves", "--add", str(plain), str(staged), *places]) == 0

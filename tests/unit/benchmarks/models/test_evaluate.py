@@ -136,6 +136,7 @@ def test_what_was_judged_is_not_judged_again(tmp_path, monkeypatch):
     assert sorted(judged) == list(split_seeds("test", 3))
 
 
+@pytest.mark.soak
 def test_a_checkpoint_with_a_temperature_of_its_own(tmp_path):
     world = "VLM/FrozenLake-v0:representation=structured,prompt_example=False"
     words = (f"hf:{TINY}", "--world", world, "--episodes", "2", "--no-references", "--temperature", "0")
@@ -180,6 +181,7 @@ def test_without_a_folder_the_remedy_is_said(capsys):
     assert "--out boards/NAME" in capsys.readouterr().err
 
 
+@pytest.mark.soak
 def test_a_checkpoint_in_another_format_than_in_training_is_warned_of_once(tmp_path, capsys):
     words = (f"hf:{TINY},device=cpu,max_new_tokens=2,as=tiny", "--episodes", "1", "--no-references")
     assert evaluate(tmp_path / "other", *words, "--world", LAKE) == 0

@@ -113,6 +113,7 @@ def test_a_person_is_a_row_like_any_other_and_can_go_on_another_day(at_terminal,
     assert re.search(r"human +\d\.\d{3} \(\d\.\d{3} to \d\.\d{3}\) +2", second.shown)
 
 
+@pytest.mark.soak
 def test_ctrl_c_at_the_prompt_leaves_a_board(at_terminal, tmp_path):
     terminal = at_terminal([*WORDS, "--episodes", "1", "--out", str(tmp_path)])
     terminal.until(_PROMPT)
@@ -128,6 +129,7 @@ def test_ctrl_c_at_the_prompt_leaves_a_board(at_terminal, tmp_path):
 @pytest.mark.parametrize(
     "environment", quick([{"TERM": "dumb"}, {"TERM": "vt100"}, {"NO_COLOR": "1"}], {"TERM": "dumb"})
 )
+@pytest.mark.soak
 def test_nobody_plays_blind(environment, at_terminal, tmp_path):
     terminal = at_terminal([*WORDS, "--episodes", "1", "--out", str(tmp_path / "board")], **environment)
     assert terminal.end() == 2

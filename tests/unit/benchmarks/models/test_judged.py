@@ -103,6 +103,7 @@ class TestConsistency:
 
 
 class TestQuestions:
+    @pytest.mark.soak
     def test_an_oracles_boxes_are_the_true_ones(self):
         assert set(told(questions("ivgr_grounded"), "box_iou")) == {1.0}
 

@@ -163,6 +163,7 @@ def served_board(out, *entries, episodes=2):
 
 
 @pytest.mark.parametrize("label", ["", "mine"])
+@pytest.mark.sample(1)
 def test_an_earlier_board_with_an_address_merges_with_one_without(tmp_path, label):
     earlier = served_board(tmp_path / "earlier", served(label, "http://a/v1"))
     moved = served_board(tmp_path / "moved", served(label, "http://b/v1"), episodes=3)

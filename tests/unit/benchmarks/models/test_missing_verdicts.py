@@ -134,6 +134,7 @@ def test_an_unreachable_judge_is_reported_before_anything_is_played(tmp_path, ju
     assert not (tmp_path / "board").exists()
 
 
+@pytest.mark.soak
 def test_grades_stay_too(tmp_path, judge):
     world = "VLM/ZoomQA-v0:prompt_format=direct,side_px=400,target_px=16,answer_kinds=number,categories=count"
     asked = ["--answer-judge.model", "g", "--answer-judge.base-url", judge.base_url, "--answer-judge.max-attempts", "1"]

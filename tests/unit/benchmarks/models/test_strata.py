@@ -80,6 +80,7 @@ def test_answers_are_graded_and_told_by_stratum(tmp_path, endpoints, capsys):
     assert {each["judge"] for each in played} == {"exact, answers grader, zoom seer"}
 
 
+@pytest.mark.soak
 def test_what_has_been_graded_is_not_graded_again(tmp_path, endpoints):
     grader, seer = endpoints
     grader.answer, seer.answer = lambda messages: "<answer>0.0</answer>", lambda messages: "<answer>2</answer>"

@@ -81,6 +81,7 @@ def played(agent, out, *words):
     ],
     ids=["template opened the thought", "thoughts beside the text", "thoughts beside bold text"],
 )
+@pytest.mark.sample(4)
 def test_a_served_thinking_model_acts_on_a_default_board(said, wire, server, tmp_path, capsys):
     provider, agent = wire
     server.body = provider.body(said)
@@ -92,6 +93,7 @@ def test_a_served_thinking_model_acts_on_a_default_board(said, wire, server, tmp
 
 
 @pytest.mark.parametrize("text", ["", "<think>I wonder"])
+@pytest.mark.sample(2)
 def test_responses_that_are_cut_off_are_said_last_with_what_helps(text, wire, server, tmp_path, capsys):
     provider, agent = wire
     server.body = provider.body(Said(text=text, stop="length", thoughts="hm", completion=2048))
@@ -128,6 +130,7 @@ def test_a_response_that_was_cut_off_behind_its_answer_is_counted_too(server, tm
     assert "could not be read" not in err and "were cut off at max_tokens=16384" in err.splitlines()[-1]
 
 
+@pytest.mark.sample(1)
 def test_responses_of_thoughts_alone_are_counted_with_that_reason(wire, server, tmp_path, capsys):
     provider, agent = wire
     server.body = provider.body(Said(text="", thoughts="I wonder."))
@@ -151,6 +154,7 @@ def calling(provider):
     return body
 
 
+@pytest.mark.sample(1)
 def test_calls_of_tools_that_were_not_offered_are_counted_with_that_reason(wire, server, tmp_path, capsys):
     provider, agent = wire
     server.body = calling(provider)

@@ -52,6 +52,7 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
     assert mix_lines(results[1:]) == []
 
 
+@pytest.mark.soak
 def test_the_table_of_the_page_is_that_of_the_results_in_the_repository():
     kept = CHECKOUT / "docs" / "results"
     table = mix_lines([*load_results(kept), *load_results(kept / "specialists")])
@@ -180,6 +181,7 @@ def test_groups_that_a_mix_logged_are_counted():
     assert [_num_played(played, name, 8) for name in ("lake", "boxes", "other")] == [40, 8, None]
 
 
+@pytest.mark.soak
 def test_the_command_prints_both_tables(tmp_path, capsys):
     for each in (MIX, result("lake_tiny", LAKE)):
         each.save(tmp_path / f"{each.recipe}.json")

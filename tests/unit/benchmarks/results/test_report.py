@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from benchmarks.__main__ import main
 from benchmarks.results.report import expert_lines, greedy_lines, lines, load_results
 from tests.unit.benchmarks.results.test_results import made, result
@@ -12,6 +14,7 @@ from tests.unit.benchmarks.results.test_results import made, result
 CHECKOUT = Path(__file__).parents[4]
 
 
+@pytest.mark.soak
 def test_the_table_of_the_readme_is_that_of_the_results_in_the_repository():
     table = lines(load_results(CHECKOUT / "docs" / "results"))
     assert len(table) > 4 and "\n".join(table) in (CHECKOUT / "README.md").read_text(encoding="utf-8")

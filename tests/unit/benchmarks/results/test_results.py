@@ -94,6 +94,7 @@ def its_result(run):
     return collected(run)
 
 
+@pytest.mark.soak
 def test_a_run_becomes_a_result_with_its_rivals_on_the_same_levels(run, tmp_path, monkeypatch):
     played, rates = [], []
 
@@ -133,6 +134,7 @@ def test_levels_that_were_lost_from_one_evaluation_alone_are_not_paired_by_place
         collected(other)
 
 
+@pytest.mark.soak
 def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monkeypatch):
     asked, seeds = [], set()
 
@@ -159,6 +161,7 @@ def test_rivals_are_sampled_as_the_runs_own_evaluations_were(run, tmp_path, monk
     assert seeds == {saved["seed"] + 1}, "they draw otherwise than the run's own evaluations"
 
 
+@pytest.mark.soak
 def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
     picture = tmp_path / "results.png"
     words = ["results", "--add", str(run), "--results", str(tmp_path / "results"), "--picture", str(picture)]
@@ -183,6 +186,7 @@ def test_the_command_adds_a_run_and_draws_the_table(run, tmp_path, capsys):
     ],
     ids=str,
 )
+@pytest.mark.sample(2)
 def test_a_result_of_anything_else_is_not_replaced(run, its_result, tmp_path, capsys, changes, told):
     kept = tmp_path / "lake.json"
     its_result.save(kept)
@@ -230,6 +234,7 @@ def test_a_line_has_the_means_their_interval_and_the_paired_p_value():
     assert row.startswith("| `lake_tiny` | 0.000 | 0.250 | **0.750** (0.598 to 0.858) | < 0.0001 |")
 
 
+@pytest.mark.soak
 def test_seeds_of_a_recipe_share_a_line_whose_interval_is_of_other_seeds_too():
     start = [0.0] * 30 + [1.0] * 10
     good, bad = ([0.0] * (40 - num) + [1.0] * num for num in (36, 24))

@@ -32,6 +32,7 @@ def says(answer):
     return AgenticJudge(lambda utterances: f"<think>so</think><answer>{answer}</answer>")
 
 
+@pytest.mark.soak
 def test_constant_verdicts_are_worth_no_more_than_chance():
     yes = measure_verdicts(says("True"), ENV_ID, num_cases=12, **INSTRUCTIONS)
     no = measure_verdicts(says("False"), ENV_ID, num_cases=12, **INSTRUCTIONS)
@@ -115,6 +116,7 @@ def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
     assert "cost" in shown
 
 
+@pytest.mark.soak
 def test_cases_judged_together_agree_as_they_do_one_by_one():
     judge = AgenticJudge(lambda said: f"<think>so</think><answer>{len(said[0].text) % 2 == 0}</answer>")
     one_by_one = measure_verdicts(judge, ENV_ID, num_cases=12, **INSTRUCTIONS)

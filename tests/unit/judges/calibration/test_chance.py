@@ -58,6 +58,7 @@ def test_too_few_states():
 
 @pytest.mark.parametrize("env_id", WORLDS)
 @pytest.mark.parametrize("representation", ["natural_language", "symbolic", "structured"])
+@pytest.mark.sample(3)
 def test_every_world_reads_its_own_text_and_chance_is_below_it(env_id, representation):
     baseline = measure_chance(env_id, representation, num_states=24)
     assert baseline.own_state == 1.0
@@ -74,6 +75,7 @@ def measured_or_skipped(env_id, representation):
 
 @pytest.mark.parametrize("env_id", ["VLM/Navigation-v0", "VLM/PrimitiveSkill-v0", "VLM/PrimitiveSkillDrawer-v0"])
 @pytest.mark.parametrize("representation", ["natural_language", "structured"])
+@pytest.mark.sample(2)
 def test_worlds_on_engines_read_their_own_text_and_chance_is_below_it(env_id, representation):
     baseline = measured_or_skipped(env_id, representation)
     assert baseline.own_state == 1.0
@@ -147,6 +149,7 @@ def assert_sound(baseline):
 @pytest.mark.parametrize(
     ("world", "num_states"), [("FrozenLake", 30), ("Sokoban", 30), ("Navigation", 60), ("PrimitiveSkill", 4)]
 )
+@pytest.mark.sample(3)
 def test_no_blind_text_scores_above_any_listed_truth(world, num_states, section):
     assert_sound(listed_writers(world, section, num_states))
 

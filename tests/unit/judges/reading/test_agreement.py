@@ -117,6 +117,7 @@ def rewards(key: AnswerKey, response: str, answer: str) -> list[float]:
 
 
 @pytest.mark.parametrize("name", KEYS)
+@pytest.mark.sample(6)
 def test_worlds_and_rewards_agree_on_right_and_wrong_answers_in_every_wrapper(name):
     key, right, wrong = KEYS[name]
     for wrapper in WRAPPERS:
@@ -135,6 +136,7 @@ def test_worlds_and_rewards_agree_on_right_and_wrong_answers_in_every_wrapper(na
 
 
 @pytest.mark.parametrize("name", KEYS)
+@pytest.mark.sample(6)
 def test_two_wrappers_do_not_change_what_an_answer_is_worth(name):
     key, right, wrong = KEYS[name]
     for wrapper in PAIRS:

@@ -113,6 +113,7 @@ def test_observations_have_log_probabilities_values_and_kl_and_pictures_have_non
 
 
 @pytest.mark.parametrize("micro_batch_size", [1, 3, 8])
+@pytest.mark.sample(1)
 def test_the_samplers_gap_is_the_mean_over_drawn_tokens_however_rows_are_divided(tiny, micro_batch_size):
     model, encoder = tiny
     played = played_batch(model, encoder)
@@ -130,6 +131,7 @@ def test_the_samplers_gap_is_the_mean_over_drawn_tokens_however_rows_are_divided
     assert metrics["sampler_gap"] == pytest.approx(float(num_drawn_B[0] / num_drawn_B.sum()), rel=1e-4)
 
 
+@pytest.mark.soak
 def test_a_run_without_a_mask_trains(tiny_directory, tmp_path):
     config = run_config(
         worlds=(WORLD,),

@@ -85,6 +85,7 @@ def test_whatever_has_the_name_keeps_it(tmp_path):
 
 @pytest.mark.parametrize("command", [[], ["plan"], ["pool"]])
 @pytest.mark.parametrize("name", FIRST_STARTS)
+@pytest.mark.sample(3)
 def test_nothing_trains_a_first_start(name, command, capsys):
     with pytest.raises(ConfigError, match="is no recipe to train"):
         find_recipe([name])

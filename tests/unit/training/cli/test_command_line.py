@@ -67,6 +67,7 @@ WITH_AN_EXPERT_OF_THEIR_OWN = {
 
 
 @pytest.mark.parametrize(("name", "left_out"), WITH_AN_EXPERT_OF_THEIR_OWN.items())
+@pytest.mark.sample(2)
 def test_data_of_a_cold_start_stand_in_place_of_the_recipes_own_expert(name, left_out, capsys):
     recipe, _ = find_recipe([name])
     config = configured(recipe, ["--cold-start.data", "set"], makes_cold_start=True)
@@ -230,6 +231,7 @@ def test_what_is_asked_for_and_does_nothing_in_a_few_iterations_is_refused(asked
         *((name, "grpo") for name in RECIPES),
     ),
 )
+@pytest.mark.sample(6)
 def test_recipes_can_be_compared_under_every_algorithm_by_one_option(name, algorithm):
     recipe = Recipe(name=name, make=RECIPES[name])
     own, group_size = recipe.config().algorithm, recipe.config().group_size

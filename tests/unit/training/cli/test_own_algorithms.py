@@ -147,6 +147,7 @@ def saved(config, tmp_path):
         "--algorithm.either 4 5 --algorithm.inner.tables c d --algorithm.inner.weights 2 3",
     ],
 )
+@pytest.mark.sample(3)
 def test_an_algorithm_of_ones_own_goes_on_with_what_it_began_with(own_algorithms, tmp_path, given):
     config = configured(RECIPE, ["--algorithm", "own_algorithms:Rich", *given.split()])
     directory = saved(config, tmp_path)

@@ -76,6 +76,7 @@ def assert_same(found, expected):
         (value_loss, SHARED),
     ),
 )
+@pytest.mark.sample(4)
 def test_losses_and_gradients_are_those_of_whole_rows(sharing, loss_of, row_pass):
     model, encoder, batch = sharing
     loss = loss_of(model, encoder, batch, None)

@@ -115,6 +115,7 @@ PACKED = RowPass(packs_rows=True)
 
 @pytest.mark.parametrize("loss_of", [policy_loss, value_loss])
 @pytest.mark.parametrize("row_pass", [PACKED, RowPass(packs_rows=True, recomputes_layers=True)])
+@pytest.mark.sample(4)
 def test_packed_rows_have_the_same_losses_and_gradients(family_directory, loss_of, row_pass):
     model, encoder = load(family_directory)
     batch = played_batch(model, encoder, num_rows=3)

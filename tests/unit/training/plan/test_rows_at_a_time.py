@@ -52,6 +52,7 @@ def test_episodes_side_by_side(changes, num_gpus, expected):
     assert episodes_side_by_side(replace(run(), **changes), PlanConfig(num_gpus=num_gpus)) == expected
 
 
+@pytest.mark.soak
 def test_evaluations_take_their_keys_and_values(tmp_path):
     passes = case_passes(tmp_path)
     few, many = (plan_of(replace(run(), num_eval_episodes=n), PlanConfig(), passes).phases_by_name for n in (0, 80))

@@ -170,6 +170,7 @@ BESIDE = ["--worlds.1.env-id", "VLM/FrozenLake-v0"]
     ("beside", "num_told"),
     quick([([], 1), (BESIDE, 0), ([*BESIDE, "--judge.worldmodeling-weight", "0.25"], 1)], (BESIDE, 0)),
 )
+@pytest.mark.soak
 def test_a_world_without_planner_and_rules_trains_alone_and_beside_one_that_has_them(
     beside, num_told, tmp_path, capsys
 ):

@@ -188,6 +188,7 @@ def test_checkpoints_of_one_name_have_a_sweep_each_and_quick_ones_are_short(tmp_
         assert run.num_iterations == 2 and run.num_groups * run.group_size == 8 and run.num_eval_episodes == 16
 
 
+@pytest.mark.soak
 def test_what_is_finished_with_other_settings_is_no_result(small, tmp_path):
     config = SweepConfig(seeds=1, num_at_once=1, output=tmp_path)
     one = replace(small, arms=small.arms[:1])
@@ -241,6 +242,7 @@ def test_mistakes_are_told_with_what_there_is(capsys, tmp_path, monkeypatch, sma
     assert "its numbers mean nothing" in shown and (tmp_path / "small" / "tables.md").read_text() in shown + "\n"
 
 
+@pytest.mark.soak
 def test_the_tables_of_vagens_page_are_of_what_is_kept():
     sweep = vagen_tables()
     known = load_outcomes(CHECKOUT / "docs" / "sweeps" / f"{sweep.name}.json")

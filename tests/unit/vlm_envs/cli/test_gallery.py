@@ -83,6 +83,7 @@ def test_window_without_display_says_what_to_do(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/RewardJudging-v0"])
+@pytest.mark.sample(1)
 def test_pictures_of_worlds_that_ask_show_the_question_and_the_answer(env_id):
     pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
     strip = gallery.strip_of(env_id, seed=2)

@@ -35,6 +35,7 @@ def colored_boxes(sample):
     return sorted(found)
 
 
+@pytest.mark.soak
 def test_what_is_asked_is_true_of_the_picture():
     rng, counts = np.random.default_rng(0), []
     for _ in range(40):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from agents.oracle import OracleAgent
 from tests.unit.vlm_envs.content.ids import check_ids
@@ -23,6 +24,7 @@ def where(pixels, color):
     return np.argwhere((pixels == COLORS[color]).all(axis=2))
 
 
+@pytest.mark.soak
 def test_what_is_asked_is_true_of_the_picture():
     rng, cells = np.random.default_rng(0), set()
     for _ in range(40):
@@ -41,6 +43,7 @@ def test_what_is_asked_is_true_of_the_picture():
     assert len(cells) > 10
 
 
+@pytest.mark.soak
 def test_boards_differ():
     rng = np.random.default_rng(0)
     assert len({dotted_blocks().draw(rng, "test").digest for _ in range(256)}) == 256

@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from agents.oracle import OracleAgent
 from tests.unit.vlm_envs.content.ids import check_ids
@@ -20,6 +21,7 @@ def middle(pixels, color):
     return np.array((x, y))
 
 
+@pytest.mark.soak
 def test_what_is_asked_is_true_of_the_frames():
     rng, ways, jumps = np.random.default_rng(0), Counter(), set()
     for _ in range(80):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from agents.oracle import OracleAgent
 from tests.unit.vlm_envs.content.ids import check_ids
@@ -41,6 +42,7 @@ def read(crop):
     return min(BLOCK_COLORS, key=lambda color: np.abs(stripe - COLORS[color]).sum())
 
 
+@pytest.mark.soak
 def test_what_is_asked_is_true_of_the_picture():
     rng, cells = np.random.default_rng(0), set()
     for _ in range(40):
@@ -58,11 +60,13 @@ def test_what_is_asked_is_true_of_the_picture():
     assert len(cells) > 10
 
 
+@pytest.mark.soak
 def test_boards_differ():
     rng = np.random.default_rng(0)
     assert len({striped_blocks().draw(rng, "test").digest for _ in range(256)}) == 256
 
 
+@pytest.mark.soak
 def test_the_board_as_shown_is_the_same_whatever_the_stripes_are():
     for seed in range(6):
         pictures = boards(stripes._block(seed))
@@ -71,6 +75,7 @@ def test_the_board_as_shown_is_the_same_whatever_the_stripes_are():
         assert len({blank(picture, 1, 1).digest for picture in pictures}) == 1, "nor does a blank crop tell it"
 
 
+@pytest.mark.soak
 def test_it_is_so_for_each_red_green_and_blue_that_a_block_may_have():
     block, num_columns = lone_block(np.random.default_rng(0), CELL_PX, BLOCK_PX), NUM_CELLS * CELL_PX
     top = int(block.middle.y)
@@ -86,6 +91,7 @@ def test_shown_at_more_than_that_stripes_are_seen():
     assert num_as_shown(pictures, 4 * _SHOWN) == len(pictures), "so the tests above could fail"
 
 
+@pytest.mark.soak
 def test_a_crop_tells_what_colour_the_stripes_are():
     world = make("VLM/ZoomQA-v0", **_SETTINGS)
     for seed in range(60):
@@ -100,6 +106,7 @@ def test_a_crop_tells_what_colour_the_stripes_are():
         assert terminated and info["success"]
 
 
+@pytest.mark.soak
 def test_a_crop_beside_the_middle_tells_it_too_and_one_of_another_cell_does_not():
     world = make("VLM/ZoomQA-v0", **_SETTINGS)
 

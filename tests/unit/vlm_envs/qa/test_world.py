@@ -50,6 +50,7 @@ def answer(text: str, thought: str = "seen") -> str:
 
 @pytest.mark.usefixtures("registered")
 @pytest.mark.parametrize("strategy", quick(STRATEGIES, "arm", "mags", "direct"))
+@pytest.mark.sample(1)
 def test_every_strategy_keeps_the_contract(strategy):
     results = check_world(ENV_ID, prompt_format=strategy)
     skipped = {result.name for result in results if result.skipped}

@@ -39,6 +39,7 @@ class TestPairedBootstrap:
 
     @pytest.mark.parametrize("num_levels", [8, 16, 64])
     @pytest.mark.parametrize("kind", REWARDS)
+    @pytest.mark.sample(5)
     def test_equal_agents_seldom_seem_to_differ_on_few_levels(self, kind, num_levels):
         """1,000 boards of two equal agents; 0.065 is 0.05 and two standard errors."""
         rng = np.random.default_rng(81)

@@ -122,6 +122,7 @@ class TestRepeatedInterval:
 
     @pytest.mark.parametrize(("a", "b"), [(0.3, 0.3), (5.0, 5.0), (0.5, 2.0)])
     @pytest.mark.parametrize(("num_levels", "num_repeats"), [(2, 16), (4, 16), (8, 64), (16, 16), (64, 16)])
+    @pytest.mark.sample(5)
     def test_few_levels_with_many_repeats_cover_the_truth_as_often_as_they_say(self, num_levels, num_repeats, a, b):
         """2,000 boards whose levels have success rates from a beta distribution."""
         rng = np.random.default_rng(48)

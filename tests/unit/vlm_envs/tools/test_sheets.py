@@ -84,6 +84,7 @@ def test_pages_of_other_shapes_fit_their_room():
     assert sheet.num_pixels <= 200_000
 
 
+@pytest.mark.soak
 def test_tall_pictures_beside_wide_ones_do_not_fill_the_memory():
     wide, tall = (Picture(np.zeros((*shape, 3), np.uint8)) for shape in ((8, 20_000), (20_000, 8)))
     tracemalloc.start()

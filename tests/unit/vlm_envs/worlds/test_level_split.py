@@ -24,6 +24,7 @@ SMALL = {"side_px": 400, "target_px": (16, 40)}
     ],
 )
 @pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.sample(6)
 def test_a_drawn_level_belongs_to_the_split_it_was_drawn_for(env_id, kwargs, split):
     world = make(env_id, split=split, **kwargs).unwrapped
     for seed in split_seeds(split, 3):

@@ -211,6 +211,7 @@ def plain_logits(model, encoder, ids, images):
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.sample(3)
 def test_cached_greedy_sampling_is_the_plain_forward_pass(family, attention):
     """Three turns of rows of many lengths together, one of which leaves; tokens and log-probabilities."""
     family[0].set_attn_implementation(attention)

@@ -113,6 +113,7 @@ def worse_each_time(monkeypatch):
     )
 
 
+@pytest.mark.soak
 def test_the_best_policy_is_kept_and_not_the_last(tmp_path, monkeypatch):
     worse_each_time(monkeypatch)
     seen = []

@@ -80,6 +80,7 @@ def killed_at(number: int, owner: object, name: str, config: CurateConfig) -> No
         (3, unfinished_set, "_link", 4),  # while the batches are merged
     ],
 )
+@pytest.mark.sample(2)
 def test_a_killed_curation_goes_on_to_the_same_bytes(elsewhere, number, owner, name, num_done, capsys):
     whole = elsewhere("whole")
     make_data_set(CHOSEN)

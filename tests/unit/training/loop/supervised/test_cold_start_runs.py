@@ -61,6 +61,7 @@ def _copy(start: Path, to: str) -> None:
 
 
 @pytest.mark.usefixtures("made_before")
+@pytest.mark.soak
 def test_ctrl_c_in_a_cold_start_saves_what_was_learnt(tmp_path, capsys, monkeypatch):
     advance = RunConsole.advance
 

@@ -171,6 +171,7 @@ def resumed(config: SFTConfig) -> list[str]:
 
 
 @pytest.mark.parametrize("number", quick([signal.SIGINT, signal.SIGTERM], signal.SIGINT))
+@pytest.mark.soak
 def test_ctrl_c_saves_and_a_longer_run_goes_on(tiny_directory, data, tmp_path, capsys, monkeypatch, number):
     config = settings(tiny_directory, data, tmp_path, checkpoint_every=0)
     advance = RunConsole.advance

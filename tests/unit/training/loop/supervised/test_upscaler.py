@@ -33,6 +33,7 @@ def weights(path):
     return {name: tensor.clone() for name, tensor in load_smfanet(path).state_dict().items()}
 
 
+@pytest.mark.soak
 def test_it_learns_and_says_what_it_is_worth_on_scenes_held_out(tmp_path, capsys):
     path = train_upscaler(config(tmp_path, num_steps=40, batch_size=4, eval_every=20, checkpoint_every=40))
     lines = [json.loads(line) for line in (tmp_path / "upscaler" / "metrics.jsonl").read_text().splitlines()]

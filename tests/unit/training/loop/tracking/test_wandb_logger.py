@@ -76,6 +76,7 @@ def said(process: subprocess.Popen[str]) -> str:
     return told
 
 
+@pytest.mark.soak
 def test_a_run_that_is_resumed_goes_on_under_its_id(directory: Path, tmp_path: Path) -> None:
     with FakeWandb() as server:
         for resumed in (False, True):

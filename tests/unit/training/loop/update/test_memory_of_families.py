@@ -20,6 +20,7 @@ from training.loop.update.learner import Learner
 
 
 @pytest.mark.parametrize("name", quick(SAVERS, "smolvlm"))
+@pytest.mark.soak
 def test_an_update_with_everything_that_saves_memory_is_that_without(name, tmp_path):
     SAVERS[name](tmp_path)
     model, encoder = load(tmp_path)

@@ -38,6 +38,7 @@ def test_a_drawing_fills_the_size_of_its_kind(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sample(8)
 def test_its_colors_have_names_and_look_different(kind: str) -> None:
     colors = KINDS[kind].colors
     assert set(colors) <= set(COLORS)

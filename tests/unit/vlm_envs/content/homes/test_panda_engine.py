@@ -86,6 +86,7 @@ def test_more_homes_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None
     assert [fresh.picture(home, camera(2.5, 1, 0)).tobytes() for home in homes] == before
 
 
+@pytest.mark.soak
 def test_leaving_out_rooms_changes_nothing_to_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     num_left_out = 0
@@ -140,6 +141,7 @@ def test_a_missing_renderer_is_explained(monkeypatch: pytest.MonkeyPatch) -> Non
         panda_engine.PandaEngine()
 
 
+@pytest.mark.soak
 def test_where_things_lie_in_memory_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """Equally deep surfaces are common in furnished homes: shelves against walls, rugs on floors."""
     from panda3d import core

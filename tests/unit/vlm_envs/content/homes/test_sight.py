@@ -32,6 +32,7 @@ MIDDLE = Pose(10, 10, 0, 0)  # 2.5 m, 2.5 m, looking north
         (0, 0, "ahead"),
     ],
 )
+@pytest.mark.sample(3)
 def test_directions_are_quarters(ahead: float, right: float, direction: str) -> None:
     assert direction_of(ahead, right) == direction
 

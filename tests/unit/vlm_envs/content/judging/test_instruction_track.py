@@ -39,6 +39,7 @@ def fours() -> list[Case]:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("num_candidates", NUM_CANDIDATES)
+@pytest.mark.sample(2)
 def test_the_checks_find_the_planted_flaw_and_no_other(num_candidates, profile):
     for case in cases(num_candidates, sized(5, soak=15), profile):
         for candidate in case.candidates:
@@ -51,11 +52,13 @@ def test_the_checks_find_the_planted_flaw_and_no_other(num_candidates, profile):
                 assert candidate.flaw.truth == failed[0].check(candidate.text, profile=profile).reason
 
 
+@pytest.mark.soak
 def test_a_single_response_is_right_half_of_the_time():
     flawless = [case.right is not None for case in cases(1, sized(60, soak=120))]
     assert abs(np.mean(flawless) - 0.5) < three_standard_errors(len(flawless))
 
 
+@pytest.mark.soak
 def test_the_right_one_stands_in_every_place_equally_often(pairs):
     share = float(np.mean([case.right == 0 for case in pairs]))
     assert abs(share - 0.5) < three_standard_errors(len(pairs))
@@ -70,6 +73,7 @@ def test_lengths_differ_by_less_than_a_tenth_and_tell_nothing(pairs):
     assert abs(float(np.mean(flawed_less_right))) < 5.0  # Characters, of about 600.
 
 
+@pytest.mark.soak
 def test_of_four_the_right_one_has_every_rank_of_length(fours):
     ranks: Counter[int] = Counter()
     for case in fours:
@@ -119,6 +123,7 @@ def either_way() -> list[Case]:
 class TestCounterfactual:
     """Pairs of which either would be the right one, were another number asked for."""
 
+    @pytest.mark.soak
     def test_the_requirement_alone_tells(self, either_way):
         """Without it, even paragraphs are as often wrong as right; else seven of ten are right."""
 
@@ -142,6 +147,7 @@ class TestCounterfactual:
         assert abs(np.mean(right) - 0.5) < three_standard_errors(len(either_way))
 
     @pytest.mark.parametrize("check", sorted(COUNTED))
+    @pytest.mark.sample(2)
     def test_every_check_that_counts_comes_up_and_tells_the_flaw(self, check):
         requirements = Requirements(checks=(check,), number=(1, 1), counterfactual=True)
         for seed in range(4):

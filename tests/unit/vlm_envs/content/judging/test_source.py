@@ -52,6 +52,7 @@ def pairs(request) -> list[Case]:
 
 @pytest.mark.parametrize("num_candidates", NUM_CANDIDATES)
 @pytest.mark.parametrize("split", quick(SPLITS, "train"))
+@pytest.mark.soak
 def test_samples_are_found_again(split, num_candidates):
     judging, rng = source(num_candidates=num_candidates), np.random.default_rng(3)
     tracks = set()
@@ -69,6 +70,7 @@ def test_equal_generators_draw_equal_samples():
     assert first == second
 
 
+@pytest.mark.soak
 def test_the_reverse_order_shows_the_same_case():
     for seed in range(6):
         forward, backward = (
@@ -103,6 +105,7 @@ def test_splits_share_no_request_about_the_same_thing():
     assert not seen["train"] & seen["val"] and not seen["train"] & seen["test"] and not seen["val"] & seen["test"]
 
 
+@pytest.mark.soak
 def test_lengths_and_places_tell_nothing(pairs):
     lengths = [[len(candidate.text) for candidate in case.candidates] for case in pairs]
     assert all(100 * max(each) < 110 * min(each) for each in lengths)
@@ -139,6 +142,7 @@ def test_there_are_many_kinds_of_flaws(pairs):
     assert max(kinds.values()) < 0.6 * len(pairs)
 
 
+@pytest.mark.soak
 def test_wrong_figures_are_printed_elsewhere_in_the_report():
     figures = [case for case in cases("document", 2, sized(20, soak=40)) if case.flaw.kind == "wrong_figure"]
     assert len(figures) > 2
@@ -150,6 +154,7 @@ def test_wrong_figures_are_printed_elsewhere_in_the_report():
         assert all(any(figure in text for text in printed) or figure.replace(",", "") in in_charts for figure in value)
 
 
+@pytest.mark.soak
 def test_pages_with_the_answer_are_named_unless_nothing_answers():
     for case in cases("document", 2, sized(15, soak=30)):
         if case.flaw.kind == "unanswerable_answered":
@@ -158,6 +163,7 @@ def test_pages_with_the_answer_are_named_unless_nothing_answers():
             assert len(case.evidence_pages) == 1
 
 
+@pytest.mark.soak
 def test_evidence_is_the_thing_in_dispute():
     for case in cases("fine_grained", 2, sized(20, soak=40)):
         labels = {evidence.label for evidence in case.evidence}
@@ -225,6 +231,7 @@ def test_sources_are_values():
     )
 
 
+@pytest.mark.soak
 def test_of_counterfactual_pairs_the_texts_belong_to_a_split_and_the_request_to_all():
     """Were it the request, often one text of a pair could be right in a split and not the other, which would tell."""
     requirements = Requirements(checks=(PARAGRAPHS,), number=(1, 1), counterfactual=True)

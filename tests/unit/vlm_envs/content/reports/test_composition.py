@@ -11,6 +11,7 @@ from vlm_envs.content.reports.subjects import Department, RegionYear
 
 
 @pytest.mark.parametrize("num_pages", range(MIN_PAGES, MAX_PAGES + 1))
+@pytest.mark.sample(8)
 def test_a_report_has_as_many_pages_as_asked_for(num_pages):
     assert len(compose_report(num_pages, 11).pages) == num_pages
 
@@ -44,6 +45,7 @@ def test_the_contents_name_every_page_by_its_label(num_pages):
 
 
 @pytest.mark.parametrize("num_pages", [5, 6, 7, 30, 60])
+@pytest.mark.sample(2)
 def test_every_report_has_look_alikes_and_a_department(num_pages):
     for seed in range(30):
         subjects = [page.subject for page in compose_report(num_pages, seed).pages]
@@ -73,6 +75,7 @@ def test_nobody_has_two_posts():
     assert len(found) == len(set(found))
 
 
+@pytest.mark.soak
 def test_another_process_composes_the_same_report():
     code = "from vlm_envs.content.reports.composition import compose_report; print(compose_report(17, 5).digest)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -76,6 +76,7 @@ def test_the_place_does_not_tell_the_number():
 
 
 @pytest.mark.parametrize("num_pages", [6, 30])
+@pytest.mark.soak
 def test_no_text_layer_tells_large_numbers(num_pages):
     """It is the same whatever the numbers are, in the PDF as in the report that is searched."""
     ones, others = (ReportDocument.of(num_pages, 7, Numbering(first, LARGE)) for first in (1, 501))

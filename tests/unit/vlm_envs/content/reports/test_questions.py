@@ -22,6 +22,7 @@ SIZES = (5, 6, 8, 13, 24, 41, 60)
 
 @pytest.mark.parametrize("num_pages", SIZES)
 @pytest.mark.parametrize("category", [category for category in CATEGORIES if category != "unanswerable"])
+@pytest.mark.sample(8)
 def test_the_pages_say_what_the_key_says(num_pages, category):
     for seed in range(sized(2, soak=4)):
         report = compose_report(num_pages, seed)
@@ -34,6 +35,7 @@ def test_the_pages_say_what_the_key_says(num_pages, category):
 
 
 @pytest.mark.parametrize("num_pages", SIZES)
+@pytest.mark.sample(2)
 def test_the_pages_do_not_say_what_is_unanswerable(num_pages):
     for seed in range(4):
         report = compose_report(num_pages, seed)
@@ -58,6 +60,7 @@ def test_every_fact_of_every_page_is_read_again():
     assert templates["count"] >= 300
 
 
+@pytest.mark.soak
 def test_questions_hold_their_terms_and_no_answer():
     for seed in range(30):
         report = compose_report(5 + seed, seed)
@@ -68,6 +71,7 @@ def test_questions_hold_their_terms_and_no_answer():
                 assert asked.key.answers[0] not in asked.question.split(), asked
 
 
+@pytest.mark.soak
 def test_comparisons_name_the_right_one_anywhere():
     """The position of the right one among those named gives nothing away."""
     places = collections.Counter()
@@ -80,6 +84,7 @@ def test_comparisons_name_the_right_one_anywhere():
     assert 0.38 < places[0] / places.total() < 0.62, places
 
 
+@pytest.mark.soak
 def test_refusals_are_asked_for_like_answers():
     """The kind of key decides what a prompt says of the answer, so it must be that of the answerable twin."""
     report = compose_report(40, 3)
@@ -113,6 +118,7 @@ def test_counts_may_be_written_in_words_and_readings_may_be_off_by_five_percent(
 
 
 @pytest.mark.parametrize("seed", quick(range(3), 0))
+@pytest.mark.soak
 def test_no_name_or_phrase_of_a_report_passes_for_another(seed):
     report = compose_report(60, seed)
     facts = [fact for page in report.pages for fact in facts_of(page.subject, report.organisation)]

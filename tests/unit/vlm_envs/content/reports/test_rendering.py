@@ -61,6 +61,7 @@ def test_evidence_pages_hold_the_words_of_question_and_answer(seed):
             assert all(term.lower() in found for term in terms if term not in EXTREMES), asked
 
 
+@pytest.mark.soak
 def test_the_values_of_charts_are_in_no_text(document):
     charts = [
         (number, block)
@@ -76,6 +77,7 @@ def test_the_values_of_charts_are_in_no_text(document):
         assert not {"Feb", "Aug", "Nov"} & found
 
 
+@pytest.mark.soak
 def test_the_same_report_gives_the_same_bytes_in_another_process():
     code = (
         "import hashlib; from vlm_envs.content.reports.document import ReportDocument;"
@@ -102,6 +104,7 @@ def test_pages_fit_in_every_look():
         assert ReportDocument.of(14, seed).pdf_bytes().startswith(b"%PDF")
 
 
+@pytest.mark.soak
 def test_nothing_is_drawn_in_the_margins(document):
     for number in range(2, document.num_pages + 1):
         pixels = document.page_picture(number, 800).pixels
@@ -119,6 +122,7 @@ def test_a_page_that_is_too_full_is_an_error_of_ours():
         render_pdf(replace(report, pages=(full,)))
 
 
+@pytest.mark.soak
 def test_pdf_has_the_pages_that_the_document_promises(document):
     import pypdfium2
 
@@ -126,6 +130,7 @@ def test_pdf_has_the_pages_that_the_document_promises(document):
         assert len(pdf) == document.num_pages == 26
 
 
+@pytest.mark.soak
 def test_a_page_on_its_own_looks_as_it_does_in_the_whole_file(monkeypatch):
     """Who searches looks at one page; the others are not drawn for that, and that one once."""
     document, drawn = ReportDocument.of(7, 991), []

@@ -14,6 +14,7 @@ from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.splits import SPLITS, split_of
 
 
+@pytest.mark.soak
 def test_samples_are_found_again_by_their_id():
     rng = np.random.default_rng(0)
     for _ in range(60):
@@ -24,6 +25,7 @@ def test_samples_are_found_again_by_their_id():
 
 
 @given(st.integers(5, 60), st.sampled_from(CATEGORIES), st.integers(0, 2**63 - 1))
+@pytest.mark.soak
 def test_every_id_is_a_question_about_pages_that_exist(num_pages, category, seed):
     sample = ReportSource().find(f"report:{num_pages}:{category}:{seed}")
     assert sample.sample_id == f"report:{num_pages}:{category}:{seed}"
@@ -73,11 +75,13 @@ def test_samples_are_small_and_draw_no_page(monkeypatch):
     assert sample.key.question == sample.question
 
 
+@pytest.mark.soak
 def test_the_digest_tells_reports_and_questions_apart():
     samples = [ReportSource().find(f"report:9:{category}:{seed}") for category in CATEGORIES for seed in range(20)]
     assert len({sample.digest for sample in samples}) == len(samples)
 
 
+@pytest.mark.soak
 def test_another_process_finds_the_same_sample():
     sample_id = "report:14:unanswerable:77"
     code = (

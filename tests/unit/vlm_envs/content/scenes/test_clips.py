@@ -82,6 +82,7 @@ def _places(clip, index):
     return {clip.middle(index, frame) for frame in range(1, clip.num_frames + 1)}
 
 
+@pytest.mark.soak
 def test_the_key_holds_the_one_true_answer(samples):
     for sample in samples:
         clip = find_clip(sample.sample_id)
@@ -127,6 +128,7 @@ def test_questions_do_not_hold_their_answers(samples):
 
 
 @pytest.mark.parametrize("template", [*itertools.chain(*TEMPLATES.values())], ids=lambda template: template.name)
+@pytest.mark.sample(2)
 def test_no_constant_answer_pays(template):
     """No letter or number is right more often than by chance, and no option whenever it is offered."""
     rng, limits = np.random.default_rng(3), ClipSource(**SMALL).limits

@@ -28,6 +28,7 @@ def samples(request):
     return [source.draw(rng, "train") for _ in range(NUM_SAMPLES // 2)]
 
 
+@pytest.mark.soak
 def test_the_key_holds_the_one_true_answer(samples):
     for sample in samples:
         true = true_answers(sample)
@@ -41,6 +42,7 @@ def test_a_wrong_answer_scores_nothing(samples):
         assert sum(score_answer(answer, sample.key) for answer in answers) == (1 if answers else 0)
 
 
+@pytest.mark.soak
 def test_evidence_is_what_the_question_is_about(samples):
     for sample in samples[:80]:
         scene = sample.images[0].scene
@@ -115,6 +117,7 @@ def test_nothing_of_questions_names_positions_of_options(samples):
 
 @pytest.mark.parametrize("template", itertools.chain(*TEMPLATES.values()), ids=lambda template: template.name)
 @pytest.mark.parametrize(("side_px", "target_px"), [(224, (16, 24)), (1000, (8, 40)), (300, (12, 12))])
+@pytest.mark.sample(8)
 def test_every_template_finds_its_scene(template, side_px, target_px):
     if not template.can_be_asked(target_px):
         assert template.least_px > target_px[1] or template.ratio > target_px[1] / target_px[0]
@@ -132,6 +135,7 @@ def test_every_template_finds_its_scene(template, side_px, target_px):
     [*TEMPLATES["existence"], *TEMPLATES["count"]],
     ids=lambda template: template.name,
 )
+@pytest.mark.sample(2)
 def test_drafts_of_an_answer_are_as_often_as_those_of_another(template):
     """The outcome is drawn before the scene, and nothing is placed."""
     rng, answers = np.random.default_rng(3), Counter()

@@ -25,6 +25,7 @@ BALL_JSON = scene(BALL).to_json()
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.sample(6)
 def test_kinds_fill_their_frames_and_lose_nothing_at_their_edges(kind):
     text = "R27" if kind == "sign" else ""
     for size_px in (KINDS[kind].legible_px, 40, 150):
@@ -120,6 +121,7 @@ def test_different_scenes_have_different_digests():
 
 @pytest.mark.parametrize("setting", list(SETTINGS))
 @given(st.integers(0, 2**32 - 1))
+@pytest.mark.sample(2)
 def test_things_never_touch_unless_one_holds_the_other(setting, seed):
     source = SceneSource(side_px=300, target_px=(12, 24), max_objects=16, settings=(setting,))
     whole = source.draw(np.random.default_rng(seed), "train").images[0].scene
@@ -151,6 +153,7 @@ def test_a_region_has_the_pixels_of_the_whole(setting):
 
 
 @pytest.mark.parametrize("setting", list(SETTINGS))
+@pytest.mark.sample(2)
 def test_settings_look_rich_and_differ_by_seed(setting):
     first, second = (
         render(Scene(width=400, height=400, setting=setting, scenery_seed=seed, things=())) for seed in (1, 2)

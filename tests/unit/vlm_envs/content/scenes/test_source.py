@@ -53,6 +53,7 @@ def test_samples_belong_to_their_split_by_content(split):
         assert split_of(source.draw(rng, split).digest.encode()) == split
 
 
+@pytest.mark.soak
 def test_another_process_draws_the_same():
     program = (
         "import numpy as np, hashlib\n"

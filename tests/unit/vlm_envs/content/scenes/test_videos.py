@@ -93,6 +93,7 @@ def test_movers_are_where_their_paths_say():
         ("x" * 500, 1, 8, None),
     ],
 )
+@pytest.mark.sample(8)
 def test_sentences_are_true_false_or_open(sentence, first, last, truth):
     assert describes(CLIP, sentence, first, last) is truth
 
@@ -134,6 +135,7 @@ def test_masks_follow_frames_and_times():
 
 
 @given(st.integers(0, 2**63 - 1))
+@pytest.mark.soak
 def test_drawn_clips_are_sound(seed):
     clip = draw_clip(np.random.default_rng(seed))
     assert clip == draw_clip(np.random.default_rng(seed)) == pickle.loads(pickle.dumps(clip))

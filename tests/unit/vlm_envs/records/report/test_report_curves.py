@@ -153,6 +153,7 @@ def drawn_curves(groups, monkeypatch):
         *((0.001234, 0.001239), (99_000.5, 99_001), (-999_999, 999_999), (-2e30, 1e30), (-1e-300, 1e-300), (7, 7)),
     ],
 )
+@pytest.mark.sample(3)
 def test_the_numbers_of_an_axis_have_room(low, high, monkeypatch):
     curve = Curve(name="gap", xs=(0.0, 1.0), ys=(low, high))
     panels = [Panel(title=name, hint="log-probability", scale="number", curves=(curve,)) for name in "abcdef"]

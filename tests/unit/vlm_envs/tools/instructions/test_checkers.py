@@ -330,6 +330,7 @@ def test_a_text_begins_and_ends_with_itself(text, substring):
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("piece", ["1", ".", "a. ", "x\n\n", "3.5% ", "猫。", '."'])
+@pytest.mark.sample(4)
 def test_a_wall_of_text_takes_bounded_time(piece, profile):
     num_chars = MAX_TEXT_CHARS // sized(16, soak=4)
     text = (piece * (num_chars // len(piece) + 1))[:num_chars]

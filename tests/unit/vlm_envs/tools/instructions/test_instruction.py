@@ -25,6 +25,7 @@ def test_every_check_has_a_plan():
 
 
 @pytest.mark.parametrize("profile", quick(PROFILES.values(), next(iter(PROFILES.values()))), ids=PROFILES)
+@pytest.mark.soak
 def test_every_check_can_be_the_only_one_that_fails(profile):
     broken = set()
     for rng, instruction in instructions(profile):

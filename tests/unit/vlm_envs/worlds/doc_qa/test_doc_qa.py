@@ -54,6 +54,7 @@ def test_the_first_observation_is_the_contact_sheet():
 
 @pytest.mark.parametrize("num_pages", [5, 17, 60])
 @pytest.mark.parametrize("max_pixels", [60_000, 1_000_000, 4_194_304])
+@pytest.mark.sample(3)
 def test_the_size_of_a_sheet_is_known_before_it_is_drawn(num_pages, max_pixels):
     overview = DocumentOverview(ReportDocument.of(num_pages, 2), max_pixels)
     size = overview.width, overview.height
@@ -63,6 +64,7 @@ def test_the_size_of_a_sheet_is_known_before_it_is_drawn(num_pages, max_pixels):
 
 
 @pytest.mark.parametrize("category", ["table_lookup", "comparison", "cross_page", "page_label"])
+@pytest.mark.sample(1)
 def test_the_expert_fetches_the_evidence_and_answers(category):
     world, _, _ = world_at(f"report:14:{category}:5")
     pages = world.state.sample.evidence_pages
@@ -136,6 +138,7 @@ def test_a_fetched_page_can_be_zoomed_into():
     assert part["images"][0].shape[0] == pytest.approx(560, abs=2)
 
 
+@pytest.mark.soak
 def test_searches_find_the_right_page_more_often_than_not():
     """The look-alikes are meant to mislead, but a question's own words must lead somewhere."""
     context, source = DocumentContext(), ReportSource(30, categories=("text_fact", "table_lookup"))

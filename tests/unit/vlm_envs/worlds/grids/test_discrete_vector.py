@@ -29,6 +29,7 @@ def discrete(name: str, **kwargs: Any) -> gym.vector.VectorEnv[Any, Any, Any]:
 
 
 @pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.sample(2)
 def test_episodes_are_those_of_the_world_itself(name: str) -> None:
     budget = {"max_turns": 45, "max_solution_length": 12}
     env_id, its_own = WORLDS[name]

@@ -121,6 +121,7 @@ def brute_force_cost(state: NavigationState, rules: HomeDynamics) -> int | None:
 
 @pytest.mark.parametrize("require_visible", [False, True])
 @pytest.mark.parametrize("num_steps", quick([1, 2], 2))
+@pytest.mark.sample(1)
 def test_the_oracle_is_as_short_as_brute_force(num_steps: int, require_visible: bool) -> None:
     rules = dynamics(num_steps=num_steps, require_visible=require_visible)
     home = two_rooms(

@@ -57,6 +57,7 @@ def move(reference: Any, targets: Floats) -> Floats:
     return qpos
 
 
+@pytest.mark.soak
 def test_the_arm_follows_joint_targets_as_maniskills_does(reference: Any) -> None:
     rng = np.random.default_rng(0)
     world = make("VLM/PrimitiveSkill-v0", obs_mode="text", disable_env_checker=True).unwrapped

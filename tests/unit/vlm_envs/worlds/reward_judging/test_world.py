@@ -44,6 +44,7 @@ def play(world: RewardJudgingWorld, seed: int) -> tuple[list[Any], dict[str, Any
 
 @pytest.mark.parametrize("num_candidates", [1, 2, 4])
 @pytest.mark.parametrize("track", TRACKS)
+@pytest.mark.sample(3)
 def test_the_oracle_is_right_and_its_calls_work(track, num_candidates):
     world = make(tracks=track, num_candidates=num_candidates)
     for seed in range(5):

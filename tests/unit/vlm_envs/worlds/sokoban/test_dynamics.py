@@ -32,6 +32,7 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 @pytest.mark.parametrize("dynamics", [ONE_BOX, TWO_BOXES, FOUR_BOXES], ids=["1 box", "2 boxes", "4 boxes"])
+@pytest.mark.sample(1)
 def test_random_walks_equal_gym_sokoban(dynamics: SokobanDynamics) -> None:
     num_pushes = num_blocked = 0
     for seed in range(12):
