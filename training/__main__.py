@@ -58,7 +58,7 @@ from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import VLMEnvsError, did_you_mean, require
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.records.lock import alone_in
-from vlm_envs.requirements import told_missing
+from vlm_envs.requirements import missing_package_message
 
 _TOLD_WITHIN_S = 5.0
 
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tell(error)
         return 2
     except ModuleNotFoundError as error:
-        tell(told_missing(error, "training"))
+        tell(missing_package_message(error, "training"))
         return 2
     except KeyboardInterrupt as interrupt:
         if not isinstance(interrupt, PeerInterruptedError):

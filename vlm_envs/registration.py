@@ -151,7 +151,7 @@ def registered_name(env_id: str) -> str:
     if name not in gym.registry:
         namespace = name.rpartition("/")[0]
         beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace]
-        # Without a module, what has no namespace is Gymnasium's, and hardly meant
+        # Ids without module and namespace are Gymnasium's own, so they are not suggested
         known = [*env_ids(), *(beside if colon or namespace else ())]
         # An id is taken as it is registered: its middle alone could be several
         whole = [each for each in [*known, *gym.registry] if each.rpartition("/")[2].rpartition("-v")[0] == name]
@@ -213,9 +213,9 @@ def arguments_of(env_id: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """
     name = registered_name(env_id)
     defaults = {
-        key: each.default
-        for key, each in keyword_parameters(creator_of(name)).items()
-        if each.default is not each.empty
+        key: parameter.default
+        for key, parameter in keyword_parameters(creator_of(name)).items()
+        if parameter.default is not parameter.empty
     }
     return {key: _with_tuples(value) for key, value in (defaults | gym.spec(name).kwargs | dict(kwargs)).items()}
 

@@ -61,7 +61,7 @@ def needs(program: str, *packages: str) -> str:
     )
 
 
-def told_missing(error: ModuleNotFoundError, program: str) -> str:
+def missing_package_message(error: ModuleNotFoundError, program: str) -> str:
     """Returns the line about the package that an import lacks.
 
     Raises:

@@ -32,7 +32,7 @@ NO_ARRAYS = (
     "image and number their actions; see 'Other libraries' in docs/reference.md."
 )
 NO_SHARED_MEMORY = (
-    "Observations with text, and several pictures, have no form in shared memory: call gymnasium.make_vec(..., "
+    "Observations with text, or several images, have no form in shared memory: call gymnasium.make_vec(..., "
     "vectorization_mode='async', vector_kwargs={'shared_memory': False}), or leave vectorization_mode out for the "
     "suite's own vector environment, with workers='process' for processes."
 )

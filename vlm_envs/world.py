@@ -440,7 +440,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
     def render(self) -> npt.NDArray[np.uint8] | str | None:
         """Returns the picture (`"rgb_array"`), the symbols (`"ansi"`) or None, by `render_mode`."""
         if self.render_mode == "rgb_array":
-            return self.view.image(self.state)
+            return require_image(self.view.image(self.state))
         if self.render_mode == "ansi":
             return self.dynamics.dump(self.state)
         return None

@@ -251,10 +251,11 @@ class RunConfig:
         if self.reference is None:
             return
         if not self.has_reference:
-            yield (
-                f"--reference {self.reference} would do nothing: with --ppo.kl-coef 0 nothing holds the policy to it. "
-                "Use --ppo.kl-coef 0.001, or leave it out."
-            )
+            why, instead = "--ppo.kl-coef 0 has no KL penalty", "Use --ppo.kl-coef 0.001"
+            if "kl_coef" in self.algorithm.update_settings:
+                name = name_of(self.algorithm)
+                why, instead = f"--algorithm {name} has no KL penalty", "Use another algorithm"
+            yield f"--reference {self.reference} would do nothing: {why}. {instead}, or leave it out."
         if self.lora.rank is not None:
             yield (
                 f"--reference {self.reference} is another model than the one that --lora.rank {self.lora.rank} adapts, "

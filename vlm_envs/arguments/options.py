@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
-from vlm_envs.requirements import told_missing
+from vlm_envs.requirements import missing_package_message
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -182,7 +182,7 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> i
         tell(error)
         return EXIT_USAGE
     except ModuleNotFoundError as error:
-        tell(told_missing(error, prog.removeprefix("python -m ")))
+        tell(missing_package_message(error, prog.removeprefix("python -m ")))
         return EXIT_USAGE
     except KeyboardInterrupt as interrupt:
         if told := str(interrupt):

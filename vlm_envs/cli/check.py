@@ -77,5 +77,5 @@ def require_engine(env_id: str, kwargs: dict[str, Any]) -> None:
             world.close()
     except EngineUnavailableError:
         raise
-    except Exception:
+    except (Exception, SystemExit):
         return

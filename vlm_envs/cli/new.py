@@ -21,6 +21,9 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _FILES = {"world.py.txt": "{}.py", "test_world.py.txt": "test_{}.py", "pyproject.toml.txt": "pyproject.toml"}
 """Template to the name of the file that is made from it."""
 
+_IMPORTED_BY = {"setup": "setuptools", "conftest": "pytest", "sitecustomize": "Python", "usercustomize": "Python"}
+"""Module names that are free, and what imports a module of that name by itself."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NewOptions:
@@ -37,7 +40,7 @@ class NewOptions:
 
 def run(options: NewOptions) -> None:
     """Writes the package and prints what to do with it."""
-    package = options.folder / options.name
+    package = options.folder.expanduser() / options.name
     _require_name(options.name)
     if package.exists():
         raise ConfigError(f"{package} exists already and is left as it is. Choose another name or --folder.")
@@ -66,6 +69,8 @@ def _require_new_module(name: str) -> None:
     """Raises `ConfigError` if a module would hide another one, or be hidden by it."""
     if name in sys.stdlib_module_names:
         raise ConfigError(f"{name!r} is a module of Python's standard library. Choose another name.")
+    if name in _IMPORTED_BY:
+        raise ConfigError(f"{_IMPORTED_BY[name]} imports any module named {name!r} by itself. Choose another name.")
     spec = importlib.util.find_spec(name)
     if spec is not None:
         where = spec.origin or ", ".join(spec.submodule_search_locations or ())

@@ -273,7 +273,7 @@ class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         return self.seeing.shown(observation["image"], self._plan), float(reward), terminated, truncated, info
 
 
-def numbered(world: Playable, *, num_levels: int | None = None) -> DiscreteWorld:
+def discrete_world(world: Playable, *, num_levels: int | None = None) -> DiscreteWorld:
     """Returns a world as `gymnasium.make(env_id, action_mode="discrete")` does, which it then belongs to.
 
     A turn has one action, there are as many turns as a whole episode has actions, and the format, which the wrapper

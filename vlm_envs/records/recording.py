@@ -11,6 +11,7 @@ import gymnasium as gym
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunWriter, holds_run, slug
+from vlm_envs.spaces import FreeText
 from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
@@ -26,7 +27,8 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
         label: What the episodes are called: the agent's name, for instance.
 
     Raises:
-        ConfigError: If the environment is no world, or `directory` is a file.
+        ConfigError: If the environment is not a world, its actions are not text (as with `action_mode="discrete"`), or
+            `directory` is a file.
         EngineUnavailableError: If the extra `records` is not installed.
         ValueError: If `label` has no letter or digit.
         RunExistsError: If the directory already holds a run.
@@ -39,6 +41,11 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             raise ConfigError(
                 "RecordEpisodes records worlds of this suite, and your own that are a vlm_envs.world.World; got "
                 f"{type(world).__name__}."
+            )
+        if not isinstance(env.action_space, FreeText):
+            raise ConfigError(
+                f"RecordEpisodes records responses, which are text; this environment's actions are {env.action_space}. "
+                "Record below the wrapper: DiscreteWorld(RecordEpisodes(gymnasium.make(env_id), directory))."
             )
         if importlib.util.find_spec("scipy") is None:
             raise EngineUnavailableError(

@@ -142,13 +142,14 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
 
 def _too_long(world: AnyWorld, num_actions: int) -> str:
     """Returns why a plan does not fit into an episode, and which limit to raise."""
-    told = f"the plan of {num_actions} actions does not fit into the episode: "
+    too_long = f"a plan with {num_actions} actions does not fit into the episode: "
     if world.max_steps is not None and num_actions > world.max_steps:
-        return f"{told}max_steps is {world.max_steps}. Raise it, or draw easier levels"
+        return f"{too_long}max_steps is {world.max_steps}. Raise it, or draw easier levels"
     per_turn = world.max_actions_per_turn if world.task.grammar.separator else 1
     return (
-        f"{told}max_turns={world.max_turns} of {per_turn} actions each. It takes {-(-num_actions // per_turn)} turns: "
-        "raise the default of max_turns in your world's constructor, or draw easier levels"
+        f"{too_long}max_turns={world.max_turns} of {per_turn} actions each. It takes "
+        f"{-(-num_actions // per_turn)} turns: raise the default of max_turns in your world's constructor, or draw "
+        "easier levels"
     )
 
 
@@ -223,7 +224,7 @@ def levels_round_trip(under_test: WorldUnderTest) -> None:
 def _require_equal_states(first: object, second: object, message: str) -> None:
     try:
         is_equal = bool(first == second)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise WorldContractError(
             f"states are compared with `==`, which raises {type(error).__name__} for {type(first).__name__}: {error}. "
             "Use tuples and frozen dataclasses of them in place of arrays"

@@ -28,7 +28,7 @@ class CheckResult:
     clause: str
     skipped: str | None = None
     failure: str | None = None
-    error: Exception | None = None
+    error: Exception | SystemExit | None = None
 
 
 def check_world(env_id: str, *, skip: Collection[str] = (), **kwargs: Any) -> list[CheckResult]:
@@ -78,7 +78,7 @@ def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Ite
             check(under_test)
         except NotApplicableError as reason:
             yield replace(result, skipped=str(reason))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             yield replace(result, failure=described(error), error=error)
         else:
             yield result

@@ -60,7 +60,7 @@ def _answered(world: AnyWorld, response: str, where: str, before: dict[str, Any]
     """Returns `info` after a response that must be data, and whether the episode is over."""
     try:
         observation, reward, terminated, truncated, info = world.step(response)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise WorldContractError(
             f"{where} raises {described(error)}. A grammar's parse must return None for text that is not an action, "
             "and step must accept every action that parse returns"
@@ -113,7 +113,7 @@ def require_level_errors(world: AnyWorld) -> None:
             world.reset(options={"level": level})
         except LevelError:
             continue
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise WorldContractError(
                 f"the level {level[:_MAX_SHOWN_CHARS]!r} raises {described(error)}. load must raise LevelError for "
                 "text that is not a level"

@@ -34,7 +34,10 @@ class WorldUnderTest:
 
     def make(self, **overrides: Any) -> AnyWorld:
         """Returns a new world, without Gymnasium's wrappers."""
-        world = make(self.env_id, disable_env_checker=True, **{**self.kwargs, **overrides}).unwrapped
+        try:
+            world = make(self.env_id, disable_env_checker=True, **{**self.kwargs, **overrides}).unwrapped
+        except SystemExit as error:
+            raise WorldContractError(f"the world cannot be made: {described(error)}") from error
         require(isinstance(world, World), f"expected a subclass of vlm_envs.world.World, got {type(world)}")
         return cast(AnyWorld, world)
 
@@ -49,7 +52,7 @@ def require(condition: bool, message: str) -> None:
         raise WorldContractError(message)
 
 
-def described(error: Exception) -> str:
+def described(error: Exception | SystemExit) -> str:
     """Returns what a check found, or where the world's own code failed."""
     if isinstance(error, WorldContractError):
         return str(error)
@@ -62,6 +65,6 @@ def expect_error(expected: type[Exception], what: str, misuse: Callable[[], obje
         misuse()
     except expected:
         return
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise WorldContractError(f"{what} raises {type(error).__name__}, should raise {expected.__name__}") from error
     raise WorldContractError(f"{what} raises nothing, should raise {expected.__name__}")

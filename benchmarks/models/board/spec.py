@@ -43,6 +43,7 @@ _LATER: Mapping[str, Any] = MappingProxyType(
         "first_label": 1,
         "label_size": None,
         "show_sheet": True,
+        "coordinates": None,
     }
 )
 """Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""

@@ -16,6 +16,7 @@ import vlm_envs
 from tests.unit.vlm_envs.corridor import CorridorWorld
 from vlm_envs.errors import ConfigError
 from vlm_envs.exports.discrete import DiscreteWorld
+from vlm_envs.making import keyword_parameters
 from vlm_envs.spaces import FreeText, Pictures
 from vlm_envs.vector.env import VectorWorld
 
@@ -140,6 +141,87 @@ class OwnWorld(CorridorWorld):
     def __init__(self, *, num_levels: int = 3, **kwargs) -> None:
         self.own_num_levels = num_levels
         super().__init__(**kwargs)
+
+
+class OwnModes(CorridorWorld):
+    def __init__(self, *, action_mode: str = "walk", num_levels: int = 3, **kwargs) -> None:
+        self.own = action_mode, num_levels
+        super().__init__(**kwargs)
+
+
+def sized_world(size=4):
+    return CorridorWorld(max_turns=size)
+
+
+def forgetful_world(**_ignored):
+    return CorridorWorld()
+
+
+@pytest.fixture
+def registered():
+    """Registers a creator under a name, and removes it afterwards."""
+    env_ids = []
+
+    def register(creator):
+        env_ids.append(f"Test/{creator.__name__}-v0")
+        vlm_envs.register(env_ids[-1], f"{__name__}:{creator.__name__}")
+        return env_ids[-1]
+
+    yield register
+    for env_id in env_ids:
+        gym.registry.pop(env_id, None)
+
+
+def test_a_worlds_own_argument_is_not_taken_from_it(registered):
+    env_id = registered(OwnModes)
+    assert gym.make(env_id, action_mode="run", num_levels=5).unwrapped.own == ("run", 5)
+    assert gym.make(env_id, action_mode="discrete").unwrapped.own == ("discrete", 3)
+    vector = gym.make_vec(env_id, 2, action_mode="discrete", num_levels=5)
+    assert isinstance(vector, VectorWorld)
+    assert vector.get_attr("own") == (("discrete", 5),) * 2
+
+
+def test_own_num_levels_reach_a_world_moved_by_numbers(registered):
+    env_id = registered(OwnWorld)
+    assert gym.make(env_id, action_mode="discrete", num_levels=5).unwrapped.own_num_levels == 5
+    vector = gym.make_vec(env_id, 2, action_mode="discrete", num_levels=5)
+    assert vector.get_attr("own_num_levels") == (5, 5)
+    assert vlm_envs.make_vec(env_id, 2, num_levels=5).get_attr("own_num_levels") == (5, 5)
+
+
+@pytest.mark.parametrize("make_env", [gym.make, vlm_envs.make, partial(gym.make_vec, num_envs=2)])
+def test_drawing_levels_needs_the_discrete_mode(make_env):
+    with pytest.raises(ConfigError, match="num_levels=3 needs action_mode='discrete'") as caught:
+        make_env(LAKE, num_levels=3)
+    assert "\n" not in str(caught.value)
+
+
+def test_suggestions_know_every_argument(registered):
+    with pytest.raises(ConfigError, match="Did you mean 'num_levels'"):
+        gym.make(LAKE, num_level=3)
+    with pytest.raises(ConfigError, match=r"has no argument 'siz'\. Did you mean 'size'"):
+        vlm_envs.make(registered(sized_world), siz=3)
+
+
+def test_keyword_parameters_are_those_that_a_keyword_can_set():
+    class Base:
+        def __init__(self, state, size=4, *, color="red"):
+            pass
+
+    class Derived(Base):
+        def __init__(self, width, /, height=2, *args, depth=1, **kwargs):
+            pass
+
+    assert list(keyword_parameters(sized_world)) == ["size"]
+    assert list(keyword_parameters(Base)) == ["state", "size", "color"]
+    assert list(keyword_parameters(Derived)) == ["height", "depth", "size", "color"], "state is the subclass's to pass"
+
+
+@pytest.mark.parametrize("creator", [sized_world, forgetful_world])
+def test_vectors_moved_by_numbers_need_a_creator_that_takes_the_mode(creator, registered):
+    with pytest.raises(ConfigError, match="action_mode") as caught:
+        gym.make_vec(registered(creator), 2, action_mode="discrete")
+    assert "\n" not in str(caught.value)
 
 
 def test_own_arguments_and_signatures_stay_what_they_are():

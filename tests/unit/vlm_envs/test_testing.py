@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import re
+import sys
 import time
 from typing import Any
 
@@ -103,6 +104,10 @@ class IndexTask(IntTask):
     grammar = ActionGrammar(parse=lambda text: int(text) if re.fullmatch("-?[0-9]{1,99}", text) else None, expected="1")
 
 
+class ExitingTask(IntTask):
+    grammar = ActionGrammar(parse=lambda text: int(text) if text in ("1", "-1") else sys.exit(3), expected="1 or -1")
+
+
 class DigitTask(IntTask):
     grammar = ActionGrammar(parse=lambda text: int(text) if text.isdigit() else None, expected="1")
 
@@ -153,6 +158,11 @@ class UnequalState(CorridorState):
 class UnequalDynamics(CorridorDynamics):
     def load(self, level: str) -> CorridorState:
         return UnequalState(**vars(super().load(level)))
+
+
+class ExitingDynamics(CorridorDynamics):
+    def plan(self, state: CorridorState) -> tuple[int, ...]:
+        sys.exit(0)
 
 
 class ArrayDynamics(CorridorDynamics):
@@ -306,6 +316,23 @@ def test_a_parser_that_raises_is_named_with_its_line_and_the_response(register: 
     told = str(failure.value)
     assert "'<answer>abc</answer>'" in told and "test_testing.py, line" in told and "ValueError" in told
     assert "None" in told, "what to return instead"
+
+
+def test_a_parser_that_exits_fails_like_one_that_raises(register: Any) -> None:
+    with pytest.raises(WorldContractError) as failure:
+        check_world(register(functools.partial(build, task=ExitingTask)), skip=only(HOSTILE_CHECK))
+    message = str(failure.value)
+    assert "'<answer>abc</answer>'" in message and "SystemExit" in message
+
+
+def test_so_does_a_planner(register: Any) -> None:
+    with pytest.raises(WorldContractError, match="- oracle_is_maximal: .*SystemExit"):
+        check_world(register(functools.partial(build, ExitingDynamics)), skip=only("oracle_is_maximal"))
+
+
+def test_a_world_that_exits_cannot_be_checked(register: Any) -> None:
+    with pytest.raises(WorldContractError, match="SystemExit"):
+        check_world(register(lambda **_: sys.exit(0)))
 
 
 @pytest.mark.parametrize("prompt_format", ["no_think", "free_think"])

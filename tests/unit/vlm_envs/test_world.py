@@ -275,6 +275,11 @@ def test_images_of_another_kind_are_refused_with_how_to_convert_them(image: Any,
     corridor, several = world(), world()
     corridor.view.image = lambda _: image  # type: ignore[method-assign]
     several.view.images = lambda _: (np.zeros((9, 9, 3), np.uint8), image)  # type: ignore[method-assign]
+    rendered = world(render_mode="rgb_array", obs_mode="text")
+    rendered.reset(options=FAR)
+    rendered.view.image = corridor.view.image  # type: ignore[method-assign]
+    with pytest.raises(ConfigError, match=remedy):
+        rendered.render()
     for made in (corridor, several):
         with pytest.raises(ConfigError, match=rf"uint8\[height, width, 3\], RGB from 0 to 255; got {remedy}") as caught:
             made.reset(options=FAR)

@@ -46,6 +46,7 @@ class AdamWConfig:
         exempt = field_name(self, "decay_exempt")
         for kind in self.decay_exempt:
             require_choice(exempt, kind, get_args(ExemptWeights))
+            require(self.decay_exempt.count(kind) == 1, f"{exempt} names {kind!r} twice. Name it once.")
         require(
             self.weight_decay > 0 or not self.decay_exempt,
             f"{exempt} {' '.join(self.decay_exempt)} would do nothing: {field_name(self, 'weight_decay')} is 0. Raise "
@@ -55,4 +56,4 @@ class AdamWConfig:
     @property
     def adamw(self) -> AdamWConfig:
         """These fields alone."""
-        return AdamWConfig(**{each.name: getattr(self, each.name) for each in fields(AdamWConfig)})
+        return AdamWConfig(**{field.name: getattr(self, field.name) for field in fields(AdamWConfig)})

@@ -91,6 +91,8 @@ class _ManyBoxSolver:
         try:
             return self._search.search(self._node(state), max_num_nodes=max_num_nodes)
         except SolverLimitError as error:
+            if len(self._given_up) >= _MAX_REMEMBERED:
+                self._given_up.clear()
             self._given_up[state] = max_num_nodes, str(error)
             raise
 

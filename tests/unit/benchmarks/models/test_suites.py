@@ -31,6 +31,7 @@ DIGESTS = {
     "VLM/ZoomQA-v0": "6a7b16b827d0837d",
     "VLM/DocQA-v0": "dc4d0af53a0aa443",
     "VLM/RewardJudging-v0": "7b7ae120780fa56b",
+    "VLM/VideoQA-v0": "e955475e617738a9",
 }
 """If one of these changes, boards of before do not compare with those of after: raise the suites' versions, too."""
 

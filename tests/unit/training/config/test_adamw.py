@@ -41,6 +41,7 @@ AS_ASKED = AdamWConfig(betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1, decay_exem
         ({"eps": 0.0}, "eps"),
         ({"weight_decay": -1.0}, "weight_decay"),
         ({"weight_decay": 0.1, "decay_exempt": ("norm",)}, "'norm'. Did you mean 'norms'"),
+        ({"weight_decay": 0.1, "decay_exempt": ("norms", "norms")}, "decay_exempt names 'norms' twice"),
         ({"decay_exempt": ("norms",)}, "decay_exempt norms would do nothing: weight_decay is 0"),
     ],
 )

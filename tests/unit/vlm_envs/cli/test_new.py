@@ -70,6 +70,9 @@ def test_nothing_is_overwritten(package, capsys):
         ("", "such as my_world"),
         ("lambda", "a keyword"),
         ("json", "standard library"),
+        ("setup", "setuptools"),
+        ("conftest", "pytest"),
+        ("sitecustomize", "Python"),
         ("numpy", "There is a module 'numpy' already"),
         ("vlm_envs", "There is a module 'vlm_envs' already"),
     ],
@@ -79,3 +82,10 @@ def test_a_name_that_cannot_be_a_new_module_is_refused(name, reason, tmp_path, c
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: ") and reason in line
     assert [*tmp_path.iterdir()] == []
+
+
+def test_the_folder_may_be_in_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    assert main(["new", "tower", "--folder=~/mine"]) == 0
+    assert (tmp_path / "mine" / "tower" / "tower.py").is_file()

@@ -10,6 +10,7 @@ import pytest
 from vlm_envs import make
 from vlm_envs.cli.commands import main
 from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.exports.discrete import DiscreteWorld
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.recording import RecordEpisodes
 from vlm_envs.records.replay import replay
@@ -162,3 +163,13 @@ def test_of_two_recorders_on_one_folder_the_second_is_refused_before_it_writes(t
         while not any(second.step("nothing")[2:4]):
             pass
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_discrete_worlds_are_refused_and_recorded_below_their_wrapper(tmp_path):
+    with pytest.raises(ConfigError, match=r"DiscreteWorld\(RecordEpisodes\("):
+        RecordEpisodes(make("VLM/FrozenLake-v0", action_mode="discrete"), tmp_path)
+    with DiscreteWorld(RecordEpisodes(make("VLM/FrozenLake-v0"), tmp_path)) as env:
+        env.reset(seed=0)
+        while not any(env.step(0)[2:4]):
+            pass
+    assert len(list(RunReader(tmp_path).trajectories("episodes"))) == 1

@@ -121,17 +121,34 @@ def test_the_node_limit_is_an_error_and_not_an_answer() -> None:
     assert solver.cost_to_go(state) is not None
 
 
-def test_a_search_that_was_given_up_is_not_repeated_unless_it_may_go_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever shows a hard state again, such as a page or a person's window, does not wait for the limit again."""
-    state, search, limits = hard_state(), PushSearch.search, list[int]()
+def counted_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns a list to which every search from now on adds its node limit."""
+    search, limits = PushSearch.search, list[int]()
 
     def counted(self: PushSearch, start: Node, *, max_num_nodes: int, max_cost: int | None = None) -> Any:
         limits.append(max_num_nodes)
         return search(self, start, max_num_nodes=max_num_nodes, max_cost=max_cost)
 
     monkeypatch.setattr(PushSearch, "search", counted)
+    return limits
+
+
+def test_a_search_that_was_given_up_is_not_repeated_unless_it_may_go_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever shows a hard state again, such as a page or a person's window, does not wait for the limit again."""
+    state, limits = hard_state(), counted_searches(monkeypatch)
     for limit in (3, 3, 2, 4, 3):
         with pytest.raises(SolverLimitError, match="No answer within"):
             solver.cost_to_go(state, max_num_nodes=limit)
     assert limits == [3, 4]
     assert solver.cost_to_go(state) is not None
+
+
+def test_memory_of_searches_that_were_given_up_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "_MAX_REMEMBERED", 3)
+    first, limits = hard_state(), counted_searches(monkeypatch)
+    moved = {first.move(one).move(other) for one in Direction for other in Direction} - {first}
+    states = [first, *list(moved)[:3], first]
+    for state in states:
+        with pytest.raises(SolverLimitError):
+            solver.cost_to_go(state, max_num_nodes=1)
+    assert limits == [1] * 5, "the first state was forgotten, and is searched again"
