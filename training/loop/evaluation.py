@@ -141,7 +141,7 @@ def evaluate(
     mine = play_each(
         agent,
         spec,
-        [seeds[each] for each in own],
+        [seeds[index] for index in own],
         split=split,
         max_parallel=MAX_PARALLEL,
         counts_optimal_actions=True,

@@ -326,7 +326,7 @@ def test_a_parser_that_exits_fails_like_one_that_raises(register: Any) -> None:
 
 
 def test_so_does_a_planner(register: Any) -> None:
-    with pytest.raises(WorldContractError, match="- oracle_is_maximal: .*SystemExit"):
+    with pytest.raises(WorldContractError, match=r"- oracle_is_maximal: .*SystemExit"):
         check_world(register(functools.partial(build, ExitingDynamics)), skip=only("oracle_is_maximal"))
 
 
