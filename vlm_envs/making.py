@@ -54,7 +54,8 @@ class WorldType(ABCMeta):
         num_levels = given.get("num_levels")
         require(
             is_discrete or num_levels is None,
-            f"{cls.__name__} with num_levels={num_levels!r} needs action_mode='discrete'. Add that, or leave it out.",
+            f"{cls.__name__} with num_levels={num_levels!r} needs action_mode='discrete', too. Add that argument, or "
+            "remove num_levels.",
         )
         try:
             world = super().__call__(*args, **kwargs)
