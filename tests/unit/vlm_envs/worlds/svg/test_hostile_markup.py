@@ -176,6 +176,7 @@ def changed_painter(monkeypatch, tmp_path):
         source = Path(painter_process.painter.__file__).read_text()
         assert old in source
         (tmp_path / "painter.py").write_text(source.replace(old, new))
+        (tmp_path / "paints.py").write_text(Path(paints.__file__).read_text())
         monkeypatch.setattr(painter_process.painter, "__file__", str(tmp_path / "painter.py"))
 
     return change
