@@ -108,7 +108,7 @@ def _plain_color(value: str) -> str | None:
 
 
 def _declarations(content: Any) -> str:
-    """Returns declarations, given as text or as tinycss2's tokens, with plain values; as they are if nothing changes."""
+    """Returns declarations, as text or tinycss2's tokens, with plain values; as they are if nothing changes."""
     tinycss2 = _package("tinycss2")
     changed, written = False, []
     for node in tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True):

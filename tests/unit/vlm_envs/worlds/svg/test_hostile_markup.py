@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from vlm_envs.worlds.svg import markup, painter_process, references, selectors, shapes
+from vlm_envs.worlds.svg import markup, painter_process, paints, references, selectors, shapes
 from vlm_envs.worlds.svg.descriptions import describe
 from vlm_envs.worlds.svg.markup import FORBIDDEN_ELEMENTS, MarkupError, read_markup
 from vlm_envs.worlds.svg.painter_process import PainterProcess, PaintingError
