@@ -196,13 +196,13 @@ def test_a_late_drawing_is_ended_and_the_next_one_drawn(monkeypatch, changed_pai
 
 
 def test_a_drawing_that_needs_more_memory_than_the_limit_fails_and_the_next_one_is_drawn(changed_painter):
-    """The limit is what the process has when it is ready and 32 MiB: an image of 16 MiB and its copies exceed it."""
+    """The limit is what the process has when it is ready and 24 MiB: an image of 16 MiB and one copy exceed it."""
     pytest.importorskip("resource")
     changed_painter(
         "        import resource\n",
         "        import resource\n"
         "        pages = int(open('/proc/self/statm').read().split()[0])\n"
-        "        MAX_MEMORY_BYTES = pages * resource.getpagesize() + (32 << 20)\n",
+        "        MAX_MEMORY_BYTES = pages * resource.getpagesize() + (24 << 20)\n",
     )
     process = PainterProcess()
     with pytest.raises(PaintingError, match="memory"):
