@@ -7,7 +7,7 @@ within `<answer>` and `</answer>`), `path` (such as `./CLEVRER/train/video_1.mp4
 thought as `process` besides, which is not read. Images lie at their paths.
 
 Nothing here decodes videos: the frames of one lie in a folder of its path without the ending, two a second, in the
-order of the numbers in their names, with or without leading zeros, as `ffmpeg -i video_1.mp4 -vf fps=2
+order of the numbers in their names, decimals or with leading zeros, as `ffmpeg -i video_1.mp4 -vf fps=2
 video_1/%04d.jpg` leaves them. Of more than 32, 32 are shown (`max_frames`), evenly spread over the whole, the first and
 the last among them.
 
