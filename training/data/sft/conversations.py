@@ -5,10 +5,10 @@
 
 Rows of texts and images in the layout of TRL, LLaMA-Factory, and ms-swift are read. Rows with videos, sound, or
 grounding objects are refused, as are placeholders of these. Content is a text, in which each `<image>` of a user's
-message is the next of `images` (a single one may be `image`), or a list of parts: `{"type": "text", "text": ...}` and `{"type": "image"}`, which
-takes the next of `images` unless it names a file itself (`image`, `path` or `url`). Where a conversation has no
-placeholder, all images stand before its first text, as in TRL. `"loss": false` at an answer leaves it out of the loss,
-as in ms-swift.
+message is the next of `images` (a single one may be `image`), or a list of parts: `{"type": "text", "text": ...}` and
+`{"type": "image"}`, which takes the next of `images` unless it names a file itself (`image`, `path` or `url`). Where a
+conversation has no placeholder, all images stand before its first text, as in TRL. `"loss": false` at an answer leaves
+it out of the loss, as in ms-swift.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The folder holds the images and `questions.jsonl` (one object per line), `questions.json` (a list of objects),
 `questions.csv` (UTF-8, commas, a header), or `questions.parquet`, with the columns `image` (a file of the folder, or in
 parquet the image itself), `question`, `answer` (a text, a number, or a list of accepted ones), and, where there are
-options, `options` (a list of texts or numbers, in CSV written as JSON) or the columns `A`, `B` and so on. The answer of a
-row with options is a letter, the text of an option, or both.
+options, `options` (a list of texts or numbers, in CSV written as JSON) or the columns `A`, `B` and so on. The answer of
+a row with options is a letter, the text of an option, or both.
 
 `kind` says how other answers are compared: `number` (the default for numbers), `exact` (the default for texts), `anls`,
 `list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the
