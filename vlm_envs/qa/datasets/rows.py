@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
@@ -52,6 +53,13 @@ def texts(fields: Fields, name: str, where: str) -> tuple[str, ...]:
     if not _is_list(value) or not value or not all(isinstance(item, str) and item.strip() for item in value):
         raise broken(where, f"a list of texts as {name!r}", value)
     return tuple(item.strip() for item in value)
+
+
+def plain_text(value: str | float) -> str:
+    """Returns a text or number as text; a table column with missing numbers holds whole ones as floats, and NaN."""
+    if isinstance(value, float) and (value.is_integer() or math.isnan(value)):
+        return "" if math.isnan(value) else str(int(value))
+    return str(value).strip()
 
 
 def whole(fields: Fields, name: str, where: str) -> int:
@@ -179,6 +187,11 @@ def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
             for row in csv.DictReader(lines, strict=True):
                 yield {column: value for column, value in row.items() if value}
     except (UnicodeDecodeError, csv.Error, ToolError) as error:
+        if "field limit" in str(error):
+            raise ConfigError(
+                f"{name} cannot be read as CSV: a cell has more than {csv.field_size_limit()} characters. Close its "
+                "quotes, or save the table as JSON lines."
+            ) from error
         raise ConfigError(f"{name} cannot be read as CSV: {error}. Save it as UTF-8 with commas.") from error
 
 
