@@ -340,7 +340,7 @@ def test_a_description_of_what_is_drawn_passes(register: Any) -> None:
 
 def test_a_listed_action_that_the_grammar_does_not_read_is_named(register: Any) -> None:
     world = build(task=UnlistedTask)
-    with pytest.raises(ConfigError, match="'(Left|Right)'.*action_names"):
+    with pytest.raises(ConfigError, match=r"'(Left|Right)'.*action_names"):
         world.task.sample_action(CorridorState(player=0, goal=1), np.random.default_rng(0))
     with pytest.raises(WorldContractError) as failure:
         check_world(register(functools.partial(build, task=UnlistedTask)), skip=(PROCESS_CHECK,))
