@@ -42,7 +42,7 @@ class FileRoot:
             which often link to a cache. Names that a model writes must stay inside.
 
     Raises:
-        ConfigError: If it is no folder.
+        ConfigError: If it is not a folder.
     """
 
     def __init__(self, folder: str | Path, *, follows_links: bool = False) -> None:
@@ -50,7 +50,7 @@ class FileRoot:
         self._folder = Path(os.path.expanduser(folder)).resolve()
         self._follows_links = follows_links
         if not self._folder.is_dir():
-            raise ConfigError(f"{folder} is no folder. Give the folder that holds the files.")
+            raise ConfigError(f"{folder} is not a folder. Give the folder that holds the files.")
 
     @property
     def folder(self) -> str:

@@ -231,7 +231,8 @@ def _with_pictures(contents: Sequence[Sequence[Any]], files: Sequence[Path]) -> 
         return [(*files, *contents[0]), *map(tuple, contents[1:])]
     if num_places != len(files):
         raise BrokenRowError(
-            f"{num_places} placeholders ({PLACEHOLDER}, or parts of type image) for {len(files)} pictures in `images`"
+            f"images and their placeholders ({PLACEHOLDER}, or parts of type image) must be as many; got {len(files)} "
+            f"and {num_places}"
         )
     rest = iter(files)
     return [tuple(next(rest) if part is _NEXT else part for part in content) for content in contents]

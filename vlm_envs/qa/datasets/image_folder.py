@@ -8,18 +8,21 @@ a row with options is a letter, the text of an option, or both.
 
 `kind` says how other answers are compared: `number` (the default for numbers), `exact` (the default for texts), `anls`,
 `list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the
-image's name or content, so the questions of an image stay together. Boxes are not read; for these use the columns of
+image's name or content, so the questions of an image stay together. Other columns are not read and are reported once; a
+row with one that stands for a missing column, such as `choices` for `options`, is broken. For boxes use the columns of
 `treevgr`.
 """
 
 from __future__ import annotations
 
+import string
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, get_args
 
 from vlm_envs.qa.datasets.choices import choice_key, option_texts
-from vlm_envs.qa.datasets.images import StoredImage, TableImage, row_image, with_table_images
+from vlm_envs.qa.datasets.columns import Columns, checked_columns
+from vlm_envs.qa.datasets.images import IMAGE_COLUMNS, StoredImage, TableImage, row_image, with_table_images
 from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.parquet import table_rows
 from vlm_envs.qa.datasets.picture_rows import PictureRow
@@ -27,11 +30,11 @@ from vlm_envs.qa.datasets.rows import (
     BrokenRowError,
     Fields,
     answer_key,
+    answer_texts,
     broken,
     category,
     each_row,
     one_of,
-    plain_text,
     row_or_error,
     text,
 )
@@ -42,19 +45,23 @@ from vlm_envs.splits import SPLITS
 
 FILES = ("questions.jsonl", "questions.json", "questions.csv", "questions.parquet")
 KINDS: tuple[AnswerKind, ...] = tuple(kind for kind in get_args(AnswerKind) if kind not in ("choice", "verdict"))
+COLUMNS = (*IMAGE_COLUMNS, "question", "answer", "options", "kind", "category", "split", *string.ascii_uppercase)
+OTHER_NAMES = dict.fromkeys(("choices", "candidates", "alternatives"), "options") | {"label": "answer"}
 
 
 def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     file = copy.files[0]
-    if not file.endswith(".parquet"):
-        yield from each_row(copy.root, file, partial(_row, copy))
-        return
-    for number, (group, place, fields) in enumerate(table_rows(copy.root, file)):
-        values = with_table_images(copy.root, file, group, place, fields)
-        yield row_or_error(partial(_row, copy, values, f"{file}, row {number + 1}", number))
+    with checked_columns(file, COLUMNS, OTHER_NAMES) as columns:
+        if not file.endswith(".parquet"):
+            yield from each_row(copy.root, file, partial(_row, copy, columns))
+            return
+        for number, (group, place, fields) in enumerate(table_rows(copy.root, file)):
+            values = with_table_images(copy.root, file, group, place, fields)
+            yield row_or_error(partial(_row, copy, columns, values, f"{file}, row {number + 1}", number))
 
 
-def _row(copy: Copy, fields: Fields, where: str, number: int) -> PictureRow:
+def _row(copy: Copy, columns: Columns, fields: Fields, where: str, number: int) -> PictureRow:
+    columns.check(fields, where)
     stored, content = _image(copy, fields, where)
     return PictureRow(
         key=str(number + 1),
@@ -80,7 +87,7 @@ def _answer(fields: Fields, where: str) -> AnswerKey:
     question = text(fields, "question", where)
     if fault := media_fault(fields, question, (), 1):
         raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
-    question, answers, options = without_marks(question), _answers(fields, where), option_texts(fields, where)
+    question, answers, options = without_marks(question), answer_texts(fields, where), option_texts(fields, where)
     if options:
         if len(answers) > 1:
             raise broken(where, "one answer of a row with options", list(answers))
@@ -88,14 +95,6 @@ def _answer(fields: Fields, where: str) -> AnswerKey:
     are_numbers = all(read_number(answer) is not None for answer in answers)
     kind: Any = one_of(fields, "kind", KINDS, where) or ("number" if are_numbers else "exact")
     return answer_key(where, kind, *answers, question=question)
-
-
-def _answers(fields: Fields, where: str) -> tuple[str, ...]:
-    value: Any = fields.get("answer")
-    answers = value if isinstance(value, list) else [value]
-    if not answers or not all(isinstance(each, str | int | float) and plain_text(each) for each in answers):
-        raise broken(where, "a text, a number, or a list of them as 'answer'", value)
-    return tuple(map(plain_text, answers))
 
 
 IMAGE_FOLDER = Dataset(

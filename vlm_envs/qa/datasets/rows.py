@@ -62,6 +62,15 @@ def plain_text(value: str | float) -> str:
     return str(value).strip()
 
 
+def answer_texts(fields: Fields, where: str) -> tuple[str, ...]:
+    """Returns the accepted answers of a row, which are texts or numbers, as texts."""
+    value: Any = fields.get("answer")
+    answers = value if isinstance(value, list) else [value]
+    if not answers or not all(isinstance(answer, str | int | float) and plain_text(answer) for answer in answers):
+        raise broken(where, "a text, a number, or a list of them as 'answer'", value)
+    return tuple(map(plain_text, answers))
+
+
 def whole(fields: Fields, name: str, where: str) -> int:
     """Returns a field that is a whole number of at least 0."""
     value = fields.get(name)
@@ -184,7 +193,9 @@ def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
     """Yields the cells of each row by column, without empty ones; None as a column has further cells."""
     try:
         with root.opened(name) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
-            for row in csv.DictReader(lines, strict=True):
+            table = csv.DictReader(lines, strict=True)
+            _require_commas(table.fieldnames or (), name)
+            for row in table:
                 yield {column: value for column, value in row.items() if value}
     except (UnicodeDecodeError, csv.Error, ToolError) as error:
         if "field limit" in str(error):
@@ -193,6 +204,12 @@ def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
                 "quotes, or save the table as JSON lines."
             ) from error
         raise ConfigError(f"{name} cannot be read as CSV: {error}. Save it as UTF-8 with commas.") from error
+
+
+def _require_commas(header: Sequence[str], name: str) -> None:
+    """Raises `ConfigError` for a table whose cells are divided by something else."""
+    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+        raise ConfigError(f"{name}: the header is one column {header[0]!r}. Save it with commas between the columns.")
 
 
 def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:

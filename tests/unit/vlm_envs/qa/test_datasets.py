@@ -409,7 +409,7 @@ def test_folders_that_hold_something_else_say_what_was_expected(tmp_path):
     for kind in DATASETS:
         with pytest.raises(ConfigError, match="Expected a "):
             dataset_source(kind, tmp_path)
-        with pytest.raises(ConfigError, match=r"is no folder.*Expected a "):
+        with pytest.raises(ConfigError, match=r"is not a folder.*Expected a "):
             dataset_source(kind, tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="Did you mean 'vstar'"):
         dataset_source("vstarr", tmp_path)

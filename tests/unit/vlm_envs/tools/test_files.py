@@ -124,7 +124,7 @@ def test_what_exists_is_listed(root):
 
 
 def test_the_root_is_a_folder(tmp_path):
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         FileRoot(tmp_path / "missing")
 
 

@@ -150,3 +150,36 @@ def test_a_world_asks_its_questions(tmp_path):
     assert "Which animal is it?" in observation["text"] and "A. dog B. cat" in observation["text"]
     _, reward, terminated, _, info = env.step("<think>It purrs.</think><answer>B. cat</answer>")
     assert (reward, terminated, info["success"]) == (1.0, True, True)
+
+
+@pytest.mark.parametrize(
+    ("column", "meant"), [("choices", "options"), ("optoins", "options"), ("a", "A"), ("Kind", "kind")]
+)
+def test_a_column_that_stands_for_another_breaks_its_row(tmp_path, column, meant):
+    with pytest.warns(UserWarning, match=f"{column}.*{meant}"):
+        source = dataset_source("image_folder", folder_of(tmp_path, COUNT, COUNT | {column: ["x", "y"]}))
+    assert len(samples(source)) == 1
+
+
+def test_columns_that_are_not_read_are_named_once(tmp_path):
+    rows = [COUNT | {"question_id": n, "id": n, "choices": None} for n in range(3)]
+    with pytest.warns(UserWarning) as warned:
+        source = dataset_source("image_folder", folder_of(tmp_path, *rows))
+    (said,) = (str(each.message) for each in warned)
+    assert "'id'" in said and "'question_id'" in said and "choices" not in said
+    assert len(samples(source)) == 3
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_csv_file_without_commas_is_reported_as_such(tmp_path, separator):
+    table = f"image{separator}question{separator}answer\ntwo.png{separator}Q?{separator}2\n"
+    put(folder_of(tmp_path) / "questions.csv", table.encode())
+    (tmp_path / "questions.jsonl").unlink()
+    with pytest.raises(ConfigError, match="comma"):
+        dataset_source("image_folder", tmp_path)
+
+
+def test_rows_of_ones_own_that_are_all_broken_are_not_called_an_incomplete_copy(tmp_path):
+    with pytest.raises(ConfigError, match="'answer'") as caught:
+        dataset_source("image_folder", folder_of(tmp_path, COUNT | {"answer": None}))
+    assert "copy" not in str(caught.value)
