@@ -223,12 +223,15 @@ class Task(ABC, Generic[StateT, ActionT]):
         """Returns a random valid action; by default one of `action_names`.
 
         Raises:
-            ConfigError: If the actions have no names; such a task overrides this method.
+            ConfigError: If the actions have no names; such a task overrides this method. If the grammar does not read
+                one of the names.
         """
         if not self.action_names:
             raise ConfigError(f"{self.name} lists no actions; its task must override sample_action().")
-        action = self.grammar.parse(self.action_names[rng.integers(len(self.action_names))])
-        assert action is not None, "the grammar reads every listed action"
+        name = self.action_names[rng.integers(len(self.action_names))]
+        action = self.grammar.parse(name)
+        if action is None:
+            raise ConfigError(f"`grammar.parse({name!r})` returned None, but {name!r} is in `action_names`.")
         return action
 
     def action_sections(self, actions: Sequence[ActionT], thoughts: Mapping[str, str]) -> dict[str, str]:

@@ -38,6 +38,16 @@ MAINS = {
             "--algorithm.critic.value-clip must be a number or None; got 'x'.",
         ),
         ("training sokoban_tiny --num-iterations x", "--num-iterations must be a whole number; got 'x'."),
+        (
+            "training sokoban_tiny --ppo.betas 0.9,0.999",
+            "--ppo.betas needs 2 values, with a space between them: --ppo.betas 0.9 0.999.",
+        ),
+        ("training sokoban_tiny --ppo.betas=0.9", "--ppo.betas needs 2 values"),
+        (
+            "training sokoban_tiny --algorithm.critic.betas 0.9 0.99",
+            "python -m training sokoban_tiny has no option --algorithm.critic.betas. The critic has the policy's "
+            "--ppo.betas.",
+        ),
         ("benchmarks results --add a --add b", "--add stands 2 times. Give it once, with all of its values."),
         (
             "training sokoban_tiny --num-groups 0 --tokenizer-worlds=a --tokenizer_worlds b",

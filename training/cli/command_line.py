@@ -336,14 +336,14 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
     length = option_value(said, "--num-iterations") or ""
     num_iterations, told = int(length) if length.isdecimal() else None, []
     evaluations, warmup = "--eval-every", "--algorithm.critic.warmup-iterations"
-    short = "So short a run takes {} {} in place of {}, and keeps that if it is extended."
+    short = "{} lowered from {} to {} for this short run, even if it is extended."
     every, algorithm = config.eval_every, config.algorithm
     if num_iterations is not None and every >= max(1, num_iterations) and option_value(said, evaluations) is None:
-        told.append(short.format(evaluations, 0, every))
+        told.append(short.format("Evaluations during training (--eval-every)", every, 0))
         config = _unchecked(config, eval_every=0)
     num_warmup = algorithm.critic_warmup_iterations
     if num_iterations and num_warmup >= num_iterations and option_value(said, warmup) is None:
-        told.append(short.format(warmup, num_iterations - 1, num_warmup))
+        told.append(short.format(f"Critic warm-up ({warmup})", num_warmup, num_iterations - 1))
         config = _unchecked(config, algorithm=algorithm.with_critic(warmup_iterations=num_iterations - 1))
     return config, told
 

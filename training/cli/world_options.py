@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+from training.config.update.adamw import AdamWConfig
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.arguments.options import Program
@@ -43,9 +44,17 @@ _NUMBERS: dict[str, tuple[str, Callable[[str], float]]] = {
 """What the fields of a world that are numbers take, and how it is read."""
 
 
+_OF_CRITIC = {
+    f"--algorithm.critic.{name}": f"The critic has the policy's --ppo.{name}."
+    for name in (setting.name.replace("_", "-") for setting in fields(AdamWConfig))
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training(Program):
     """The trainer, whose users often say which worlds they mean in words of their own."""
+
+    hints: Mapping[str, str] | None = field(default_factory=lambda: _OF_CRITIC)
 
     def refusal(self, option: str, value: str) -> str:
         """Returns how worlds are chosen, where an option tries to."""

@@ -37,7 +37,7 @@ def require_writable(directory: Path, output: str) -> None:
     """Refuses a folder within `output` that cannot be made or written to. Nothing is left behind.
 
     Raises:
-        ConfigError: If the nearest of its parents that exists, or itself if it does, is no folder or takes no files.
+        ConfigError: If the nearest of its parents that exists, or itself if it does, is not a folder or takes no files.
     """
     problem = "it cannot be looked for"
     try:
@@ -46,7 +46,7 @@ def require_writable(directory: Path, output: str) -> None:
         if place.is_dir():
             with tempfile.TemporaryDirectory(prefix=".", dir=place):  # rights alone do not tell: see /proc, for root
                 return
-        problem = f"{place} is no folder"
+        problem = f"{place} is not a folder"
     except OSError as error:
         problem += f" ({error.strerror})"
     raise ConfigError(

@@ -240,10 +240,9 @@ class RunConfig:
                 f"--num-iterations {num_iterations}. Lower the first or raise the second."
             )
         if 0 < eval_every >= num_iterations:
-            below = f"{num_iterations - 1} or less, " if num_iterations > 1 else ""
             yield (
-                f"--eval-every {eval_every} never comes round in --num-iterations {num_iterations}: the last "
-                f"evaluation is not one of these. Use --eval-every {below}0 for none."
+                f"--eval-every must be less than --num-iterations ({num_iterations}), or 0; got {eval_every}. The last "
+                "iteration is always evaluated."
             )
 
     def _reference_contradictions(self) -> Iterator[str]:

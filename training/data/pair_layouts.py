@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from vlm_envs.content.judging.datasets.preferences import without_marks
 from vlm_envs.qa.datasets.documents.files import page_file
 from vlm_envs.qa.datasets.documents.mp_docvqa import answered_row
+from vlm_envs.qa.datasets.images import row_image
+from vlm_envs.qa.datasets.media import without_marks
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, text
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
@@ -62,9 +63,9 @@ def _deepeyes(root: FileRoot, fields: Fields, where: str) -> Fields:
     told: Any = fields.get("extra_info") or fields
     if not isinstance(told, Mapping):
         raise broken(where, "an object as 'extra_info'", told)
-    image = _only_image(fields, where)
+    image = row_image(fields, where)
     if image is None:
-        raise broken(where, "a list of one picture as 'images'", fields.get("images"))
+        raise broken(where, "one image as 'images'", fields.get("images"))
     answer = text(told, "answer" if told.get("answer") is not None else "solution", where)
     return {
         "track": "fine_grained",
@@ -93,7 +94,7 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
         chosen = said.pop()[1]
     if [role for role, _ in said] != ["user"] or chosen is None:
         raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)
-    image, question = _only_image(fields, where), said[0][1]
+    image, question = row_image(fields, where), said[0][1]
     if question.count("<image>") > (image is not None):
         raise broken(where, "a picture in 'images' for each <image>", question)
     return {
@@ -107,15 +108,7 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
 
 
 def _own(root: FileRoot, fields: Fields, where: str) -> Fields:
-    return {**fields, "image": _only_image(fields, where)}
-
-
-def _only_image(fields: Fields, where: str) -> Any:
-    """Returns a row's `image`, or the only one of its `images`; None where there is none."""
-    images = fields.get("images") or []
-    if not isinstance(images, list) or len(images) > 1:
-        raise broken(where, "a list of one picture as 'images'", images)
-    return images[0] if images else fields.get("image")
+    return {**fields, "image": row_image(fields, where)}
 
 
 _ROLES = {"human": "user", "gpt": "assistant"}

@@ -18,7 +18,7 @@ from training.data.pair_layouts import LAYOUTS, Layout
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.datasets.armbench import judged_rows_of
 from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
-from vlm_envs.qa.datasets.media import unread_media
+from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.encodable import encodable
@@ -78,8 +78,6 @@ def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
 def _question(root: FileRoot, layout: Layout, known: set[str], values: Fields, where: str, number: int) -> Question:
     """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
     own = layout.own(root, values, where)
-    if unread := unread_media(values, [value for value in own.values() if isinstance(value, str)]):
-        raise BrokenRowError(f"{where}: {unread}.")
     fields = {name: value for name, value in own.items() if value is not None}
     wrong = fields.get("wrong", [])
     if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
@@ -90,11 +88,15 @@ def _question(root: FileRoot, layout: Layout, known: set[str], values: Fields, w
     answers = [answers] if isinstance(answers, str) else answers
     if not isinstance(answers, list) or not all(isinstance(each, str) for each in answers):
         raise broken(where, "a text as 'answer', or a list of them", answers)
+    request, right, pages = text(fields, "question", where), text(fields, "response", where), fields.get("pages")
+    num_images = ("image" in fields) + (len(pages) if isinstance(pages, list) else 0)
+    if fault := media_fault(values, request, (right, *wrong), num_images):
+        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
     question = Question(
         where=where,
         fields=_with_saved_picture(root, fields, where),
-        request=encodable(text(fields, "question", where)),
-        right=encodable(text(fields, "response", where)),
+        request=encodable(without_marks(request)),
+        right=encodable(right),
         wrong=tuple(encodable(each.strip()) for each in wrong),
         answers=tuple(encodable(each.strip()) for each in answers if each.strip()),
     )
@@ -122,17 +124,16 @@ def _require_usable(root: FileRoot, question: Question, number: int, known: set[
 def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[str, Any]:
     """Returns fields whose `image` is the name of a file, where it was a picture of a table."""
     image = fields.get("image")
-    content = image.get("bytes") if isinstance(image, dict) else image
-    if not isinstance(content, bytes):
+    if not isinstance(image, bytes):
         return fields
     try:
-        decode_image(content, name="image")
+        decode_image(image, name="image")
     except ToolError as error:
         raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
-    name = f"{PICTURES}/{hashlib.blake2b(content, digest_size=16).hexdigest()}.{_ending(content)}"
+    name = f"{PICTURES}/{hashlib.blake2b(image, digest_size=16).hexdigest()}.{_ending(image)}"
     path = Path(root.folder, name)
     if not path.exists():
-        replace_file(path, content)
+        replace_file(path, image)
     return {**fields, "image": name}
 
 

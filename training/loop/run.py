@@ -175,7 +175,7 @@ def _resumed(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
     if num_done == config.num_iterations:
         print(f"All {num_done} iterations are done; it is only evaluated again. To extend it: --num-iterations N")
     elif engine.rank == 0:
-        print(f"Goes on after iteration {num_done} of {config.num_iterations}.")
+        print(f"Resuming after iteration {num_done} of {config.num_iterations}.")
     keeps_start = _keeps_its_start(config)
     start = engine.on_main(lambda: require_reference(directory)) if keeps_start else None
     has_base = config.lora.rank is not None and start is not None  # what is in `latest` is merged
@@ -267,7 +267,7 @@ def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path,
 
     with (
         RunConsole("cold start", num_steps, every=50) as console,
-        stop_on_interrupt("step", "nothing is saved then") as should_stop,
+        stop_on_interrupt("step", "nothing is saved") as should_stop,
         _saved_whatever_ends(save, lambda: num_done, num_steps),
     ):
         cold_start(

@@ -123,7 +123,7 @@ class Trainer:
         Whichever it is, the last whole iteration is saved.
         """
         more = partial(launchers_limit, self.directory)
-        what, lost = "iteration or evaluation", "which is lost then"
+        what, lost = "iteration or evaluation", "unsaved work is lost"
         with stop_on_interrupt(what, lost, more, saves_at_once=True) as is_asked_here:
 
             def should_stop() -> bool:

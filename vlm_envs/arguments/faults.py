@@ -25,13 +25,23 @@ def import_named(module: str, *, option: str, instead: str) -> ModuleType:
         instead: What to do where there is no such module.
 
     Raises:
-        ConfigError: If it cannot be imported: with file and line where the user's own code failed.
+        ConfigError: If it cannot be imported: with file and line where the user's own code failed. If it is a folder
+            without code.
     """
     try:
-        return importlib.import_module(module)
+        imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:
         fault = fault_in_module(error)
         raise ConfigError(f"{option}: cannot import {module!r}: {fault or f'{error}. {instead}'}") from error
+    _require_module(imported, option)
+    return imported
+
+
+def _require_module(imported: ModuleType, option: str) -> None:
+    """Raises `ConfigError` for a folder without `__init__.py`, which Python imports as an empty namespace package."""
+    if getattr(imported, "__file__", None) is None and hasattr(imported, "__path__"):
+        name, folder = imported.__name__, next(iter(imported.__path__))
+        raise ConfigError(f"{option}: {name!r} is a folder here, not a module; change into {folder} first.")
 
 
 def fault_in_module(error: BaseException) -> str | None:

@@ -29,6 +29,7 @@ Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]]]
 An options class may have `HINTS`: sentences on options that it does not have, by option."""
 
 _NO_CHOICE = re.compile(r"invalid choice (?P<value>.+) for argument '(?P<option>.+?)'\..*one of \((?P<choices>.+)\)")
+_TOO_FEW = re.compile(r"Missing value for argument '(?P<option>.+?)'\. Expected (?P<count>[2-9]) values\.")
 _EXPECTED = {"INT": "a whole number", "FLOAT": "a number", "STR": "text", "{None}": "None"}
 
 
@@ -112,7 +113,7 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
         _raise_own_error(stop)
         if stop.code == 0:  # after --help
             raise
-        raise ConfigError(_told(said.getvalue(), program)) from None
+        raise ConfigError(_told(said.getvalue(), program, words)) from None
     config, left = found
     if left:
         raise ConfigError(program.stray(left[0]))
@@ -195,7 +196,7 @@ def tell(mistake: object) -> None:
     print(f"error: {mistake}", file=sys.stderr)
 
 
-def _told(frame: str, program: Program) -> str:
+def _told(frame: str, program: Program, words: Sequence[str]) -> str:
     """Returns in one line what the parser says in a frame: of several mistakes the first."""
     lines = [line.strip("│| ") for line in frame.splitlines()][1:]
     parts = itertools.groupby(lines, key=lambda line: "──" in line or "---" in line)  # the latter without UTF-8
@@ -206,9 +207,22 @@ def _told(frame: str, program: Program) -> str:
     if found := _NO_CHOICE.match(said):
         choices = sorted(set(re.findall(r"'(.+?)'", found["choices"])) - {"None"})
         said = f"{found['option']} must be one of {', '.join(map(repr, choices))}; got {found['value']}."
+    if found := _TOO_FEW.match(said):
+        said = _too_few(found["option"], int(found["count"]), words)
     for pattern, plain in _PARSER_SAYS:
         said = re.sub(pattern, plain, said)
     return f"{said if said.endswith('.') else f'{said}.'} All options: {program.prog} --help"
+
+
+def _too_few(option: str, count: int, words: Sequence[str]) -> str:
+    """Returns how an option of several values is written, with the user's own if commas divide them."""
+    needed = f"{option} needs {count} values, with a space between them"
+    for index, word in enumerate(words):
+        name, _, value = word.partition("=")
+        if name.replace("_", "-") == option:
+            values = (value or "".join(words[index + 1 : index + 2])).split(",")
+            return f"{needed}: {option} {' '.join(values)}" if len(values) == count else needed
+    return needed
 
 
 def _raise_own_error(stop: BaseException) -> None:

@@ -87,7 +87,7 @@ class QAWorld(World[QAState, Act]):
         if strategy.has_tools and context.coordinates == "pixels":
             raise ConfigError(
                 f"prompt_format={prompt_format!r} calls a zoom tool whose boxes are thousandths; got "
-                "coordinates='pixels'. Use coordinates='thousandths', or None."
+                f"coordinates='pixels'. Use coordinates='thousandths' or None{_other_formats(strategies)}."
             )
         if strategy.magnifies:
             # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
@@ -120,3 +120,9 @@ class QAWorld(World[QAState, Act]):
             **world_kwargs,
         )
         self.set_picture_shape(None)
+
+
+def _other_formats(strategies: Mapping[str, Strategy]) -> str:
+    """Returns the end of a sentence with the strategies that accept pixels."""
+    names = [repr(name) for name, strategy in strategies.items() if not strategy.has_tools]
+    return f", or prompt_format={' or '.join(names)}" if names else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import string
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,9 @@ COLOURS = {"observation": "#2f6db5", "reasoning": "#4c4f56", "prediction": "#8a5
 """Of the names of sections; others are ink."""
 SECTION_MS, TURN_MS, END_MS = 900, 1100, 2200
 """How long a new section stands alone, a whole turn, and the end of an episode."""
+_WIDTH = TEXT_PX // (FONT_PX // 2)
+"""Of a line, in characters."""
+_MAX_QUESTION_LINES = 12
 USUAL_LABEL = "after"
 NUM_COLOURS = 256
 """Of all frames together, as many as a GIF's palette holds."""
@@ -77,17 +81,18 @@ def _chosen(episodes: Sequence[Record], seeds: Sequence[int], num_episodes: int)
 def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Image.Image, int]]:
     """Yields frames with how long each stands, in milliseconds."""
     require(bool(episodes), "There is no recorded episode to show.")
-    height = max(_height(turn) for episode in episodes for turn in episode["turns"])
+    height = max(_height([*_question(turn), *_sections(turn)]) for episode in episodes for turn in episode["turns"])
     for episode in episodes:
+        picture: Image.Image | None = None
         for number, turn in enumerate(episode["turns"]):
-            picture, sections = _picture(turn, images), _sections(turn)
+            picture, asked, sections = _picture(turn, images) or picture, _question(turn), _sections(turn)
             title = f"{episode['world'] or episode['env_id']}, level {episode['seed']}, turn {number + 1}"
             for shown in range(len(sections) + 1):
                 is_whole = shown == len(sections)
-                yield _frame(title, picture, sections[:shown], height), TURN_MS if is_whole else SECTION_MS
+                yield _frame(title, picture, [*asked, *sections[:shown]], height), TURN_MS if is_whole else SECTION_MS
         end = "solved" if episode["success"] else "not solved"
         title = f"{episode['world'] or episode['env_id']}, level {episode['seed']}: {end}"
-        yield _frame(title, _picture(episode["final"], images), sections, height), END_MS
+        yield _frame(title, _picture(episode["final"], images) or picture, [*asked, *sections], height), END_MS
 
 
 def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
@@ -100,15 +105,23 @@ def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
     return [frame.quantize(palette=common, dither=Image.Dither.NONE) for frame in frames]
 
 
+def _question(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Returns the question that an episode asks, with its options, as a section in lines; none for other episodes."""
+    state = turn.get("state") or {}
+    options = zip(string.ascii_uppercase, state.get("options") or (), strict=False)
+    texts = filter(None, (state.get("question"), *(f"{letter}. {text}" for letter, text in options)))
+    lines = [line for text in texts for line in textwrap.wrap(str(text), _WIDTH)]
+    return [("question", lines[:_MAX_QUESTION_LINES])] if lines else []
+
+
 def _sections(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """Returns what was said, by section and in lines; all of it as one where it could not be read."""
     said = {name: str(text) for name, text in turn["sections"].items() if str(text).strip()}
-    wide = TEXT_PX // (FONT_PX // 2)
-    return [(name, textwrap.wrap(text, wide)[:6]) for name, text in (said or {"": turn["response"]}).items()]
+    return [(name, textwrap.wrap(text, _WIDTH)[:6]) for name, text in (said or {"": turn["response"]}).items()]
 
 
-def _height(turn: Mapping[str, Any]) -> int:
-    num_lines = sum(1 + len(lines) for _, lines in _sections(turn))
+def _height(sections: Sequence[tuple[str, list[str]]]) -> int:
+    num_lines = sum(1 + len(lines) for _, lines in sections)
     return max(PICTURE_PX, (num_lines + 1) * (FONT_PX + 5)) + 3 * MARGIN_PX + FONT_PX
 
 

@@ -47,6 +47,7 @@ STAGES = "stages.json"
 Notes = Sequence[Sequence[TurnNotes]]
 
 _CONFIG, _METRICS, _EVALUATIONS = "config.json", "metrics.jsonl", "evaluations.jsonl"
+_OF_BOARDS = "board.json"
 _OF_CHECKPOINTS = frozenset({"architectures", "model_type"})
 """What Hugging Face's configurations of models have, and those of runs have not."""
 
@@ -195,6 +196,9 @@ class RunReader:
     def __init__(self, directory: str | Path) -> None:
         self.directory = Path(directory)
         if not (self.directory / _CONFIG).is_file():
+            if (self.directory / _OF_BOARDS).is_file():
+                page = self.directory / "index.html"
+                raise MissingRunDataError(f"{self.directory} is a board, not a run. Its episodes are shown by {page}.")
             raise MissingRunDataError(
                 f"Expected a run directory with a {_CONFIG}; {self.directory} "
                 f"{'has none' if self.directory.is_dir() else 'does not exist'}. "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import pickle
 import re
 import warnings
@@ -32,7 +33,7 @@ from vlm_envs.testing.world_under_test import (
     expect_error,
     require,
 )
-from vlm_envs.trajectory import observation_words
+from vlm_envs.trajectory import Observation, observation_images, observation_words
 
 INFO_TYPES: dict[str, type | tuple[type, ...]] = {
     "success": bool,
@@ -59,6 +60,7 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
 
 NUM_ORACLE_SEEDS = 4
 NUM_SPLIT_LEVELS = 64
+NUM_DESCRIBED_LEVELS = 16
 
 
 def is_a_gymnasium_env(under_test: WorldUnderTest) -> None:
@@ -111,6 +113,28 @@ def bad_responses_are_data(under_test: WorldUnderTest) -> None:
         _, before = world.reset(seed=first_seed(world))
         observation, reward, _, _, info = world.step(response)
         require_explained(world, name, before, observation, float(reward), info)
+
+
+def actions_are_read_back(under_test: WorldUnderTest) -> None:
+    """The grammar reads every action name, and reads what `write_action` writes as the same action."""
+    world = under_test.make()
+    grammar, write_action = world.task.grammar, world.task.write_action
+    world.reset(seed=first_seed(world))
+    actions = [*(under_test.planner.plan(world) or ())]
+    for name in world.task.action_names or ():
+        action = grammar.parse(name)
+        require(action is not None, f"`grammar.parse({name!r})` returned None, but {name!r} is in `action_names`")
+        actions.append(action)
+    thoughts = dict.fromkeys(world.turn_format.sections, "")
+    for action in actions:
+        if "answer" not in world.task.action_sections((action,), thoughts):
+            continue  # calls of tools, which are read in a section of their own
+        written = write_action(action)
+        read = grammar.parse(written)
+        require(
+            read == action,
+            f"`write_action({action!r})` returned {written!r}, which `grammar.parse` reads as {read!r}",
+        )
 
 
 def oracle_is_maximal(under_test: WorldUnderTest) -> None:
@@ -288,6 +312,38 @@ def ground_truth_is_where_it_belongs(under_test: WorldUnderTest) -> None:
             require(not leaks, f"{where}: the text gives away {leaks}")
 
 
+def true_description_is_visible(under_test: WorldUnderTest) -> None:
+    """`true_description` is the same wherever the image, the instruction, and the hint are."""
+    world = under_test.make()
+    if world.obs_mode == "text":
+        raise NotApplicableError("the mode text has no image")
+    described: dict[bytes, str] = {}
+    instructions: set[str] = set()
+    for seed in split_seeds(world.split, NUM_DESCRIBED_LEVELS):
+        _require_visible(world, world.reset(seed=seed)[0], described)
+        instructions.add(world.task.instruction(world.state))
+        if len(instructions) > 1:
+            break  # levels that ask for different things are not compared, and may be slow to draw
+    for _, observation, _, _ in transitions(world, under_test.planner):
+        _require_visible(world, observation, described)
+
+
+def _require_visible(world: AnyWorld, observation: Observation, described: dict[bytes, str]) -> None:
+    """Raises `WorldContractError` if an observation that was seen before is described in other words."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (world.task.instruction(world.state), world.task.hint(world.state)):
+        digest.update(f"{len(part)} {part}".encode("utf-8", "surrogatepass"))
+    for image in observation_images(observation):
+        digest.update(f"{image.shape}".encode() + image.tobytes())
+    now = world.true_description
+    before = described.setdefault(digest.digest(), now)
+    require(
+        before == now,
+        f"two states show the same image, but `true_description` says {before!r} of one and {now!r} of the other. "
+        "Describe only what the image shows",
+    )
+
+
 def _untold(world: AnyWorld, text: str) -> str:
     """Returns an observation's text without what the task tells on purpose."""
     for told in filter(None, (world.task.instruction(world.state), world.task.hint(world.state))):
@@ -327,6 +383,7 @@ CHECKS: tuple[Callable[[WorldUnderTest], None], ...] = (
     reward_terms_sum_to_the_reward,
     bad_responses_are_data,
     hostile_answers_are_data,
+    actions_are_read_back,
     oracle_is_maximal,
     noop_earns_the_floor,
     action_limit_is_kept,
@@ -335,6 +392,7 @@ CHECKS: tuple[Callable[[WorldUnderTest], None], ...] = (
     levels_round_trip,
     splits_are_disjoint,
     ground_truth_is_where_it_belongs,
+    true_description_is_visible,
     misuse_is_explained,
 )
 """Every clause of the contract, in the order they are run."""

@@ -268,13 +268,13 @@ def names_pixels(text: str) -> bool:
 
 
 def written_extent(state: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Returns where the right and lower edge of the first picture are in what the recorded state of a question writes.
+    """Returns the size of the first image in the units in which the model writes coordinates.
 
     Args:
-        state: As a question-answering world has it in `info["state"]`, of any version.
+        state: `info["state"]` of a question-answering world, as any version records it.
 
     Returns:
-        Width and height in units of the space; None where no picture is shown, or the state is not as expected.
+        Width and height; None without an image or for an unknown state.
     """
     if state.get("coordinates") == "thousandths":
         return Thousandths.width, Thousandths.height

@@ -8,6 +8,7 @@ import stat
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -41,7 +42,7 @@ class FileRoot:
             which often link to a cache. Names that a model writes must stay inside.
 
     Raises:
-        ConfigError: If it is no folder.
+        ConfigError: If it is not a folder.
     """
 
     def __init__(self, folder: str | Path, *, follows_links: bool = False) -> None:
@@ -49,7 +50,7 @@ class FileRoot:
         self._folder = Path(os.path.expanduser(folder)).resolve()
         self._follows_links = follows_links
         if not self._folder.is_dir():
-            raise ConfigError(f"{folder} is no folder. Give the folder that holds the files.")
+            raise ConfigError(f"{folder} is not a folder. Give the folder that holds the files.")
 
     @property
     def folder(self) -> str:
@@ -165,7 +166,7 @@ class FileRoot:
     def _found(self, name: str) -> Path | None:
         """Returns the real path of a name, inside the folder unless a link may lead out; None where there is none."""
         self._check_name(name)
-        for spelling in _spellings(name):
+        for spelling in _spellings(self._folder, name):
             try:
                 path = (self._folder / spelling).resolve(strict=True)
             except (OSError, RuntimeError, ValueError):  # RuntimeError: a loop of links.
@@ -195,14 +196,27 @@ def with_plain_extension(name: str) -> str:
     return f"{stem}{dot}{extension.lower()}" if dot else name
 
 
-def _spellings(name: str) -> Iterator[str]:
-    """Yields a name, then what the same file may be called: its extension in another case, other normal forms."""
-    yield name
-    for form in dict.fromkeys((name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name))):
-        stem, dot, extension = form.rpartition(".")
-        for variant in dict.fromkeys((extension, extension.lower(), extension.upper(), extension.title())):
-            if (spelling := f"{stem}{dot}{variant}" if "/" not in extension else form) != name:
-                yield spelling
+def _spellings(folder: Path, name: str) -> Iterator[str]:
+    """Yields a name, then what the same file may be called: other normal forms, its extension in another case."""
+    forms = dict.fromkeys((name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))))
+    yield from forms
+    for form in forms:
+        parent = (folder / form).parent
+        with suppress(OSError, ValueError):
+            found = _files_by_key(parent, parent.stat().st_mtime_ns).get(_key(PurePosixPath(form).name))
+            if found is not None:
+                yield str(PurePosixPath(form).parent / found)
+
+
+@lru_cache(maxsize=64)
+def _files_by_key(folder: Path, mtime_ns: int) -> dict[str, str]:
+    """Returns the names in a folder by their keys; read again when the folder has changed."""
+    return {_key(name): name for name in sorted(os.listdir(folder), reverse=True)}
+
+
+def _key(name: str) -> str:
+    """Returns what names have in common that differ in the case of their extension or in their normal form."""
+    return unicodedata.normalize("NFC", with_plain_extension(name))
 
 
 def decode_image(

@@ -22,6 +22,7 @@ from benchmarks.models.measures.perception import gaps_text, perception_gaps, sp
 from benchmarks.models.page.page import build_page
 from benchmarks.models.play.contestants import Contestant, asked_agents, contestants, is_served, make_contestants
 from benchmarks.models.play.display import ProgressDisplay
+from benchmarks.models.play.few_items import few_items_lines
 from benchmarks.models.play.interruption import second_interrupt_quits
 from benchmarks.models.play.lazy_choice import skip_unchoosable
 from benchmarks.models.play.run import BoardRun, RunPlan
@@ -151,7 +152,8 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
         "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
         "leave NO_COLOR unset.",
     )
-    for line in (*skipped, *format_warnings(plan.worlds, players)):
+    few = few_items_lines(plan.worlds, options.episodes)
+    for line in (*skipped, *few, *format_warnings(plan.worlds, players)):
         print(line, file=sys.stderr)
     board_run, code = _played(plan, players, options.out, probed)
     if views is not None and not board_run.reason:

@@ -117,14 +117,14 @@ MISTAKES = {
         "error: cold_start makes a model, so --model some/checkpoint would do nothing. To go on from that checkpoint: "
         "--cold-start.start-from some/checkpoint."
     ),
-    f"{LAKE} --num-iterations 10 --eval-every 10": "--eval-every 10 never comes round in --num-iterations 10",
+    f"{LAKE} --num-iterations 10 --eval-every 10": "--eval-every must be less than --num-iterations (10)",
     f"{LAKE} --resume --name never_started": "No run at",
     f"{LAKE} --output a_file": (
-        "error: --output a_file: a_file is no folder, so a_file/frozenlake_tiny cannot be made. Name a folder that can "
-        "be written to."
+        "error: --output a_file: a_file is not a folder, so a_file/frozenlake_tiny cannot be made. Name a folder that "
+        "can be written to."
     ),
-    f"cold_start {LAKE} --output a_file": "--output a_file: a_file is no folder, so a_file/frozenlake_tiny_cold_start",
-    "curate --output a_file": "--output a_file: a_file is no folder, so a_file/curated cannot be made.",
+    f"cold_start {LAKE} --output a_file": "a_file is not a folder, so a_file/frozenlake_tiny_cold_start",
+    "curate --output a_file": "--output a_file: a_file is not a folder, so a_file/curated cannot be made.",
     f"{LAKE} --output /proc/of_nobody": (
         "error: --output /proc/of_nobody: /proc takes no files (No such file or directory), so "
         "/proc/of_nobody/frozenlake_tiny cannot be made. Name a folder that can be written to."

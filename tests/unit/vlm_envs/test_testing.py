@@ -8,6 +8,7 @@ import json
 import re
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
@@ -141,6 +142,27 @@ class FirstLetterTask(CorridorTask):
     grammar = ActionGrammar(parse=lambda text: {"l": -1, "r": 1}.get(text[0].lower()), expected="Left or Right")
 
 
+class UnlistedTask(CorridorTask):
+    grammar = ActionGrammar(parse=lambda text: None, expected="Left or Right")
+
+
+class SwappedTask(CorridorTask):
+    def write_action(self, action: int) -> str:
+        return "Left" if action > 0 else "Right"
+
+
+class HiddenGoalView(CorridorView):
+    """Describes a goal that it does not draw."""
+
+    def image(self, state: CorridorState) -> npt.NDArray[np.uint8]:
+        return super().image(replace(state, goal=state.player))
+
+
+class HonestView(HiddenGoalView):
+    def true_description(self, state: CorridorState, representation: str) -> str:
+        return f"The player is at (0, {state.player})."
+
+
 class ListDynamics(CorridorDynamics):
     """Fails for actions that its grammar lets through."""
 
@@ -253,6 +275,9 @@ BROKEN = {
     "parser of coordinates raises": (functools.partial(build, task=CoordinateTask), HOSTILE_CHECK),
     "parser of JSON is too deep": (functools.partial(build, task=JsonTask), HOSTILE_CHECK),
     "parser of nothing raises": (functools.partial(build, task=FirstLetterTask), HOSTILE_CHECK),
+    "parser reads nothing": (functools.partial(build, task=UnlistedTask), "actions_are_read_back"),
+    "actions are written wrongly": (functools.partial(build, task=SwappedTask), "actions_are_read_back"),
+    "goal that is not drawn": (functools.partial(build, view=HiddenGoalView), "true_description_is_visible"),
     "surrogates raise": (CrashingWorld, "bad_responses_are_data"),
 }
 
@@ -333,6 +358,20 @@ def test_so_does_a_planner(register: Any) -> None:
 def test_a_world_that_exits_cannot_be_checked(register: Any) -> None:
     with pytest.raises(WorldContractError, match="SystemExit"):
         check_world(register(lambda **_: sys.exit(0)))
+
+
+def test_a_description_of_what_is_drawn_passes(register: Any) -> None:
+    env_id = register(functools.partial(build, view=HonestView))
+    check_world(env_id, skip=only("true_description_is_visible"))
+
+
+def test_a_listed_action_that_the_grammar_does_not_read_is_named(register: Any) -> None:
+    world = build(task=UnlistedTask)
+    with pytest.raises(ConfigError, match=r"'(Left|Right)'.*action_names"):
+        world.task.sample_action(CorridorState(player=0, goal=1), np.random.default_rng(0))
+    with pytest.raises(WorldContractError) as failure:
+        check_world(register(functools.partial(build, task=UnlistedTask)), skip=(PROCESS_CHECK,))
+    assert "AssertionError" not in str(failure.value)
 
 
 @pytest.mark.parametrize("prompt_format", ["no_think", "free_think"])

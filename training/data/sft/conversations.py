@@ -5,20 +5,21 @@
 
 Rows of texts and images in the layout of TRL, LLaMA-Factory, and ms-swift are read. Rows with videos, sound, or
 grounding objects are refused, as are placeholders of these. Content is a text, in which each `<image>` of a user's
-message is the next of `images`, or a list of parts: `{"type": "text", "text": ...}` and `{"type": "image"}`, which
-takes the next of `images` unless it names a file itself (`image`, `path` or `url`). Where a conversation has no
-placeholder, all images stand before its first text, as in TRL. `"loss": false` at an answer leaves it out of the loss,
-as in ms-swift.
+message is the next of `images` (a single one may be `image`), or a list of parts: `{"type": "text", "text": ...}` and
+`{"type": "image"}`, which takes the next of `images` unless it names a file itself (`image`, `path` or `url`). Where a
+conversation has no placeholder, all images stand before its first text, as in TRL. `"loss": false` at an answer leaves
+it out of the loss, as in ms-swift.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vlm_envs.qa.datasets.images import row_images
 from vlm_envs.qa.datasets.media import unread_media
 
 PLACEHOLDER = "<image>"
@@ -73,7 +74,7 @@ def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path)
     """Returns the conversation of a row, whose pictures nobody has looked for yet.
 
     Args:
-        row: With `messages`, and `images` where its parts do not name files themselves.
+        row: With `messages`, and `images` or `image` where its parts do not name files themselves.
         file: Where it stands.
         line: In which line.
         folder: What relative paths of pictures begin at.
@@ -89,7 +90,7 @@ def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path)
         system = _said(messages[0], "system")
         messages, roles = messages[1:], roles[1:]
     _require_turns(roles)
-    files = [*_files(row.get("images"), folder)]
+    files = [_file(image, folder) for image in row_images(row, content=lambda image: image)]
     places = [
         _content(each.get("content"), folder) for each, role in zip(messages, roles, strict=True) if role == "user"
     ]
@@ -122,11 +123,23 @@ def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _require_readable(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> None:
     """Refuses rows with media that are not read, and placeholders that would be learned as text."""
-    texts = [(each.get("role"), text) for each in messages if isinstance(text := each.get("content"), str)]
-    if unread := unread_media(row, [text for _, text in texts]):
+    texts = [(message.get("role"), text) for message in messages for text in _texts(message.get("content"))]
+    prompts, answers = ([text for role, text in texts if (role == "assistant") is said] for said in (False, True))
+    if unread := unread_media(row, prompts, answers):
         raise BrokenRowError(unread)
     if any(role != "user" and PLACEHOLDER in text for role, text in texts):
         raise BrokenRowError(f"there is a placeholder {PLACEHOLDER} outside the user's messages")
+    lists = [message["content"] for message in messages if isinstance(message.get("content"), list)]
+    if any(PLACEHOLDER in text for content in lists for text in _texts(content)):
+        raise BrokenRowError(f"there is a placeholder {PLACEHOLDER} in a part of type text; use a part of type image")
+
+
+def _texts(content: Any) -> list[str]:
+    """Returns the texts of a message: its content, or those of its parts."""
+    if isinstance(content, str):
+        return [content]
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    return [text for part in parts if isinstance(text := part.get("text"), str)]
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -197,13 +210,6 @@ def _part(part: Any, folder: Path) -> Any:
     raise BrokenRowError(f"a part of a message is of type {kind!r}; there are text and image")
 
 
-def _files(images: Any, folder: Path) -> Iterator[Path]:
-    if images is None:
-        return
-    for each in images if isinstance(images, list) else [images]:
-        yield _file(each, folder)
-
-
 def _file(named: Any, folder: Path) -> Path:
     """Returns the path of a picture that a row names."""
     if isinstance(named, Mapping):
@@ -225,7 +231,8 @@ def _with_pictures(contents: Sequence[Sequence[Any]], files: Sequence[Path]) -> 
         return [(*files, *contents[0]), *map(tuple, contents[1:])]
     if num_places != len(files):
         raise BrokenRowError(
-            f"{num_places} placeholders ({PLACEHOLDER}, or parts of type image) for {len(files)} pictures in `images`"
+            f"images and their placeholders ({PLACEHOLDER}, or parts of type image) must be as many; got {len(files)} "
+            f"and {num_places}"
         )
     rest = iter(files)
     return [tuple(next(rest) if part is _NEXT else part for part in content) for content in contents]

@@ -179,7 +179,7 @@ class FineTuning:
         Raises:
             KeyboardInterrupt: If Ctrl-C stopped it.
         """
-        total, lost = self.learner.steps.num_steps, "what was learnt since the last checkpoint is lost"
+        total, lost = self.learner.steps.num_steps, "work since the last checkpoint is lost"
         if self.num_done == total:
             print(f"All {total} steps are done. To extend the run: --num-steps N or --num-epochs N")
         board = TensorBoardLogger(self.directory / "tensorboard", iteration=self.num_done)

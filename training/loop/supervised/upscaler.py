@@ -111,7 +111,7 @@ class _Training:
             return
         pairs = scene_pairs(self.config, "train", self.config.num_scenes)
         held_out = scene_pairs(self.config, "val", self.config.num_eval_scenes)
-        lost = "what was learnt since the last checkpoint is lost"
+        lost = "work since the last checkpoint is lost"
         with RunConsole("upscaler", total) as console, stop_on_interrupt("step", lost) as should_stop:
             for step in range(self.num_done, total):
                 metrics = self._step(step, step_patches(pairs, self.config, step))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import string
 from collections.abc import Sequence
 from typing import Any
 
-from vlm_envs.qa.datasets.rows import Fields, answer_key, broken
+from vlm_envs.qa.datasets.rows import Fields, answer_key, broken, plain_text
 from vlm_envs.responses.answers import AnswerKey, normalise
+from vlm_envs.responses.numbers import read_number
 
 _LETTERED = re.compile(r"\s*\(?([A-Z])\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
@@ -32,23 +34,41 @@ def option_texts(fields: Fields, where: str) -> tuple[str, ...]:
         value = _columns(value or fields, where)
     if not isinstance(value, list) or not all(isinstance(option, str | int | float) for option in value):
         raise broken(where, "a list of texts as 'options'", value)
-    texts = [str(option).strip() for option in value]
+    texts = [plain_text(option) for option in value]
     if len(texts) == 1 or len(texts) > len(string.ascii_uppercase) or not all(texts) or len({*texts}) < len(texts):
         raise broken(where, "2 to 26 different texts as 'options'", value)
     return _without_letters(texts) or tuple(texts)
 
 
 def choice_key(answer: str, options: Sequence[str], question: str, where: str) -> AnswerKey:
-    """Returns the key of a choice, whose answer is a letter or the text of an option."""
+    """Returns the key of a choice, whose answer is a letter, the text of an option, or both.
+
+    Lettered lines at the end of the question that repeat the options are removed from it.
+    """
+    question = _without_options(question, options)
     letters = string.ascii_uppercase[: len(options)]
     if answer not in options and (match := _LETTER.fullmatch(answer.upper())) and (match[1] in letters or not options):
         return answer_key(where, "choice", match[1], options=options, question=question)
     lettered = [*zip(letters, options, strict=True)]
     matching = [letter for letter, text in lettered if text == answer]
     matching = matching or [letter for letter, text in lettered if normalise(text) == normalise(answer)]
+    matching = matching or [letter for letter, text in lettered if _is_option(answer, letter, text)]
     if len(matching) != 1:
         raise broken(where, f"a letter from A to {letters[-1]} or the text of an option as 'answer'", answer)
     return answer_key(where, "choice", matching[0], options=options, question=question)
+
+
+def _is_option(answer: str, letter: str, text: str) -> bool:
+    """Returns whether an answer is the number that an option is, or its letter and its text."""
+    number, both = read_number(answer), _LETTERED.fullmatch(answer)
+    if number is not None:
+        return read_number(text) == number
+    return both is not None and both[1] == letter and normalise(both[2]) == normalise(text)
+
+
+def _without_options(question: str, options: Sequence[str]) -> str:
+    asked, stated = split_question(question)
+    return asked if [*map(normalise, stated)] == [*map(normalise, options)] else question
 
 
 def split_question(question: str) -> tuple[str, tuple[str, ...]]:
@@ -71,7 +91,8 @@ def is_letter(answer: str) -> bool:
 
 def _columns(fields: Fields, where: str) -> list[Any]:
     """Returns the values of the columns A, B and so on up to the last one that has a value."""
-    values = [fields.get(letter) for letter in string.ascii_uppercase]
+    cells = [fields.get(letter) for letter in string.ascii_uppercase]
+    values = ["" if isinstance(cell, float) and math.isnan(cell) else cell for cell in cells]
     count = max((index + 1 for index, value in enumerate(values) if value not in (None, "")), default=0)
     if any(value in (None, "") for value in values[:count]):
         raise broken(where, f"options in all columns from A to {string.ascii_uppercase[count - 1]}", values[:count])

@@ -16,12 +16,11 @@ from __future__ import annotations
 import codecs
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.images import StoredImage, TableImage
+from vlm_envs.qa.datasets.images import StoredImage, TableImage, image_content, table_image
 from vlm_envs.qa.datasets.parquet import table_rows
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, row_or_error
@@ -53,20 +52,20 @@ def _files(root: FileRoot) -> list[str]:
 
 def _of_parquet(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
     for number, (group, place, fields) in enumerate(table_rows(copy.root, name), start=1):
-        image = TableImage(folder=copy.root.folder, name=name, group=group, place=place, column="image")
-        yield row_or_error(partial(_parquet_row, copy, fields, image, f"{name}, row {number}"))
+        stored = partial(table_image, copy.root, name, group, place, "image")
+        yield row_or_error(partial(_table_row, copy, fields, stored, f"{name}, row {number}"))
 
 
-def _parquet_row(copy: Copy, fields: Fields, image: TableImage, where: str) -> PictureRow:
+def _table_row(copy: Copy, fields: Fields, stored: Callable[[str | bytes], TableImage], where: str) -> PictureRow:
+    """Returns a row of a table; `stored` returns where the content of its image is."""
     if missing := [column for column in _NEEDED if column not in fields]:
         raise broken(where, f"the columns {', '.join(_NEEDED)}", f"none called {', '.join(missing)}")
-    content: Any = fields["image"]
-    content = content.get("bytes") if isinstance(content, dict) else content
+    content = image_content(fields["image"])
     if not isinstance(content, str | bytes) or not content:
         raise broken(where, "an image as base64 text", fields["image"])
     texts = {column: "" if (value := fields[column]) is None else str(value) for column in _NEEDED[:-1]}
-    text = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    return _row(copy, texts, image, text, f"{image.name.removesuffix('.parquet')}/{texts['index']}", where)
+    image = stored(content)
+    return _row(copy, texts, image, image.digest, f"{image.name.removesuffix('.parquet')}/{texts['index']}", where)
 
 
 def _of_tsv(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
@@ -122,13 +121,14 @@ def _tsv_row(copy: Copy, name: str, columns: list[str], start: int, record: byte
     quotes = 1 if image.startswith(b'"') else 0
     place = start + len(head) + 1 + quotes
     stored = StoredImage(folder=copy.root.folder, name=name, start=place, length=len(image) - 2 * quotes)
-    return _row(copy, fields, stored, image.strip(b'"'), f"{name.removesuffix('.tsv')}/{fields['index']}", where)
+    digest = hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest()
+    return _row(copy, fields, stored, digest, f"{name.removesuffix('.tsv')}/{fields['index']}", where)
 
 
 def _row(
-    copy: Copy, fields: Mapping[str, str], image: StoredImage | TableImage, text: bytes, key: str, where: str
+    copy: Copy, fields: Mapping[str, str], image: StoredImage | TableImage, digest: str, key: str, where: str
 ) -> PictureRow:
-    """Returns a row; `text` is the base64 of its image."""
+    """Returns a row; `digest` is of the base64 text of its image."""
     if missing := [column for column in ("question", *LETTERS) if not fields[column].strip()]:
         raise broken(where, f"something in column {missing[0]}", fields[missing[0]])
     if not fields["index"].isdecimal():
@@ -138,7 +138,7 @@ def _row(
     return PictureRow(
         key=key,
         where=where,
-        split=copy.split_by(hashlib.blake2b(text, digest_size=16).hexdigest()),
+        split=copy.split_by(digest),
         answer=answer_key(
             where,
             "choice",

@@ -3,31 +3,34 @@
 The folder holds the images and `questions.jsonl` (one object per line), `questions.json` (a list of objects),
 `questions.csv` (UTF-8, commas, a header), or `questions.parquet`, with the columns `image` (a file of the folder, or in
 parquet the image itself), `question`, `answer` (a text, a number, or a list of accepted ones), and, where there are
-options, `options` (a list of texts, in CSV written as JSON) or the columns `A`, `B` and so on. The answer of a row with
-options is a letter or the text of an option.
+options, `options` (a list of texts or numbers, in CSV written as JSON) or the columns `A`, `B` and so on. The answer of
+a row with options is a letter, the text of an option, or both.
 
 `kind` says how other answers are compared: `number` (the default for numbers), `exact` (the default for texts), `anls`,
 `list`, or `semantic`. `category` and `split` are optional, too. Rows without `split` are divided by a hash of the
-image's name or content, so the questions of an image stay together. Boxes are not read; for these use the columns of
+image's name or content, so the questions of an image stay together. Other columns are not read and are reported once; a
+row with one that stands for a missing column, such as `choices` for `options`, is broken. For boxes use the columns of
 `treevgr`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
+import string
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, get_args
 
 from vlm_envs.qa.datasets.choices import choice_key, option_texts
-from vlm_envs.qa.datasets.images import StoredImage, TableImage, image_bytes
+from vlm_envs.qa.datasets.columns import Columns, checked_columns
+from vlm_envs.qa.datasets.images import IMAGE_COLUMNS, StoredImage, TableImage, row_image, with_table_images
+from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.parquet import table_rows
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import (
     BrokenRowError,
     Fields,
     answer_key,
+    answer_texts,
     broken,
     category,
     each_row,
@@ -39,25 +42,27 @@ from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.responses.numbers import read_number
 from vlm_envs.splits import SPLITS
-from vlm_envs.tools.errors import ToolError
 
 FILES = ("questions.jsonl", "questions.json", "questions.csv", "questions.parquet")
 KINDS: tuple[AnswerKind, ...] = tuple(kind for kind in get_args(AnswerKind) if kind not in ("choice", "verdict"))
+COLUMNS = (*IMAGE_COLUMNS, "question", "answer", "options", "kind", "category", "split", *string.ascii_uppercase)
+OTHER_NAMES = dict.fromkeys(("choices", "candidates", "alternatives"), "options") | {"label": "answer"}
 
 
 def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     file = copy.files[0]
-    if not file.endswith(".parquet"):
-        yield from each_row(copy.root, file, partial(_row, copy))
-        return
-    for number, (group, place, fields) in enumerate(table_rows(copy.root, file)):
-        cell = TableImage(folder=copy.root.folder, name=file, group=group, place=place, column="image")
-        where = f"{file}, row {number + 1}"
-        yield row_or_error(partial(_row, copy, fields, where, number, cell))
+    with checked_columns(file, COLUMNS, OTHER_NAMES) as columns:
+        if not file.endswith(".parquet"):
+            yield from each_row(copy.root, file, partial(_row, copy, columns))
+            return
+        for number, (group, place, fields) in enumerate(table_rows(copy.root, file)):
+            values = with_table_images(copy.root, file, group, place, fields)
+            yield row_or_error(partial(_row, copy, columns, values, f"{file}, row {number + 1}", number))
 
 
-def _row(copy: Copy, fields: Fields, where: str, number: int, cell: TableImage | None = None) -> PictureRow:
-    stored, content = _image(copy, fields, where, cell)
+def _row(copy: Copy, columns: Columns, fields: Fields, where: str, number: int) -> PictureRow:
+    columns.check(fields, where)
+    stored, content = _image(copy, fields, where)
     return PictureRow(
         key=str(number + 1),
         where=where,
@@ -68,22 +73,21 @@ def _row(copy: Copy, fields: Fields, where: str, number: int, cell: TableImage |
     )
 
 
-def _image(copy: Copy, fields: Fields, where: str, cell: TableImage | None) -> tuple[StoredImage | TableImage, str]:
+def _image(copy: Copy, fields: Fields, where: str) -> tuple[StoredImage | TableImage, str]:
     """Returns where the image of a row is, and what rows that show the same one have in common."""
-    value = fields.get("image")
-    if cell is not None and isinstance(value, bytes | dict):
-        try:
-            return cell, hashlib.blake2b(image_bytes(value, where), digest_size=16).hexdigest()
-        except ToolError as error:
-            raise broken(where, "bytes of an image as 'image'", value) from error
-    name = text(fields, "image", where)
-    if not copy.has(name):
-        raise broken(where, "the name of an image file in the folder as 'image'", name)
-    return copy.image(name), name
+    image = row_image(fields, where)
+    if isinstance(image, TableImage):
+        return image, image.digest
+    if not isinstance(image, str) or not copy.has(image):
+        raise broken(where, "the name of an image file in the folder as 'image'", image)
+    return copy.image(image), image
 
 
 def _answer(fields: Fields, where: str) -> AnswerKey:
-    question, answers, options = text(fields, "question", where), _answers(fields, where), option_texts(fields, where)
+    question = text(fields, "question", where)
+    if fault := media_fault(fields, question, (), 1):
+        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
+    question, answers, options = without_marks(question), answer_texts(fields, where), option_texts(fields, where)
     if options:
         if len(answers) > 1:
             raise broken(where, "one answer of a row with options", list(answers))
@@ -91,21 +95,6 @@ def _answer(fields: Fields, where: str) -> AnswerKey:
     are_numbers = all(read_number(answer) is not None for answer in answers)
     kind: Any = one_of(fields, "kind", KINDS, where) or ("number" if are_numbers else "exact")
     return answer_key(where, kind, *answers, question=question)
-
-
-def _answers(fields: Fields, where: str) -> tuple[str, ...]:
-    value: Any = fields.get("answer")
-    answers = value if isinstance(value, list) else [value]
-    if not answers or not all(isinstance(each, str | int | float) and _plain(each) for each in answers):
-        raise broken(where, "a text, a number, or a list of them as 'answer'", value)
-    return tuple(map(_plain, answers))
-
-
-def _plain(answer: str | float) -> str:
-    """Returns an answer as text; a table column with missing numbers holds whole ones as floats, and NaN."""
-    if isinstance(answer, float) and (answer.is_integer() or math.isnan(answer)):
-        return "" if math.isnan(answer) else str(int(answer))
-    return str(answer).strip()
 
 
 IMAGE_FOLDER = Dataset(

@@ -6,11 +6,13 @@ import base64
 import binascii
 import functools
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.parquet import cell
+from vlm_envs.qa.datasets.rows import broken
 from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
 from vlm_envs.tools.files import MAX_FILE_BYTES, FileRoot, decode_image, image_size
@@ -51,12 +53,12 @@ class StoredImage:
             raise ToolError(ToolErrorKind.TOO_LARGE, f"An image of {quoted(self.name)} takes {self.length} bytes.")
         with root.opened(self.name) as file:
             file.seek(self.start)
-            return _decoded(file.read(self.length), self.name)
+            return base64_bytes(file.read(self.length), self.name)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TableImage:
-    """A cell of a parquet table that holds an image, as `image_bytes` reads it.
+    """A cell of a parquet table that holds an image: bytes, base64, or a struct with `bytes` of either kind.
 
     Attributes:
         folder: The dataset's.
@@ -64,6 +66,7 @@ class TableImage:
         group: Row group.
         place: Row in the group.
         column: Name of the column.
+        digest: Hash of what it holds, as it is in the table.
         upright: As in `StoredImage`.
     """
 
@@ -72,6 +75,7 @@ class TableImage:
     group: int
     place: int
     column: str
+    digest: str
     upright: bool = True
 
     def read(self) -> bytes:
@@ -89,30 +93,81 @@ def _table_bytes(image: TableImage) -> bytes:
         value = cell(_root(image.folder), image.name, group=image.group, place=image.place, column=image.column)
     except ConfigError as error:
         raise ToolError(ToolErrorKind.UNREADABLE_FILE, str(error)) from error
-    return image_bytes(value, image.name)
-
-
-def image_bytes(value: Any, name: str) -> bytes:
-    """Returns the bytes of an image in a table: bytes, base64, or an object with `bytes` of either kind.
-
-    Args:
-        value: The cell.
-        name: What messages call its file.
-
-    Raises:
-        ToolError: `UNREADABLE_FILE` if it is anything else.
-    """
-    content = value.get("bytes") if isinstance(value, dict) else value
+    content = image_content(value)
     if isinstance(content, str):
-        return _decoded(content.partition(";base64,")[2] if content.startswith("data:") else content, name)
+        return base64_bytes(content, image.name)
     if not isinstance(content, bytes):
-        raise ToolError(
-            ToolErrorKind.UNREADABLE_FILE, f"Expected bytes or base64 in {quoted(name)}; got {quoted(value)}."
-        )
+        expected = f"Expected bytes or base64 in {quoted(image.name)}; got {quoted(value)}."
+        raise ToolError(ToolErrorKind.UNREADABLE_FILE, expected)
     return content
 
 
-def _decoded(text: str | bytes, name: str) -> bytes:
+def table_image(root: FileRoot, name: str, group: int, place: int, column: str, content: str | bytes) -> TableImage:
+    """Returns a reference to a cell of a table, so that the image need not be kept."""
+    encoded = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
+    return TableImage(folder=root.folder, name=name, group=group, place=place, column=column, digest=digest)
+
+
+def with_table_images(root: FileRoot, name: str, group: int, place: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a table's row, with references for cells that hold the bytes of one image."""
+    contents = {column: (value, image_content(value)) for column, value in fields.items()}
+    return {
+        column: table_image(root, name, group, place, column, content) if isinstance(content, bytes) else value
+        for column, (value, content) in contents.items()
+    }
+
+
+IMAGE_COLUMNS = ("image", "images", "image_path")
+
+
+def row_images(fields: Mapping[str, Any], content: Callable[[Any], Any] | None = None) -> list[Any]:
+    """Returns the images of a row in order, each as `content` or else `image_content` returns it.
+
+    They are in the columns `image`, `images`, and `image_path`, one or a list. A column that repeats what is there
+    already counts once.
+    """
+    found: list[Any] = []
+    for column in IMAGE_COLUMNS:
+        value = fields.get(column)
+        images = [(content or image_content)(image) for image in (value if isinstance(value, list) else [value])]
+        if value is not None and images not in ([""], found):
+            found += images
+    return found
+
+
+def row_image(fields: Mapping[str, Any], where: str) -> Any:
+    """Returns the only image of a row, as `image_content` returns it; None where it has none.
+
+    Raises:
+        BrokenRowError: If there are several, or it is no text, bytes, or image of a table.
+    """
+    images = row_images(fields)
+    given = {column: fields[column] for column in IMAGE_COLUMNS if fields.get(column) not in (None, [])}
+    if len(images) > 1:
+        raise broken(where, "one image", list(given.values()))
+    image = images[0] if images else None
+    is_blank = isinstance(image, str) and not image.strip()
+    if given and (is_blank or not isinstance(image, str | bytes | TableImage)):
+        raise broken(where, f"the name or bytes of an image as {next(iter(given))!r}", next(iter(given.values())))
+    return image
+
+
+def image_content(value: Any) -> Any:
+    """Returns an image of a row: the value, the only one of a list, or `bytes` or else `path` of a struct."""
+    if isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    return (value.get("bytes") or value.get("path")) if isinstance(value, Mapping) else value
+
+
+def base64_bytes(text: str | bytes, name: str) -> bytes:
+    """Returns what base64 stands for, with or without `data:image/…;base64,` in front.
+
+    Raises:
+        ToolError: `UNREADABLE_FILE` if it is no base64.
+    """
+    if isinstance(text, str) and text.startswith("data:"):
+        text = text.partition(";base64,")[2]
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:

@@ -6,6 +6,7 @@ import csv
 import functools
 import io
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
@@ -52,6 +53,22 @@ def texts(fields: Fields, name: str, where: str) -> tuple[str, ...]:
     if not _is_list(value) or not value or not all(isinstance(item, str) and item.strip() for item in value):
         raise broken(where, f"a list of texts as {name!r}", value)
     return tuple(item.strip() for item in value)
+
+
+def plain_text(value: str | float) -> str:
+    """Returns a text or number as text; a table column with missing numbers holds whole ones as floats, and NaN."""
+    if isinstance(value, float) and (value.is_integer() or math.isnan(value)):
+        return "" if math.isnan(value) else str(int(value))
+    return str(value).strip()
+
+
+def answer_texts(fields: Fields, where: str) -> tuple[str, ...]:
+    """Returns the accepted answers of a row, which are texts or numbers, as texts."""
+    value: Any = fields.get("answer")
+    answers = value if isinstance(value, list) else [value]
+    if not answers or not all(isinstance(answer, str | int | float) and plain_text(answer) for answer in answers):
+        raise broken(where, "a text, a number, or a list of them as 'answer'", value)
+    return tuple(map(plain_text, answers))
 
 
 def whole(fields: Fields, name: str, where: str) -> int:
@@ -176,10 +193,23 @@ def _csv_rows(root: FileRoot, name: str) -> Iterator[Any]:
     """Yields the cells of each row by column, without empty ones; None as a column has further cells."""
     try:
         with root.opened(name) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as lines:
-            for row in csv.DictReader(lines, strict=True):
+            table = csv.DictReader(lines, strict=True)
+            _require_commas(table.fieldnames or (), name)
+            for row in table:
                 yield {column: value for column, value in row.items() if value}
     except (UnicodeDecodeError, csv.Error, ToolError) as error:
+        if "field limit" in str(error):
+            raise ConfigError(
+                f"{name} cannot be read as CSV: a cell has more than {csv.field_size_limit()} characters. Close its "
+                "quotes, or save the table as JSON lines."
+            ) from error
         raise ConfigError(f"{name} cannot be read as CSV: {error}. Save it as UTF-8 with commas.") from error
+
+
+def _require_commas(header: Sequence[str], name: str) -> None:
+    """Raises `ConfigError` for a table whose cells are divided by something else."""
+    if len(header) == 1 and (";" in header[0] or "\t" in header[0]):
+        raise ConfigError(f"{name}: the header is one column {header[0]!r}. Save it with commas between the columns.")
 
 
 def _json_list(root: FileRoot, file: str, under: str | None) -> list[Any]:

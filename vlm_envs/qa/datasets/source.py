@@ -15,7 +15,7 @@ from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_ch
 from vlm_envs.qa.datasets.images import StoredImage
 from vlm_envs.qa.datasets.rows import BrokenRowError, broken
 from vlm_envs.qa.datasets.sharing import shared
-from vlm_envs.qa.datasets.splitting import content_split, remedy_of, whole_split
+from vlm_envs.qa.datasets.splitting import OWN, content_split, remedy_of, whole_split
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKind
 from vlm_envs.splits import SPLITS
@@ -99,7 +99,8 @@ class DatasetSource:
                 self._by_split[row.split].append(row)
         if not self._rows:
             left_out = f" {_named(self.broken_rows)}" if self._broken else ""
-            raise ConfigError(f"The {name} data set holds no question.{left_out} Give the folder of a whole copy.")
+            remedy = "" if self._broken and name in OWN else " Give the folder of a whole copy."
+            raise ConfigError(f"The {name} data set holds no question.{left_out}{remedy}")
         if self._broken:
             told = f"{len(self._broken)} of {len(self._broken) + len(self._rows)} rows of {name} are left out."
             warnings.warn(f"{told} {_named(self.broken_rows)}", stacklevel=2)
@@ -216,6 +217,13 @@ class DatasetSource:
         return sample
 
 
+def _snapshot_hint(dataset: Dataset, root: FileRoot) -> str:
+    """Returns a sentence with the folder to give if `root` is one of the Hugging Face hub's cache."""
+    snapshots = Path(root.folder, "snapshots").glob("*/")
+    found = [path for path in sorted(snapshots) if dataset.files(FileRoot(path, follows_links=True))]
+    return f" This is a folder of a cache: give {found[-1]}." if found else ""
+
+
 def _named(messages: Sequence[str]) -> str:
     """Returns the first few of some messages, and how many there are more."""
     more = f" And {len(messages) - _MAX_NAMED} more." if len(messages) > _MAX_NAMED else ""
@@ -305,7 +313,8 @@ def opened(
             raise ConfigError(f"{error} Expected {dataset.expected}.") from error
         files = dataset.files(root)
         if not files:
-            raise ConfigError(f"{folder} holds no questions of {name}. Expected {dataset.expected}.")
+            expected = f"{folder} holds no questions of {name}. Expected {dataset.expected}."
+            raise ConfigError(f"{expected}{_snapshot_hint(dataset, root)}")
         copy = Copy(root=root, files=files, whole_split=whole, has_boxes=dataset.has_boxes)
         return DatasetSource(name, dataset.rows(copy), is_benchmark=is_benchmark, train_on_all=train_on_all)
 

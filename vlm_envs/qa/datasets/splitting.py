@@ -13,6 +13,9 @@ BY_FILES = ("vsr", "tallyqa", "gqa", "pixmo_count", "mp_docvqa")
 BY_HASH = ("treevgr", "image_folder", "video_r1", "pdf_folder", "llava_critic", "judged", "pairs")
 """Data sets to train on, which are divided unless `is_benchmark=True` or `train_on_all=True` is given."""
 
+OWN = ("image_folder", "pdf_folder", "judged", "pairs")
+"""Layouts for data of one's own, of which there is no published copy."""
+
 
 def content_split(content: str) -> str:
     """Returns the split of something named by its content, such as an image: 80 % train, 10 % val, 10 % test."""

@@ -4,8 +4,8 @@ Layout, as users of the set describe it: one table `vstar30k_visdrone6k_x1y1x2y2
 (the question after a mark `<image>`; options may be lettered lines at its end), `answer` (a letter for VisDrone, words
 for V*), `images` (one path each) and `target_instances` (each with `name` and `bbox`: x1, y1, x2, y2 in pixels); the
 images at those paths below the table's folder. Tables of the same columns as JSON lines are read too, and those with a
-column `options`, a list of texts, where the answer is a letter or one of the texts. Splits are by a hash of the image's
-path, so the questions of an image stay together.
+column `options`, a list of texts or numbers, where the answer is a letter or one of them. Splits are by a hash of the
+image's path, so the questions of an image stay together.
 
 Answers in words are to be compared by a judge; by rule alone only the same words are right. Reading parquet needs
 pyarrow: `pip install 'vlm-envs[parquet]'`.
@@ -19,6 +19,8 @@ import string
 from collections.abc import Iterator
 
 from vlm_envs.qa.datasets.choices import choice_key, is_letter, option_texts, split_question
+from vlm_envs.qa.datasets.images import row_image
+from vlm_envs.qa.datasets.media import without_marks
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import (
     BrokenRowError,
@@ -29,13 +31,11 @@ from vlm_envs.qa.datasets.rows import (
     broken,
     each_row,
     objects,
+    plain_text,
     text,
-    texts,
 )
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.responses.answers import AnswerKey
-
-_MARK = "<image>"
 
 
 def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
@@ -49,27 +49,28 @@ def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
 
 
 def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> PictureRow:
-    images = texts(fields, "images", where)
-    if len(images) != 1:
-        raise broken(where, "one image", images)
-    question = text(fields, "problem", where).replace(_MARK, "").strip()
+    image = row_image(fields, where)
+    if not isinstance(image, str):
+        raise broken(where, "the name of an image file as 'images'", image)
+    question = without_marks(text(fields, "problem", where))
     if not question:
         raise broken(where, "a question as 'problem'", fields.get("problem"))
     answer = _answer(fields, question, where)
     return PictureRow(
         key=key,
         where=where,
-        split=copy.split_by(images[0]),
+        split=copy.split_by(image),
         answer=answer,
         category="choice" if answer.kind == "choice" else "open",
-        images=(copy.image(images[0]),),
+        images=(copy.image(image),),
         boxes=_boxes(fields, where),
     )
 
 
 def _answer(fields: Fields, question: str, where: str) -> AnswerKey:
     """Returns the key of a choice where there are options or the answer is a letter, else one for a judge."""
-    answer, options = text(fields, "answer", where), option_texts(fields, where)
+    options, value = option_texts(fields, where), fields.get("answer")
+    answer = plain_text(value) if options and isinstance(value, int | float) else text(fields, "answer", where)
     if options:
         return choice_key(answer, options, question, where)
     if is_letter(answer):

@@ -7,7 +7,7 @@ within `<answer>` and `</answer>`), `path` (such as `./CLEVRER/train/video_1.mp4
 thought as `process` besides, which is not read. Images lie at their paths.
 
 Nothing here decodes videos: the frames of one lie in a folder of its path without the ending, two a second, in the
-order of the numbers in their names, with or without leading zeros, as `ffmpeg -i video_1.mp4 -vf fps=2
+order of the numbers in their names, decimals or with leading zeros, as `ffmpeg -i video_1.mp4 -vf fps=2
 video_1/%04d.jpg` leaves them. Of more than 32, 32 are shown (`max_frames`), evenly spread over the whole, the first and
 the last among them.
 
@@ -27,6 +27,7 @@ import re
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 from vlm_envs.errors import require_positive
@@ -55,8 +56,8 @@ _KINDS: dict[str, AnswerKind] = {
 _TOLERANCES = {"numerical": 0.0, "regression": RELATIVE_TOLERANCE}
 _SOLUTION = re.compile(r"\s*<answer>(.*?)</answer>\s*", re.DOTALL)
 _OPTION = re.compile(r"\s*\(?([A-Za-z])\)?\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
-_NUMBER = re.compile(r"(\d+)")
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp")
+_NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
+_EXTENSIONS = (".jpg", ".jpeg", ".png", ".webp")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,12 +115,13 @@ def frame_names(copy: Copy, folder: str) -> list[str]:
     if not copy.root.has_folder(folder):
         return []
     names = FileRoot(Path(copy.root.folder, folder)).names()
-    return sorted((name for name in names if name.lower().endswith(_IMAGES)), key=_by_number)
+    return sorted((name for name in names if name.lower().endswith(_EXTENSIONS)), key=_by_number)
 
 
-def _by_number(name: str) -> list[str | int]:
-    """Returns a key that orders names by the numbers in them: `frame_2.jpg` before `frame_10.jpg`."""
-    return [int(part) if index % 2 else part for index, part in enumerate(_NUMBER.split(name.casefold()))]
+def _by_number(name: str) -> tuple[list[str | Decimal], str]:
+    """Returns a key that orders names by the numbers in them: `t-2.25.jpg` before `t-2.5.jpg` before `t-10.jpg`."""
+    parts = _NUMBER.split(name.casefold().rpartition(".")[0])
+    return [Decimal(part) if index % 2 else part for index, part in enumerate(parts)], name
 
 
 def spread(number: int, most: int) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ def _name(written: str) -> str:
 
 
 def _own_name(keyword: str) -> str:
-    if keyword == "currentColor":
+    if keyword.lower() == "currentcolor":
         return "black"
     return keyword.lower().replace("grey", "gray") if keyword.lower() in ImageColor.colormap else _NOT_A_COLOR
 

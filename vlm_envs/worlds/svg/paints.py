@@ -1,8 +1,10 @@
 """Colors and opacities as CSS means them, rewritten into the notations that the renderer, cairosvg, reads.
 
-It knows keywords, `#rgb`, `#rrggbb`, `rgb()` and `rgba()` with commas, and opacities without percent signs. Anything
-else it draws black or opaque, or fails on. Not rewritten: `lab()`, `lch()`, `oklab()`, `oklch()`, `color()`, and the
-color after a `url()`.
+It reads keywords, `#rgb`, `#rrggbb`, `rgb()` and `rgba()` with commas, and opacities without percent signs. Anything
+else it draws black or opaque, or fails on. Declarations that are not valid are dropped, as CSS requires. `lab()`,
+`lch()`, `oklab()`, `oklch()`, `color()`, and the color after a `url()` are not rewritten.
+
+The drawing process loads this file on its own, so it imports nothing of this package.
 """
 
 from __future__ import annotations
@@ -13,17 +15,19 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
-from vlm_envs.errors import EngineUnavailableError
-
 Rgba = tuple[float, float, float, float]
 
 _COLORS = frozenset({"fill", "stroke", "color", "stop-color", "flood-color", "lighting-color"})
 _OPACITIES = frozenset({"opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "flood-opacity"})
-_SUSPECT = re.compile(r"%|rgb|hsl|hwb|rebeccapurple|#(?:[0-9a-f]{4}|[0-9a-f]{8})\b", re.IGNORECASE)
-_NOTATION = re.compile(r"(?:rgba?|hsla?|hwb)\(.+\)|rebeccapurple|#(?:[0-9a-f]{4}|[0-9a-f]{8})", re.IGNORECASE)
+_KEYWORDS = frozenset({"", "none", "inherit", "initial", "unset", "context-fill", "context-stroke"})
+_NOTATION = re.compile(
+    r"(?:rgba?|hsla?|hwb)\(.+\)|rebeccapurple|#(?:[0-9a-f]{4}|[0-9a-f]{8})", re.IGNORECASE | re.DOTALL
+)
 _INTEGERS = r"\s*\d+\s*,\s*\d+\s*,\s*\d+\s*"
 _READ_BY_THE_RENDERER = re.compile(rf"rgb\({_INTEGERS}\)|rgba\({_INTEGERS},\s*(?:\d+\.?\d*|\.\d+)\s*\)", re.IGNORECASE)
-_PERCENT = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+))%")
+_OPACITY = re.compile(r"([-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d{1,2})?)(%?)", re.IGNORECASE)
+_NO_ALPHA = re.compile(r"/\s*none\s*\)", re.IGNORECASE)
+_BARE_POINT = re.compile(r"(?<=\d)\.(?!\d)")
 
 
 @lru_cache(maxsize=4096)
@@ -38,11 +42,16 @@ def rgba_of(written: str) -> Rgba | None:
     written = written.strip()
     if not _NOTATION.fullmatch(written):
         return None
-    color = _package("tinycss2.color4").parse_color(written)
+    color = _parsed(written)
     if color is None or isinstance(color, str):
         return None
-    red, green, blue, alpha = (min(1.0, max(0.0, channel)) for channel in color.to("srgb"))
+    red, green, blue, alpha = (min(1.0, max(0.0, channel or 0.0)) for channel in color.to("srgb"))
     return red, green, blue, alpha
+
+
+def _parsed(written: str) -> Any:
+    """Returns what tinycss2 makes of a color; it reads neither `1.` nor an alpha of `none`."""
+    return _package("tinycss2.color4").parse_color(_BARE_POINT.sub("", _NO_ALPHA.sub("/ 0)", written)))
 
 
 def drawable(markup: str) -> str:
@@ -50,8 +59,6 @@ def drawable(markup: str) -> str:
 
     Markup that needs no change is returned as it is, character for character.
     """
-    if not _SUSPECT.search(markup):
-        return markup
     root = ET.fromstring(markup)
     changed = [_rewrite(element) for element in root.iter()]
     return ET.tostring(root, encoding="unicode") if any(changed) else markup
@@ -59,60 +66,83 @@ def drawable(markup: str) -> str:
 
 def _rewrite(element: ET.Element) -> bool:
     """Rewrites attributes, `style` and style sheet of one element; returns whether anything changed."""
-    changes = {name: plain for name, value in element.items() if (plain := _plain(name, value)) is not None}
-    if (style := element.get("style")) and _SUSPECT.search(style) and (plain := _declarations(style)) is not None:
-        changes["style"] = plain
-    element.attrib.update(changes)
+    before = dict(element.attrib)
+    for name, value in before.items():
+        plain = _declarations(value) if name == "style" else plain_value(name, value)
+        if plain is None:
+            del element.attrib[name]
+        elif plain != value.strip():
+            element.set(name, plain)
     sheet = element.text if element.tag.rpartition("}")[2] == "style" else None
-    if not sheet or not _SUSPECT.search(sheet) or (plain := _style_sheet(sheet)) is None:
-        return bool(changes)
+    if not sheet or (plain := _style_sheet(sheet)) == sheet:
+        return element.attrib != before
     element.text = plain
     return True
 
 
-def _plain(name: str, value: str) -> str | None:
-    """Returns a value in a notation that the renderer reads; None where it reads it already, or cannot be helped."""
+def plain_value(name: str, value: str) -> str | None:
+    """Returns the value of an attribute or property in a notation that the renderer reads; None if it is not valid."""
     value = value.strip()
-    if name in _OPACITIES and (percent := _PERCENT.fullmatch(value)):
-        return f"{min(1.0, max(0.0, float(percent[1]) / 100)):g}"
-    if name not in _COLORS or _READ_BY_THE_RENDERER.fullmatch(value) or (color := rgba_of(value)) is None:
-        return None
+    if name in _OPACITIES and value.lower() not in _KEYWORDS:
+        return _plain_opacity(value)
+    return _plain_color(value) if name in _COLORS else value
+
+
+def _plain_opacity(value: str) -> str | None:
+    number = _OPACITY.fullmatch(value)
+    if number is None or not number[2]:
+        return number and value
+    return f"{min(1.0, max(0.0, float(number[1]) / 100)):g}"
+
+
+@lru_cache(maxsize=4096)
+def _plain_color(value: str) -> str | None:
+    if value.lower() == "currentcolor":
+        return "currentColor"
+    if value.lower() in _KEYWORDS or value.lower().startswith("url(") or _READ_BY_THE_RENDERER.fullmatch(value):
+        return value
+    if (color := rgba_of(value)) is None:
+        return None if _parsed(value) is None else value
     channels = ",".join(f"{255 * channel:g}" for channel in color[:3])
     return f"rgba({channels},{color[3]:g})" if color[3] < 1 else f"rgb({channels})"
 
 
-def _declarations(content: Any) -> str | None:
-    """Returns declarations, as text or as tinycss2's tokens, with plain values; None if nothing changes."""
+def _declarations(content: Any) -> str:
+    """Returns declarations, as text or tinycss2's tokens, with plain values; as they are if nothing changes."""
     tinycss2 = _package("tinycss2")
     changed, written = False, []
     for node in tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True):
         if node.type != "declaration":
             continue
         value = tinycss2.serialize(node.value).strip()
-        plain = _plain(node.lower_name, value)
-        changed |= plain is not None
-        written.append(f"{node.name}:{plain or value}{'!important' if node.important else ''}")
-    return ";".join(written) if changed else None
+        plain = plain_value(node.lower_name, value)
+        changed |= plain != value
+        if plain is not None:
+            written.append(f"{node.name}:{plain}{'!important' if node.important else ''}")
+    if changed:
+        return ";".join(written)
+    return content.strip() if isinstance(content, str) else tinycss2.serialize(content)
 
 
-def _style_sheet(text: str) -> str | None:
-    """Returns a style sheet with plain values; None if nothing changes."""
+def _style_sheet(text: str) -> str:
+    """Returns a style sheet with plain values; as it is if nothing changes."""
     tinycss2 = _package("tinycss2")
     changed, written = False, []
     for rule in tinycss2.parse_stylesheet(text, skip_comments=True, skip_whitespace=True):
         if rule.type != "qualified-rule":
             continue
-        plain = _declarations(rule.content)
-        changed |= plain is not None
-        content = tinycss2.serialize(rule.content) if plain is None else plain
+        content = _declarations(rule.content)
+        changed |= content != tinycss2.serialize(rule.content)
         written.append(f"{tinycss2.serialize(rule.prelude)}{{{content}}}")
-    return "\n".join(written) if changed else None
+    return "\n".join(written) if changed else text
 
 
 def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError as error:
+        from vlm_envs.errors import EngineUnavailableError  # Not at the top: the drawing process is without the package
+
         raise EngineUnavailableError(
             f"Colors of drawings need the package {error.name}; install it with pip install 'vlm-envs[svg]'."
         ) from error

@@ -15,7 +15,6 @@ from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.worlds.svg import painter_process
 from vlm_envs.worlds.svg.markup import MAX_BYTES, MarkupError, read_markup
 from vlm_envs.worlds.svg.painter_process import PaintingError
-from vlm_envs.worlds.svg.paints import drawable
 
 _NUM_KEPT_PIXELS = 16 * 1024 * 1024
 _WHITE = 255
@@ -76,8 +75,7 @@ class Renderer:
     def _render(self, markup: str) -> Rendering:
         try:
             read_markup(markup)
-            readable = drawable(markup).encode()
-            content = painter_process.SHARED.paint(readable, size_px=self.size_px, timeout_s=self.timeout_s)
+            content = painter_process.SHARED.paint(markup.encode(), size_px=self.size_px, timeout_s=self.timeout_s)
         except MarkupError as error:
             return Rendering(error=str(error))
         except PaintingError as error:

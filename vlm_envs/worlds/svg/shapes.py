@@ -21,7 +21,7 @@ from vlm_envs.worlds.svg.geometry import (
     transform_of,
 )
 from vlm_envs.worlds.svg.markup import MarkupError, ViewBox, read_markup, view_box
-from vlm_envs.worlds.svg.paints import rgba_of
+from vlm_envs.worlds.svg.paints import plain_value, rgba_of
 from vlm_envs.worlds.svg.stylesheets import apply_styles
 from vlm_envs.worlds.svg.viewports import Clip, Viewport, outermost, placed
 
@@ -217,8 +217,9 @@ def _is_hidden(element: ET.Element, viewport: Viewport) -> bool:
 def _paint(element: ET.Element, inherited: dict[str, str]) -> dict[str, str]:
     """Returns what holds for an element of colours, visibility and font: what it says, or what is inherited."""
     found = {name: element.get(name, "").strip() for name in _INHERITED}
+    found = {name: value for name, value in found.items() if plain_value(name, value) is not None}
     paint = inherited | {name: value for name, value in found.items() if value and value != "inherit"}
-    return paint | {name: paint["color"] for name in ("fill", "stroke") if paint[name] == "currentColor"}
+    return paint | {name: paint["color"] for name in ("fill", "stroke") if paint[name].lower() == "currentcolor"}
 
 
 def _is_seen(paint: dict[str, str], name: str) -> bool:

@@ -70,13 +70,13 @@ REFUSED = [
     *(
         (
             {"eval_every": every, "num_iterations": 10},
-            f"--eval-every {every} never comes round in --num-iterations 10: the last evaluation is not one of these. "
-            "Use --eval-every 9 or less, 0 for none.",
+            f"--eval-every must be less than --num-iterations (10), or 0; got {every}. The last iteration is always "
+            "evaluated.",
         )
         for every in (10, 11)
     ),
-    ({"eval_every": 1, "num_iterations": 1}, "Use --eval-every 0 for none."),
-    ({"eval_every": 1, "num_iterations": 0}, "Use --eval-every 0 for none."),
+    ({"eval_every": 1, "num_iterations": 1}, "--eval-every must be"),
+    ({"eval_every": 1, "num_iterations": 0}, "--eval-every must be"),
     *(
         (
             {
@@ -171,7 +171,7 @@ def test_rounds_in_search_of_useful_groups_need_to_know_which_are():
 def test_all_that_is_wrong_is_told_at_once():
     with pytest.raises(ConfigError) as caught:
         run_config(algorithm=GRPO(), group_size=1, eval_every=200)
-    for remedy in ("--eval-every 99 or less", "--group-size 2"):
+    for remedy in ("--eval-every must be less than --num-iterations (100)", "--group-size 2"):
         assert remedy in str(caught.value)
 
 

@@ -196,9 +196,11 @@ def test_half_a_surrogate_pair_in_a_reply_costs_its_question_at_most(endpoint, t
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"image": True}, "'image' must be of type str; got True"),
-        ({"image": ""}, "'image' is blank"),
-        ({"image": None, "images": ["cat.png", "cat.png"]}, "expected a list of one picture as 'images'"),
+        ({"image": True}, "the name or bytes of an image as 'image'; got True"),
+        ({"image": ""}, "the name or bytes of an image as 'image'; got ''"),
+        ({"image": None, "images": ["cat.png", "cat.png"]}, "expected one image"),
+        ({"image": None, "question": "<image>What?"}, "there are 1 placeholders <image> for 0 images"),
+        ({"wrong": ["<bbox>"]}, "the placeholder <bbox>"),
         ({"videos": ["a.mp4"]}, "the row has `videos`; only texts and images are read"),
         ({"question": "<video>What happens?"}, "the placeholder <video>"),
         ({"image": "dog.png"}, "the picture cannot be read: There is no file 'dog.png'"),
@@ -224,6 +226,13 @@ def test_what_the_world_would_leave_out_is_broken_before_a_model_is_asked(
     assert "1 rows to be judged, of 2 questions; left out: 1 broken;" in told
     assert len(endpoint.requests) == 1
     assert judging_dataset("judged", tmp_path, is_benchmark=True).num_samples("test") == 1
+
+
+@pytest.mark.parametrize("image", [{"images": "cat.png"}, {"image": "", "images": ["cat.png"]}])
+def test_an_own_row_has_its_image_and_no_placeholder_of_it(tmp_path, image):
+    written(tmp_path, CAT | {"image": None, "question": "<image>\nWhat sits there?"} | image)
+    (question,) = read_questions(PairsConfig(folder=str(tmp_path), rows="rows.jsonl"))
+    assert (question.request, question.row(1)["image"]) == ("What sits there?", "cat.png")
 
 
 def test_mp_docvqa_is_read_as_it_is_published(tmp_path):
@@ -313,7 +322,7 @@ def test_mm_ifengine_is_read_as_llama_factory_reads_it(tmp_path):
         assert each.row(0)["track"] == "instruction_following"
     assert [each.wrong for each in (first, second, third, fourth)] == [(bad,), (), (bad,), ()]
     assert [each.row(0).get("image") for each in read[:4]] == ["cat.png", "cat.png", None, "cat.png"]
-    told = ["one instruction", "one instruction", "a list of one picture", "messages of role", "a list of messages"]
+    told = ["one instruction", "one instruction", "expected one image", "messages of role", "a list of messages"]
     told += ["a picture in 'images' for each <image>", "one instruction"]
     assert len(broken) == len(told) and all(what in str(each) for each, what in zip(broken, told, strict=True))
 

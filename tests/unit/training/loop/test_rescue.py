@@ -120,7 +120,7 @@ def test_sigterm_saves_at_once_as_a_scheduler_leaves_no_time_for_more(config, mo
     told = f"TerminatedError {where}: saved as of {num_done} iterations. Go on with --resume."
     assert told in capsys.readouterr().err
     directory = train(config, resume=True)
-    assert num_done == 2 or f"Goes on after iteration {num_done} of 2." in capsys.readouterr().out
+    assert num_done == 2 or f"Resuming after iteration {num_done} of 2." in capsys.readouterr().out
     assert [line["iteration"] for line in metrics_of(directory)] == [0, 1]
     assert [line["label"] for line in RunReader(directory).evaluations()] == ["before", "after"]
 

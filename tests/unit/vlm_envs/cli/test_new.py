@@ -1,5 +1,6 @@
 """`python -m vlm_envs new`: a package that keeps the contract, and no name that would break anything."""
 
+import contextlib
 import shlex
 import subprocess
 import sys
@@ -30,6 +31,12 @@ def test_it_keeps_the_contract_in_under_100_lines(package):
     files = sorted(package.iterdir())
     assert [file.name for file in files] == [f"{NAME}.py", "pyproject.toml", f"test_{NAME}.py"]
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) < 100
+
+
+def test_its_image_is_large_enough_for_the_cnn_of_stable_baselines(package):
+    """NatureCNN's convolutions need 36 pixels on each side."""
+    with contextlib.closing(gym.make(f"{NAME}:{ENV_ID}")) as world:
+        assert min(world.observation_space["image"].shape[:2]) >= 36
 
 
 def test_its_code_is_clean(package):

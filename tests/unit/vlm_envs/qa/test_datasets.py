@@ -242,6 +242,7 @@ def test_treevgr(tmp_path):
         ({"problem": "Which?", "options": ["car", "bus"], "answer": "Bus."}, "Which?", ("car", "bus"), "B"),
         ({"problem": "Which?", "options": {"A": "car", "B": "bus", "C": None}}, "Which?", ("car", "bus"), "B"),
         ({"problem": "Which?\nOptions:\nA. car\nB. bus"}, "Which?", ("car", "bus"), "B"),
+        ({"problem": "Which?\nA. car\nB. bus", "options": ["car", "bus"]}, "Which?", ("car", "bus"), "B"),
         ({"problem": "Which?\n(A) car\n(B) bus\nAnswer by a letter."}, None, (), "B"),
         ({"problem": "Which?\n(A) car\n(B) bus", "answer": "C"}, None, (), "C"),
         ({"problem": "Which? (A) car (B) bus"}, None, (), "B"),
@@ -253,6 +254,11 @@ def test_a_choice_of_treevgr_has_its_options(tmp_path, changes, question, option
     expected = (changes["problem"] if question is None else question, "choice", options, (answer,))
     assert (sample.question, sample.key.kind, sample.key.options, sample.key.answers) == expected
     assert score_answer("bus", sample.key) == bool(options)
+
+
+def test_options_of_treevgr_may_be_numbers(tmp_path):
+    key = only(treevgr(tmp_path, problem="How many?", options=[1.0, 2.5], answer=2.5)).key
+    assert (key.options, key.answers) == (("1", "2.5"), ("B",))
 
 
 @pytest.mark.parametrize(
@@ -403,7 +409,7 @@ def test_folders_that_hold_something_else_say_what_was_expected(tmp_path):
     for kind in DATASETS:
         with pytest.raises(ConfigError, match="Expected a "):
             dataset_source(kind, tmp_path)
-        with pytest.raises(ConfigError, match=r"is no folder.*Expected a "):
+        with pytest.raises(ConfigError, match=r"is not a folder.*Expected a "):
             dataset_source(kind, tmp_path / "nowhere")
     with pytest.raises(ConfigError, match="Did you mean 'vstar'"):
         dataset_source("vstarr", tmp_path)

@@ -1,5 +1,7 @@
 """A film of recorded episodes: what is shown, for how long, and in which order."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -76,3 +78,39 @@ def test_a_level_that_was_not_recorded_is_told(run, tmp_path, capsys):
     assert "film.gif" in capsys.readouterr().out
     assert main(["film", str(run), "--label", "befor"]) != 0
     assert "recorded: 'after'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["film", "report"])
+def test_the_folder_of_a_board_names_the_page_to_open(command, tmp_path, capsys):
+    (tmp_path / "board.json").write_text("{}")
+    assert main([command, str(tmp_path)]) == 2
+    assert str(tmp_path / "index.html") in capsys.readouterr().err
+
+
+def asked(question, options=()):
+    """Returns an episode of a question, whose last observation shows no image."""
+    state = {"question": question, "answers": ["B"], "options": list(options), "answer": "", "answer_kind": "choice"}
+    shown = turn(state=state, info={"success": True, "sections": {"answer": "B"}})
+    return replace(trajectory(shown, seed=1), final_observation={"text": "over", "images": ()})
+
+
+def film_of(folder, episode):
+    writer = RunWriter(folder)
+    writer.config({})
+    writer.trajectories("after", [episode])
+    write_film(folder, folder / "film.gif", label="after")
+    return frames_of(folder / "film.gif")
+
+
+def test_a_question_and_its_options_stand_beside_the_image_from_the_first_frame(tmp_path):
+    inked = []
+    for number, episode in enumerate((asked(""), asked("What is it?"), asked("What is it?", ["a mug", "a cup"]))):
+        pixels, _ = film_of(tmp_path / str(number), episode)[0]
+        inked.append(int((pixels[:, PICTURE_PX + 32 :] < 128).any(-1).sum()))
+    assert inked[0] < inked[1] < inked[2]
+
+
+def test_the_last_image_stays_where_none_follows(tmp_path):
+    *_, (last, duration) = film_of(tmp_path, asked("What is it?"))
+    assert duration == END_MS
+    assert abs(last[60, 40].astype(int) - (200, 30, 30)).max() < 16

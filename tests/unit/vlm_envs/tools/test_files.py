@@ -124,7 +124,7 @@ def test_what_exists_is_listed(root):
 
 
 def test_the_root_is_a_folder(tmp_path):
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         FileRoot(tmp_path / "missing")
 
 
@@ -231,3 +231,12 @@ def test_parts_of_a_file_can_be_read(root):
     for name in ("../secret.png", "sub", "nothing"):
         with pytest.raises(ToolError), root.opened(name):
             pass
+
+
+@pytest.mark.parametrize("asked", ["cat.jpeg", "cat.JPEG", "cat.jPeG"])
+def test_an_extension_may_be_written_in_any_case(tmp_path, asked):
+    root = FileRoot(tmp_path)
+    assert not root.has(asked)
+    (tmp_path / "cat.JpEg").write_bytes(b"x")
+    assert root.read(asked) == b"x"
+    assert not root.has("Cat.jpeg")

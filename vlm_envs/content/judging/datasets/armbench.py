@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS
-from vlm_envs.content.judging.datasets.preferences import without_marks
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
+from vlm_envs.qa.datasets.images import row_image
+from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.rows import BrokenRowError
 
 RELEASED = "fine_grained_perception.jsonl multimodal_long_document.jsonl multimodal_instruction_following.jsonl"
 """The files of the release, one a track."""
 
 _DOCUMENTS = "documents"
-_IMAGES = ("image", "images")
 _NUM_RESPONSES = {"single_rm": 1, "pair_rm": 2, "2-way-pair_rm": 2, "4-way-pair_rm": 4}
 """Kinds of judging by the name that `rm_tag` gives them."""
 
@@ -110,15 +110,18 @@ def _row(row: FileRow) -> JudgedRow:
     pages = tuple(row.texts("pages", range(1, 501))) if "pages" in row.values else ()
     if pages and not document:
         raise row.broken("'pages' needs a 'document', the name that tools call it by.")
+    question, image = row.text("question"), row_image(row.values, row.where)
+    if fault := media_fault(row.values, question, responses, (image is not None) + len(pages)):
+        raise row.broken(f"{fault}.")
     return JudgedRow(
         where=row.where,
         row_id=str(row.get("id", (str, int))),
         track=track,
         category=f"{track}_armbench_{len(responses)}",
-        request=row.text("question"),
+        request=without_marks(question),
         responses=responses,
         right=_right(row, len(responses)),
-        image=row.image(*_IMAGES) if any(row.values.get(name) not in (None, []) for name in _IMAGES) else "",
+        image=image or "",
         document=document,
         pages=pages,
         evidence_pages=_evidence_pages(row),

@@ -6,18 +6,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from vlm_envs.content.judging.datasets.preferences import without_marks
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
 from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.images import row_image
+from vlm_envs.qa.datasets.media import without_marks
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.tools.arguments import BaseModel
 from vlm_envs.tools.errors import quoted
 from vlm_envs.tools.instructions.checkers import Checker, checker_named
 from vlm_envs.tools.instructions.constraints import Constraint
 from vlm_envs.tools.instructions.profiles import MM_IFENGINE
-
-_IMAGES = ("image", "images", "image_path")
 
 
 def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow | BrokenRowError, ...]:
@@ -53,7 +52,6 @@ def _checked_row(row: FileRow) -> JudgedRow | None:
     constraints = [_constraint(row, call) for item in listed for call in _calls(row, item["judge"])]
     response = row.get("prediction", str)
     failed = [item for item in constraints if not item.check(response, profile=MM_IFENGINE).passed]
-    named = [name for name in _IMAGES if row.values.get(name) not in (None, "")]
     return JudgedRow(
         where=row.where,
         row_id=str(row.get("id", (str, int))),
@@ -62,7 +60,7 @@ def _checked_row(row: FileRow) -> JudgedRow | None:
         request=_request(row, listed),
         responses=(response,),
         right=None if failed else 0,
-        image=row.image(*named) if named else "",
+        image=row_image(row.values, row.where) or "",
     )
 
 

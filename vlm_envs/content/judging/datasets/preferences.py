@@ -12,9 +12,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, StoredPicture, is_file_name
+from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, is_file_name
 from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
-from vlm_envs.qa.datasets.media import unread_media
+from vlm_envs.qa.datasets.images import TableImage, row_image
+from vlm_envs.qa.datasets.media import IMAGE_MARK, media_fault, without_marks
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.tools.errors import quoted
 
@@ -71,15 +72,12 @@ def pair_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
 
 def _own_pair(row: FileRow) -> JudgedRow:
     texts = {name: _said(row, name, role) for name, role in _ROLES.items()}
-    if unread := unread_media(row.values, texts.values()):
-        raise row.broken(f"{unread}.")
-    image = _image(row) if _has_image(row) else ""
-    if (count := texts["prompt"].count(_MARK)) > bool(image):
-        raise row.broken(f"there are {count} placeholders {_MARK} for {int(bool(image))} images.")
-    return _preferred_row(replace(row, values={**row.values, **texts}), "pairs", image)
+    image = row_image(row.values, row.where)
+    if fault := media_fault(row.values, texts["prompt"], (texts["chosen"], texts["rejected"]), int(image is not None)):
+        raise row.broken(f"{fault}.")
+    return _preferred_row(replace(row, values={**row.values, **texts}), "pairs", image or "")
 
 
-_MARK = "<image>"
 _ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
 
 
@@ -98,7 +96,7 @@ def _said(row: FileRow, field: str, role: str) -> str:
 def _part(row: FileRow, field: str, part: Any) -> str:
     kind, text = (part.get("type"), part.get("text")) if isinstance(part, dict) else (None, None)
     if kind == "image":
-        return _MARK
+        return IMAGE_MARK
     if kind != "text" or not isinstance(text, str):
         raise row.broken(f"{field!r} has a part that is no text or image; got {quoted(part)}.")
     return text
@@ -125,7 +123,7 @@ def _ranked_row(row: FileRow) -> JudgedRow:
     )
 
 
-def _preferred_row(row: FileRow, category: str, image: str | StoredPicture) -> JudgedRow:
+def _preferred_row(row: FileRow, category: str, image: str | TableImage) -> JudgedRow:
     """Returns a pair whose better response is told from the other by the name of its field."""
     return JudgedRow(
         where=row.where,
@@ -139,23 +137,14 @@ def _preferred_row(row: FileRow, category: str, image: str | StoredPicture) -> J
     )
 
 
-def _image(row: FileRow) -> str | StoredPicture:
-    return row.image(*_IMAGES)
+def _image(row: FileRow) -> Any:
+    """Returns the image of a row that must have one."""
+    if (image := row_image(row.values, row.where)) is None:
+        raise row.broken("the row has no image; expected one as 'image'.")
+    return image
 
 
-def _has_image(row: FileRow) -> bool:
-    return any(row.values.get(name) not in (None, []) for name in _IMAGES)
-
-
-_IMAGES = ("image", "images", "image_path")
-
-
-def without_marks(request: str) -> str:
-    """Returns a request without the marks `<image>` that stand for its picture."""
-    return request.replace(_MARK, "").strip()
-
-
-def _group(row: FileRow, image: str | StoredPicture) -> str:
+def _group(row: FileRow, image: str | TableImage) -> str:
     """Returns what a row is about, by its picture's path, or else its id, or else where its query is from.
 
     Of a path the innermost folder that tells counts, and the file's own name where none does.
@@ -201,7 +190,7 @@ def _compared_row(row: FileRow) -> JudgedRow | None:
         request=without_marks(match["question"]),
         responses=responses,
         right=right,
-        image=row.image("image"),
+        image=_image(row),
     )
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.parquet import cell, table_rows
+from vlm_envs.qa.datasets.images import TableImage, base64_bytes, with_table_images
+from vlm_envs.qa.datasets.parquet import table_rows
 from vlm_envs.qa.datasets.rows import BrokenRowError, each_row
 from vlm_envs.tools.documents import Document, PdfDocument, PictureDocument
 from vlm_envs.tools.errors import ToolError, quoted
@@ -39,7 +37,7 @@ class FileRow:
 
     def broken(self, reason: str) -> BrokenRowError:
         """Returns the error that says what is wrong with this row."""
-        return BrokenRowError(f"{self.where}: {reason}")
+        return BrokenRowError(f"{self.where}: {reason} Correct the row or remove it.")
 
     def get(self, field: str, kind: type[ValueT] | tuple[type[ValueT], ...]) -> ValueT:
         """Returns a field.
@@ -70,24 +68,6 @@ class FileRow:
         if not value.strip():
             raise self.broken(f"{field!r} is blank.")
         return value
-
-    def image(self, *fields: str) -> str | StoredPicture:
-        """Returns the image of the first of several fields that has one: as it is, in a list, or as `path` or `bytes`.
-
-        Raises:
-            ConfigError: If there is none or there are several, or it is neither a text nor an image of a table.
-        """
-        field = next((name for name in fields if self.values.get(name) not in (None, [])), fields[0])
-        value: Any = self.values.get(field)
-        if isinstance(value, list):
-            if len(value) != 1:
-                raise self.broken(f"{field!r} must have one image; got {len(value)}.")
-            value = value[0]
-        if isinstance(value, dict):
-            value = value.get("bytes") or value.get("path")
-        if isinstance(value, StoredPicture) or field not in self.values:
-            return value or self.text(field)
-        return replace(self, values={field: value}).text(field)
 
     def texts(self, field: str, counts: Sequence[int]) -> tuple[str, ...]:
         """Returns a field that is a list of texts.
@@ -123,25 +103,6 @@ class FileRow:
         return responses
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPicture:
-    """A picture in a table, read when somebody looks at it.
-
-    Attributes:
-        file: The table.
-        group: Its group of rows.
-        place: The row in the group.
-        column: Whose value it is: bytes, or `bytes` and `path` as the Hugging Face hub stores pictures.
-        digest: Hash of its bytes.
-    """
-
-    file: str
-    group: int
-    place: int
-    column: str
-    digest: str
-
-
 class DataFolder:
     """A user's copy of a data set.
 
@@ -166,7 +127,7 @@ class DataFolder:
             raise ConfigError(f"{folder} has no {', '.join(patterns[:-1])} or {patterns[-1]}; it has {there}.")
 
     def rows(self) -> Iterator[FileRow | BrokenRowError]:
-        """Yields the rows in order; pictures of tables are `StoredPicture`. In place of what is no object, the error.
+        """Yields the rows in order; pictures of tables are `TableImage`. In place of what is no object, the error.
 
         Raises:
             ConfigError: If a file cannot be read.
@@ -180,14 +141,11 @@ class DataFolder:
 
     def _table_rows(self, file: str) -> Iterator[FileRow]:
         for number, (group, place, fields) in enumerate(table_rows(self._root, file), start=1):
-            values = {
-                name: value if (content := _bytes_of(value)) is None else _stored(file, group, place, name, content)
-                for name, value in fields.items()
-                if value is not None
-            }
+            given = {name: value for name, value in fields.items() if value is not None}
+            values = with_table_images(self._root, file, group, place, given)
             yield FileRow(f"{file}, row {number}", number, values)
 
-    def picture(self, image: str | StoredPicture, where: str) -> Picture:
+    def picture(self, image: str | TableImage, where: str) -> Picture:
         """Returns a row's picture; as `picture_of`."""
         return picture_of(self._root, image, where)
 
@@ -196,7 +154,7 @@ class DataFolder:
         return document_of(self._root, name, pages, where)
 
 
-def picture_of(root: FileRoot, image: str | StoredPicture, where: str) -> Picture:
+def picture_of(root: FileRoot, image: str | TableImage, where: str) -> Picture:
     """Returns a row's picture.
 
     Args:
@@ -208,14 +166,12 @@ def picture_of(root: FileRoot, image: str | StoredPicture, where: str) -> Pictur
         BrokenRowError: If there is no such picture in the folder, or it cannot be decoded.
     """
     try:
-        if isinstance(image, StoredPicture):
-            value = cell(root, image.file, group=image.group, place=image.place, column=image.column)
-            return decode_image(_bytes_of(value) or b"", name=where)
+        if isinstance(image, TableImage):
+            return decode_image(image.read(), name=where)
         if is_file_name(image):
             return root.picture(image)
-        encoded = image.partition(";base64,")[2] if image.startswith("data:") else image
-        return decode_image(base64.b64decode(encoded, validate=True), name=where)
-    except (ToolError, binascii.Error, ValueError) as error:
+        return decode_image(base64_bytes(image, where), name=where)
+    except (ToolError, ValueError) as error:
         raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
 
 
@@ -247,16 +203,3 @@ def _files_like(folder: Path, patterns: str) -> tuple[str, ...]:
             if fnmatchcase(name, pattern.name) and path.is_file():
                 found[(pattern.parent / name).as_posix()] = None
     return tuple(found)
-
-
-def _bytes_of(value: Any) -> bytes | None:
-    """Returns the bytes of an image in a table, which may be the only one of a list; None for any other value."""
-    if isinstance(value, list) and len(value) == 1:
-        (value,) = value
-    content = value.get("bytes") if isinstance(value, dict) else value
-    return content if isinstance(content, bytes) else None
-
-
-def _stored(file: str, group: int, place: int, column: str, content: bytes) -> StoredPicture:
-    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-    return StoredPicture(file=file, group=group, place=place, column=column, digest=digest)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from vlm_envs.content.judging.cases import hash_of
-from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, StoredPicture
+from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
+from vlm_envs.qa.datasets.images import TableImage
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.qa.datasets.source import DatasetRow
 from vlm_envs.qa.sample import Sample, cluster_id
@@ -41,7 +42,7 @@ class JudgedRow:
     request: str
     responses: tuple[str, ...]
     right: int | None
-    image: str | StoredPicture = ""
+    image: str | TableImage = ""
     document: str = ""
     pages: tuple[str, ...] = ()
     evidence_pages: tuple[int, ...] = ()
@@ -56,7 +57,7 @@ class JudgedRow:
 
     @property
     def _image_name(self) -> str:
-        return self.image.digest if isinstance(self.image, StoredPicture) else self.image
+        return self.image.digest if isinstance(self.image, TableImage) else self.image
 
     def cluster(self, images: Sequence[ImageRef]) -> str:
         """Returns what it shares with other rows: its picture or document, or else its request.
@@ -136,7 +137,7 @@ def judged_each(
         try:
             judged = read(row)
         except BrokenRowError as error:
-            yield BrokenRowError(f"{error} Correct the row or remove it.")
+            yield error
             continue
         if judged is not None:
             yield judged

@@ -39,7 +39,6 @@ TEXT = {"type": "text", "text": "What is it?"}
         ([{"type": "image", "path": "/b/a.png"}, TEXT], [], (Path("/b/a.png"), "What is it?")),
         ([{"type": "image_url", "image_url": {"url": "file:///b/a.png"}}, TEXT], None,
          (Path("/b/a.png"), "What is it?")),
-        ([{"type": "text", "text": "a literal <image>"}], None, ("a literal <image>",)),
         ("<image>", [{"path": "a.png"}], (HERE / "a.png",)),
     ],
 )  # fmt: skip
@@ -73,9 +72,9 @@ def test_an_answer_may_be_left_out_of_the_loss():
 @pytest.mark.parametrize(
     ("messages", "images", "reason"),
     [
-        ([said("user", "<image>?"), ANSWER], [], "1 placeholders .* for 0 pictures"),
-        ([said("user", "<image>?"), ANSWER], ["a.png", "b.png"], "1 placeholders .* for 2 pictures"),
-        ([said("user", [{"type": "image", "image": "a.png"}]), ANSWER], ["b.png"], "0 placeholders .* for 1 pictures"),
+        ([said("user", "<image>?"), ANSWER], [], "as many; got 0 and 1"),
+        ([said("user", "<image>?"), ANSWER], ["a.png", "b.png"], "as many; got 2 and 1"),
+        ([said("user", [{"type": "image", "image": "a.png"}]), ANSWER], ["b.png"], "as many; got 1 and 0"),
         ([said("user", "?")], None, "no turn of the assistant"),
         ([], None, "no turn of the assistant"),
         ([ANSWER], None, "message 1 is of assistant, and user's would be next"),
@@ -87,6 +86,10 @@ def test_an_answer_may_be_left_out_of_the_loss():
         ([said("user", "?"), said("tool", "3")], None, "role 'tool'"),
         ([said("user", [{"type": "video", "video": "a.mp4"}]), ANSWER], None, "of type 'video'"),
         ([said("user", "<image>"), ANSWER], ["https://x.org/a.png"], "nothing is downloaded"),
+        ([said("user", [{"type": "text", "text": "<image>"}]), ANSWER], ["a.png"], "<image> in a part of type text"),
+        ([said("user", [{"type": "text", "text": "<bbox>"}]), ANSWER], None, "the placeholder <bbox>"),
+        ([said("user", "?"), said("assistant", [{"type": "text", "text": "<bbox>"}])], None, "the placeholder <bbox>"),
+        ([said("user", [{"type": "text", "text": "<video>?"}]), ANSWER], None, "the placeholder <video>"),
         ([said("user", "<image>"), ANSWER], [{"bytes": "…"}], "not named by the path of its file"),
         ([said("user", "?"), said("assistant", "!", loss="no")], None, "`loss` of an answer is true or false"),
     ],
@@ -106,10 +109,16 @@ def test_empty_columns_are_no_videos_sounds_or_objects(more):
     assert conversation(CHAT | more, file=HERE, line=1, folder=HERE).exchanges[0].answer == "A mug."
 
 
-def test_texts_in_parts_have_no_placeholders():
-    literal = {"type": "text", "text": "Is <video> an HTML tag? <bbox>"}
-    (exchange,) = read(said("user", [literal]), said("assistant", [{"type": "text", "text": "<video> is."}])).exchanges
-    assert (exchange.content, exchange.answer) == ((literal["text"],), "<video> is.")
+def test_html_in_an_answer_is_no_placeholder():
+    (exchange,) = read(said("user", "Which tag?"), said("assistant", "Use `<video>`.")).exchanges
+    assert exchange.answer == "Use `<video>`."
+
+
+@pytest.mark.parametrize("text", ["What?", "<image>What?"])
+def test_a_single_image_has_a_column_of_its_own(text):
+    row = {"messages": [said("user", text), ANSWER], "image": "a.png"}
+    (exchange,) = conversation(row, file=HERE / "rows.jsonl", line=1, folder=HERE).exchanges
+    assert exchange.content == (HERE / "a.png", "What?")
 
 
 def test_images_may_lie_in_the_users_home(monkeypatch):

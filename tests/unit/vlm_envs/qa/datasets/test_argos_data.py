@@ -211,6 +211,13 @@ class TestVideoR1:
         assert [image.picture().pixels[0, 0, 0] for image in sample.images] == list(range(1, 13))
         assert sample.times_s == tuple(index / 2 for index in range(12))
 
+    def test_frames_named_by_decimal_times_come_in_the_order_of_these(self, tmp_path):
+        for frame, time in enumerate(("0.5", "2", "2.25", "2.5", "10.0")):
+            put(tmp_path / "CLEVRER/train/video_1" / f"t-{time}.png", picture(frame))
+        put(tmp_path / "part.jsonl", lines(CHOICE))
+        sample = sample_of(video_source("video_r1", tmp_path, is_benchmark=True), "test")
+        assert [image.picture().pixels[0, 0, 0] for image in sample.images] == [0, 1, 2, 3, 4]
+
     def test_long_videos_are_spread_over_their_frames(self, tmp_path):
         with_frames(tmp_path, 40)
         put(tmp_path / "part.jsonl", lines(CHOICE))

@@ -36,7 +36,7 @@ def samples(source: DatasetSource) -> list[Any]:
     return [source.find(sample_id) for sample_id in sorted(ids)]
 
 
-@pytest.mark.parametrize("file", ["questions.jsonl", "questions.json", "questions.JSONL"])
+@pytest.mark.parametrize("file", ["questions.jsonl", "questions.json", "questions.JSONL", "questions.JsonL"])
 def test_rows_of_every_kind_are_read(tmp_path, file):
     source = dataset_source("image_folder", folder_of(tmp_path, CHOICE, COUNT, WORD, file=file))
     choice, count, word = samples(source)
@@ -63,6 +63,24 @@ def test_a_table_of_a_spreadsheet_is_read(tmp_path):
     assert (second.key.kind, second.key.answers, third.key.answers) == ("number", ("2",), ("A",))
 
 
+@pytest.mark.parametrize(
+    ("changes", "question", "options", "answer"),
+    [
+        ({"question": "<image>\nWhich?"}, "Which?", ("dog", "cat"), "B"),
+        ({"question": "Which?\nA. dog\nB. cat"}, "Which?", ("dog", "cat"), "B"),
+        ({"question": "Which?\nA. cow\nB. cat"}, "Which?\nA. cow\nB. cat", ("dog", "cat"), "B"),
+        ({"options": ["A. dog", "B. cat"], "answer": "B. cat"}, "Which animal is it?", ("dog", "cat"), "B"),
+        ({"options": [1.0, 2.5], "answer": 1.0}, "Which animal is it?", ("1", "2.5"), "A"),
+        ({"options": ["1.0", "2.0"], "answer": "2"}, "Which animal is it?", ("1.0", "2.0"), "B"),
+        ({"options": None, "A": 1.0, "B": 2.0, "C": float("nan"), "answer": 1}, "Which animal is it?", ("1", "2"), "A"),
+        ({"image": None, "images": ["two.png"]}, "Which animal is it?", ("dog", "cat"), "B"),
+    ],
+)
+def test_a_choice_is_read_as_users_write_it(tmp_path, changes, question, options, answer):
+    (sample,) = samples(dataset_source("image_folder", folder_of(tmp_path, CHOICE | changes)))
+    assert (sample.question, sample.key.options, sample.key.answers) == (question, options, (answer,))
+
+
 def test_images_may_be_in_a_parquet_table(tmp_path):
     pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[parquet]'")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -77,9 +95,11 @@ def test_images_may_be_in_a_parquet_table(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"image": None}, "expected a text as 'image'"),
+        ({"image": None}, "expected the name of an image file in the folder as 'image'; got None"),
         ({"image": "cat.jpg"}, "expected the name of an image file in the folder as 'image'; got 'cat.jpg'"),
         ({"image": "../cat.jpg"}, "expected the name of an image file in the folder"),
+        ({"question": "<video>What happens?"}, "the row has the placeholder <video>"),
+        ({"question": "<image><image>Which?"}, "there are 2 placeholders <image> for 1 images"),
         ({"question": " "}, "expected a text as 'question'"),
         ({"answer": None}, "expected a text, a number, or a list of them as 'answer'"),
         ({"answer": []}, "expected a text, a number, or a list of them as 'answer'"),
@@ -107,6 +127,7 @@ def test_a_broken_row_is_named_and_the_others_are_read(tmp_path, changes, reason
         ),
         (b"image,question,answer\ntwo.png,\xff,a\n", "questions.csv cannot be read as CSV"),
         (b'image,question,answer\ntwo.png,"What?,a\n', "questions.csv cannot be read as CSV"),
+        (b"image,question,answer\ntwo.png,What?," + b"a" * 131073, "a cell has more than 131072 characters"),
     ],
 )
 def test_a_broken_table_is_named(tmp_path, content, reason):
@@ -129,3 +150,36 @@ def test_a_world_asks_its_questions(tmp_path):
     assert "Which animal is it?" in observation["text"] and "A. dog B. cat" in observation["text"]
     _, reward, terminated, _, info = env.step("<think>It purrs.</think><answer>B. cat</answer>")
     assert (reward, terminated, info["success"]) == (1.0, True, True)
+
+
+@pytest.mark.parametrize(
+    ("column", "meant"), [("choices", "options"), ("optoins", "options"), ("a", "A"), ("Kind", "kind")]
+)
+def test_a_column_that_stands_for_another_breaks_its_row(tmp_path, column, meant):
+    with pytest.warns(UserWarning, match=f"{column}.*{meant}"):
+        source = dataset_source("image_folder", folder_of(tmp_path, COUNT, COUNT | {column: ["x", "y"]}))
+    assert len(samples(source)) == 1
+
+
+def test_columns_that_are_not_read_are_named_once(tmp_path):
+    rows = [COUNT | {"question_id": n, "id": n, "choices": None} for n in range(3)]
+    with pytest.warns(UserWarning) as warned:
+        source = dataset_source("image_folder", folder_of(tmp_path, *rows))
+    (said,) = (str(each.message) for each in warned)
+    assert "'id'" in said and "'question_id'" in said and "choices" not in said
+    assert len(samples(source)) == 3
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_a_csv_file_without_commas_is_reported_as_such(tmp_path, separator):
+    table = f"image{separator}question{separator}answer\ntwo.png{separator}Q?{separator}2\n"
+    put(folder_of(tmp_path) / "questions.csv", table.encode())
+    (tmp_path / "questions.jsonl").unlink()
+    with pytest.raises(ConfigError, match="comma"):
+        dataset_source("image_folder", tmp_path)
+
+
+def test_rows_of_ones_own_that_are_all_broken_are_not_called_an_incomplete_copy(tmp_path):
+    with pytest.raises(ConfigError, match="'answer'") as caught:
+        dataset_source("image_folder", folder_of(tmp_path, COUNT | {"answer": None}))
+    assert "copy" not in str(caught.value)

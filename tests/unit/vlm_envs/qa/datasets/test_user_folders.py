@@ -19,6 +19,7 @@ from tests.unit.vlm_envs.qa.datasets import test_benchmarks as copies
 from tests.unit.vlm_envs.qa.datasets.test_layouts import picture, put
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.datasets.registry import dataset_source, video_source
 from vlm_envs.qa.datasets.source import DatasetSource
@@ -213,3 +214,9 @@ def test_names_that_a_model_writes_lead_nowhere_outside(tmp_path):
         with pytest.raises(ToolError) as refused:
             PdfFolder(tmp_path / "root").document(name)
         assert refused.value.kind is ToolErrorKind.FORBIDDEN_PATH
+
+
+def test_the_root_of_a_cache_names_the_folder_within_that_holds_the_data(tmp_path):
+    vstar(tmp_path / "snapshots" / "0a1b")
+    with pytest.raises(ConfigError, match="snapshots/0a1b"):
+        dataset_source("vstar", tmp_path)

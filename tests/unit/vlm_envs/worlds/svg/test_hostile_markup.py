@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from vlm_envs.worlds.svg import markup, painter_process, references, selectors, shapes
+from vlm_envs.worlds.svg import markup, painter_process, paints, references, selectors, shapes
 from vlm_envs.worlds.svg.descriptions import describe
 from vlm_envs.worlds.svg.markup import FORBIDDEN_ELEMENTS, MarkupError, read_markup
 from vlm_envs.worlds.svg.painter_process import PainterProcess, PaintingError
@@ -176,6 +176,7 @@ def changed_painter(monkeypatch, tmp_path):
         source = Path(painter_process.painter.__file__).read_text()
         assert old in source
         (tmp_path / "painter.py").write_text(source.replace(old, new))
+        (tmp_path / "paints.py").write_text(Path(paints.__file__).read_text())
         monkeypatch.setattr(painter_process.painter, "__file__", str(tmp_path / "painter.py"))
 
     return change
@@ -195,13 +196,13 @@ def test_a_late_drawing_is_ended_and_the_next_one_drawn(monkeypatch, changed_pai
 
 
 def test_a_drawing_that_needs_more_memory_than_the_limit_fails_and_the_next_one_is_drawn(changed_painter):
-    """The limit is what the process has when it is ready and 32 MiB: an image of 16 MiB and its copies exceed it."""
+    """The limit is what the process has when it is ready and 24 MiB: an image of 16 MiB and one copy exceed it."""
     pytest.importorskip("resource")
     changed_painter(
         "        import resource\n",
         "        import resource\n"
         "        pages = int(open('/proc/self/statm').read().split()[0])\n"
-        "        MAX_MEMORY_BYTES = pages * resource.getpagesize() + (32 << 20)\n",
+        "        MAX_MEMORY_BYTES = pages * resource.getpagesize() + (24 << 20)\n",
     )
     process = PainterProcess()
     with pytest.raises(PaintingError, match="memory"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from vlm_envs.worlds.svg.colors import color_name
 from vlm_envs.worlds.svg.paints import drawable
 from vlm_envs.worlds.svg.renderer import Renderer
 
@@ -32,6 +33,17 @@ def svg(inside: str) -> str:
         ('<path d="M0 4h8v4z" fill="#ff000080"/>', '<path d="M0 4h8v4z" fill="rgba(255,0,0,0.502)"/>'),
         ('<path d="M0 4h8v4z" fill="rebeccapurple"/>', '<path d="M0 4h8v4z" fill="#639"/>'),
         ('<path d="M0 4h8v4z" style="fill: RGB(0 0 255)!important"/>', '<path d="M0 4h8v4z" fill="blue"/>'),
+        ('<style>path{fill:rgb(255\n 0 0)}</style><path d="M0 4h8v4z"/>', '<path d="M0 4h8v4z" fill="red"/>'),
+        ('<g color="red"><path d="M0 4h8v4z" fill="currentcolor"/></g>', '<path d="M0 4h8v4z" fill="red"/>'),
+        ('<rect width="8" height="4" fill="rgb(255 0 0 / none)"/><path d="M0 4h8v4z"/>', '<path d="M0 4h8v4z"/>'),
+        ('<path d="M0 4h8v4z" opacity="5e1%"/>', '<path d="M0 4h8v4z" opacity="0.5"/>'),
+        ('<path d="M0 4h8v4z" fill="blue" opacity="abc"/>', '<path d="M0 4h8v4z" fill="blue"/>'),
+        ('<g fill="blue"><path d="M0 4h8v4z" fill="rgb(1,2)"/></g>', '<path d="M0 4h8v4z" fill="blue"/>'),
+        ('<path d="M0 4h8v4z" style="fill: blue; fill: rgb(1,2)"/>', '<path d="M0 4h8v4z" fill="blue"/>'),
+        (
+            '<style>path { fill: blue; opacity: abc }</style><path d="M0 4h8v4z"/>',
+            '<path d="M0 4h8v4z" fill="blue"/>',
+        ),
         (
             '<style>path { fill: hsl(0 100% 50%); opacity: 50% }</style><path d="M0 4h8v4z"/>',
             '<path d="M0 4h8v4z" fill="red" opacity="0.5"/>',
@@ -63,9 +75,21 @@ def test_every_notation_is_drawn_as_the_plain_one(written, plain):
     [
         '<rect width="50%" height="8" fill="red" opacity="0.5"/>',
         '<rect width="8" height="8" fill="rgba(1, 2, 3, 0.5)" style="stroke: #ABC"/>',
-        '<rect width="8" height="8" fill="rgb(1,2)" opacity="x%"/>',
+        '<rect width="8" height="8" fill="lab(50 20 30)" opacity="inherit"/>',
         '<rect width="8" height="8" fill="url(#hsl)"/>',
     ],
 )
-def test_what_the_renderer_reads_or_nobody_can_is_left_as_it_is(inside):
+def test_what_needs_no_change_is_left_as_it_is(inside):
     assert drawable(svg(inside)) == svg(inside)
+
+
+def test_nested_parentheses_cost_at_most_the_drawing():
+    depth = 3_000
+    rendering = Renderer(size_px=16).render(svg(f'<path style="fill:hsl({"(" * depth}{")" * depth})"/>'))
+    assert rendering.pixels is not None or rendering.error
+    assert color_name("rgb(" + "(" * 30 + ")" * 30 + ")") == "patterned"
+
+
+@pytest.mark.parametrize("written", ["rgba(255,0,0,1.)", "rgb(255\n 0 0)", "rgb(255 0 none / none)"])
+def test_colors_are_named_as_they_are_drawn(written):
+    assert color_name(written) == "red"

@@ -27,7 +27,7 @@ def judged_by(**judge: Any) -> dict[str, Any]:
         (judged_by(verify_funcs={}), "'verify_funcs' must be a list of at least one call; got"),
         (judged_by(), "'verify_funcs' must be a list of at least one call; got"),
         (judged_by(method=None), "'method' of a 'judge' is a text such as 'rule_based'; got"),
-        ({"image": []}, "'image' must have one image; got 0"),
+        ({"image": ["images/1.png", "images/2.png"]}, "expected one image"),
     ],
 )
 def test_an_instruction_that_no_rule_judges_is_a_broken_row_and_no_right_response(tmp_path, changes, said):

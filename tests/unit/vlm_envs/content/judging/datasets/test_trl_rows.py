@@ -65,6 +65,8 @@ def shade(sample: Sample) -> list[int]:
         {"image": ["cat.png"]},
         {"image": {"path": "cat.png"}},
         {"image": None, "images": ["cat.png"]},
+        {"image": "", "images": ["cat.png"]},
+        {"image": "cat.png", "images": ["cat.png"]},
     ],
 )
 def test_one_image_is_shown(tmp_path, image):
@@ -96,9 +98,12 @@ def test_messages_are_read_as_their_texts(tmp_path, is_table):
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"images": ["cat.png", "cat.png"]}, "'images' must have one image; got 2"),
-        ({"images": [7]}, "'images' must be"),
-        ({"images": [{"path": None}]}, "'images' must be"),
+        ({"images": ["cat.png", "cat.png"]}, "expected one image"),
+        ({"image": "cat.png", "images": ["cat.png", "dog.png"]}, "expected one image"),
+        ({"image": ""}, "expected the name or bytes of an image as 'image'; got ''"),
+        ({"chosen": "A <image>.", "images": ["cat.png"]}, "a placeholder <image> in an answer"),
+        ({"images": [7]}, "expected the name or bytes of an image as 'images'"),
+        ({"images": [{"path": None}]}, "expected the name or bytes of an image as 'images'"),
         ({"prompt": "<image>What is it?"}, "1 placeholders <image> for 0 images"),
         ({"prompt": "<image><image>What differs?", "images": ["cat.png"]}, "2 placeholders <image> for 1 images"),
         ({"prompt": MESSAGES["prompt"]}, "1 placeholders <image> for 0 images"),
@@ -123,3 +128,34 @@ def test_judged_rows_may_have_a_list_of_one_image(tmp_path, images):
     source = judging_dataset("judged", tmp_path, is_benchmark=True)
     (sample_id,) = source.ids("test")
     assert shade(source.find(sample_id)) == [200, 0, 0]
+
+
+JUDGED = {"id": 1, "track": "fine_grained", "question": "<image>What?", "responses": ["a", "b"], "answer": 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"videos": ["a.mp4"]}, "the row has `videos`"),
+        ({"question": "<video>What happens?"}, "the placeholder <video>"),
+        ({"responses": ["a", "<ref-object>"]}, "the placeholder <ref-object>"),
+        ({"image": None}, "there are 1 placeholders <image> for 0 images"),
+    ],
+)
+def test_judged_rows_that_would_lose_something_are_broken(tmp_path, changes, reason):
+    (tmp_path / "judged.jsonl").write_text(json.dumps(JUDGED | {"image": "cat.png"} | changes))
+    with pytest.raises(ConfigError, match=f"judged.jsonl, line 1: .*{reason}"):
+        judging_dataset("judged", tmp_path, is_benchmark=True)
+
+
+def test_judged_rows_are_shown_without_the_placeholder_of_their_image(tmp_path):
+    (tmp_path / "cat.png").write_bytes(CONTENT)
+    (tmp_path / "judged.jsonl").write_text(json.dumps(JUDGED | {"image": "cat.png"}))
+    source = judging_dataset("judged", tmp_path, is_benchmark=True)
+    sample = source.find(source.ids("test")[0])
+    assert shade(sample) == [200, 0, 0] and "<image>" not in sample.question
+
+
+def test_html_in_an_answer_is_no_placeholder(tmp_path):
+    sample = only(tmp_path, ROW | {"chosen": "Use `<video>`."})
+    assert {text for _, text in sample.texts} == {"Use `<video>`.", "A dog."}
