@@ -28,7 +28,7 @@ def test_it_keeps_the_contract_in_under_100_lines(package):
     slow = ("same_seed_gives_the_same_bytes", "is_a_gymnasium_env")
     results = check_world(f"{NAME}:{ENV_ID}", skip=slow)
     assert [result.name for result in results if result.skipped] == ["is_a_gymnasium_env", slow[0]]
-    files = sorted(package.iterdir())
+    files = sorted(path for path in package.iterdir() if path.is_file())
     assert [file.name for file in files] == [f"{NAME}.py", "pyproject.toml", f"test_{NAME}.py"]
     assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) < 100
 
