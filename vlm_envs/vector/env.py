@@ -22,7 +22,6 @@ from vlm_envs.errors import ConfigError, EpisodeOverError, require_choice, requi
 from vlm_envs.vector.arguments import acting_worlds, reset_levels, reset_mask, reset_seeds
 from vlm_envs.vector.episodes import CALLER_MISTAKES, Episodes, Flags, Observations, Step
 from vlm_envs.vector.kinds import WORKER_KINDS, make_pool
-from vlm_envs.vector.local_worker import START_METHOD
 from vlm_envs.vector.pools import WorkerPool
 from vlm_envs.vector.workers import Call, CallResult
 
@@ -55,7 +54,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             cluster: `RAY_ADDRESS`, or a local one).
         num_workers: Threads, processes or actors, each serving several worlds; None for one per CPU core.
         step_timeout_s: Longest time one world may take for one call, in seconds.
-        start_method: How processes start: `"forkserver"` (the default where there is one), `"spawn"`, or `"fork"`.
+        start_method: How processes start: `"spawn"`, `"forkserver"`, or `"fork"`.
 
     Raises:
         ConfigError: If an argument is not usable or the worlds differ in their spaces.
@@ -77,7 +76,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         workers: str = "serial",
         num_workers: int | None = None,
         step_timeout_s: float = 60.0,
-        start_method: str = START_METHOD,
+        start_method: str = "spawn",
     ) -> None:
         if not env_fns:
             raise ConfigError("VectorWorld needs at least one environment function; got none.")

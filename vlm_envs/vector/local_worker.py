@@ -16,15 +16,6 @@ from typing import ClassVar
 from vlm_envs.vector.piped_worker import STOP_TIMEOUT_S, PipedWorker, named_environments
 from vlm_envs.vector.workers import EnvDescription, EnvFn, serve
 
-START_METHOD = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-"""How worker processes start by default.
-
-The fork server imports this module once, and each worker is a fork of it: a start takes milliseconds of CPU time in
-place of 0.4 s, and no engine, thread, or GPU context of this process is inherited.
-"""
-if START_METHOD == "forkserver":
-    multiprocessing.set_forkserver_preload([__name__])  # a program that sets its own afterwards keeps it
-
 _starting = threading.RLock()
 """Held while a worker is started: a process that another thread forks in between would inherit ends of its pipe."""
 if hasattr(os, "register_at_fork"):
@@ -34,7 +25,7 @@ if hasattr(os, "register_at_fork"):
 def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn], environ: Mapping[str, str]) -> None:
     """Serves in a process, leaving Ctrl-C to the owner, which then closes the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.environ.update(environ)  # a fork server keeps the variables it was started with
+    os.environ.update(environ)  # a fork server has those of when it was started
     serve(pipe, env_fns)
 
 
@@ -74,16 +65,18 @@ class LocalWorker(PipedWorker):
         if self.kind == "thread":
             self.pipe, far_end = _pipe()
             register_after_fork(far_end, Connection.close)  # it is this process's, too
-            self._carrier = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
-            self._carrier.start()
+            thread = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
+            thread.start()
+            self._carrier = thread
             return
         context = multiprocessing.get_context(self.start_method)
         self.pipe, far_end = _pipe()
         # typeshed gives the common base of contexts no Process
-        self._carrier = context.Process(  # type: ignore[attr-defined]
+        process = context.Process(  # type: ignore[attr-defined]
             target=_serve_in_process, args=(far_end, self.env_fns, dict(os.environ)), daemon=True
         )
-        self._carrier.start()
+        process.start()
+        self._carrier = process
         far_end.close()  # so that the worker's death is seen as the end of the pipe
 
     def stop(self, *, kill: bool = False) -> None:

@@ -29,9 +29,6 @@ ALONE = "--no-references"
 
 _WAIT_S = 60.0
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(
-    ["vlm_envs.vector.local_worker", "benchmarks.__main__", "openai", "agents.api.transport", "agents.api.named"]
-)
 
 
 def plan(**changes: Any) -> RunPlan:

@@ -49,6 +49,17 @@ def test_each_closes_its_worlds_when_it_is_told_to(tmp_path: Path) -> None:
     assert all(each.is_file() for each in left), "none was killed after the time it has to stop"
 
 
+def test_a_worker_that_could_not_be_started_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Any) -> None:
+        raise OSError("no process can be started")
+
+    monkeypatch.setattr("multiprocessing.process.BaseProcess.start", fail)
+    worker = LocalWorker(env_fns={0: CorridorWorld}, kind="process", start_method="spawn")
+    with pytest.raises(OSError, match="no process"):
+        worker.start()
+    worker.stop()
+
+
 def test_a_thread_stops_although_a_process_was_forked_beside_it() -> None:
     thread = LocalWorker(env_fns={0: CorridorWorld}, kind="thread", start_method="fork")
     process = LocalWorker(env_fns={0: CorridorWorld}, kind="process", start_method="fork")

@@ -350,10 +350,11 @@ def set_late(world: CorridorWorld) -> str | None:
     return os.environ.get("SET_LATE")
 
 
-def test_a_worker_process_has_the_variables_of_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
-    for value in ("one", "two"):  # the fork server has started by the second
+@pytest.mark.parametrize("start_method", ["spawn", "forkserver"])
+def test_a_worker_process_has_the_variables_of_its_owner(start_method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in ("one", "two"):  # a fork server has started by the second
         monkeypatch.setenv("SET_LATE", value)
-        with VectorWorld([no_think_world], workers="process") as envs:
+        with VectorWorld([no_think_world], workers="process", start_method=start_method) as envs:
             assert envs.apply({0: set_late}) == {0: value}
 
 
