@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
@@ -156,9 +157,10 @@ def test_models_compute_in_few_bits_and_what_is_made_of_it_is_in_float32(played)
     for each in (learner.policy, learner.reference, learner.critic):
         assert {weight.dtype for weight in each.parameters()} == {torch.bfloat16}
     assert {master.dtype for master in learner.policy_optimizer.idle_tensors()} == {torch.float32}
-    outputs = learner.model_outputs(batch)
-    logprobs_BT, entropy_BT = learner._policy(batch, "graph")
-    values = learner._critic(batch)
+    with sdpa_kernel(SDPBackend.MATH):  # torch's other kernel fails on CPUs with AMX below AVX-512
+        outputs = learner.model_outputs(batch)
+        logprobs_BT, entropy_BT = learner._policy(batch, "graph")
+        values = learner._critic(batch)
     for grid in (logprobs_BT, entropy_BT, *values, outputs.old_logprobs_BT, outputs.ref_logprobs_BT):
         assert grid.dtype == torch.float32
     said = logprobs_BT[batch.response_mask_BT]
