@@ -116,7 +116,7 @@ def bad_responses_are_data(under_test: WorldUnderTest) -> None:
 
 
 def actions_are_read_back(under_test: WorldUnderTest) -> None:
-    """The grammar reads every action name, and reads what `write_action` writes as the same action."""
+    """The grammar reads every action name, and what `write_action` writes; words and integers as the same action."""
     world = under_test.make()
     grammar, write_action = world.task.grammar, world.task.write_action
     world.reset(seed=first_seed(world))
@@ -131,8 +131,9 @@ def actions_are_read_back(under_test: WorldUnderTest) -> None:
             continue  # calls of tools, which are read in a section of their own
         written = write_action(action)
         read = grammar.parse(written)
+        is_plain = isinstance(action, str | int)  # others may not be comparable, or be rounded where they are written
         require(
-            read == action,
+            read == action if is_plain else read is not None,
             f"`write_action({action!r})` returned {written!r}, which `grammar.parse` reads as {read!r}",
         )
 

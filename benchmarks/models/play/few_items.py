@@ -24,7 +24,8 @@ def _line(world: WorldSpec, asked: int | None) -> str:
         return ""
     of_asked = "" if asked is None else f" of {asked}"
     remedy = "; is_benchmark=True makes all of them test" if is_divided and world.split == "test" else ""
-    return f"{world.label}: plays {count}{of_asked}: split {world.split} has {count} items{remedy}."
+    items = "1 item" if count == 1 else f"{count} items"
+    return f"{world.label}: plays {count}{of_asked}: split {world.split} has {items}{remedy}."
 
 
 def _is_divided(world: WorldSpec) -> bool:

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium as gym
@@ -25,7 +26,7 @@ from tests.unit.vlm_envs.corridor import (
 )
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
 from vlm_envs.responses.parsing import ActionGrammar
-from vlm_envs.testing.checks import CHECKS
+from vlm_envs.testing.checks import CHECKS, actions_are_read_back
 from vlm_envs.testing.contract import check_world, run_checks
 from vlm_envs.testing.planner import Planner
 from vlm_envs.testing.world_under_test import WorldUnderTest
@@ -454,3 +455,22 @@ def test_results_come_as_soon_as_they_are_known(register: Any) -> None:
     failed = [result for result in results if result.failure]
     assert [result.name for result in failed] == ["oracle_is_maximal"], "the checks after a failed one are run"
     assert isinstance(failed[0].error, WorldContractError)
+
+
+def test_actions_that_cannot_be_compared_are_only_read():
+    def planned(parse):
+        task = SimpleNamespace(
+            grammar=SimpleNamespace(parse=parse),
+            write_action=str,
+            action_names=(),
+            action_sections=lambda actions, thoughts: {"answer": ""},
+        )
+        world = SimpleNamespace(
+            task=task, split="train", reset=lambda seed: None, turn_format=SimpleNamespace(sections=())
+        )
+        planner = SimpleNamespace(plan=lambda world: (np.array([1.25, 2.0]),))
+        return SimpleNamespace(make=lambda: world, planner=planner)
+
+    actions_are_read_back(planned(lambda text: np.array([1.2, 2.0])))
+    with pytest.raises(WorldContractError, match="reads as None"):
+        actions_are_read_back(planned(lambda text: None))

@@ -11,7 +11,9 @@ from typing import Any
 
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields
 
-_CLOSE = 0.8
+_CLOSE = 0.85
+_OPTIONAL = ("category", "kind", "split")
+"""Columns whose absence changes no answer, so that a similar name, such as `subcategory`, breaks no row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +41,10 @@ class Columns:
 
     def _meant(self, name: str) -> str | None:
         plain = name.strip().casefold()
-        by_plain = {known.casefold(): known for known in self.names}
-        close = difflib.get_close_matches(plain, by_plain, n=1, cutoff=_CLOSE)
+        by_plain = {name.casefold(): name for name in self.names if len(name) > 1}  # x or w is none of A, B, and so on
+        if plain in by_plain:
+            return by_plain[plain]
+        close = difflib.get_close_matches(plain, [*set(by_plain) - {*_OPTIONAL}], n=1, cutoff=_CLOSE)
         return self.other_names.get(plain) or (by_plain[close[0]] if close else None)
 
 
