@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from vlm_envs.qa.datasets.choices import choice_key, is_letter, option_texts, split_question
 from vlm_envs.qa.datasets.images import row_image
-from vlm_envs.qa.datasets.media import without_marks
+from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import (
     BrokenRowError,
@@ -52,7 +52,10 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> PictureRow:
     image = row_image(fields, where)
     if not isinstance(image, str):
         raise broken(where, "the name of an image file as 'images'", image)
-    question = without_marks(text(fields, "problem", where))
+    problem = text(fields, "problem", where)
+    if fault := media_fault(fields, problem, (), 1):
+        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
+    question = without_marks(problem)
     if not question:
         raise broken(where, "a question as 'problem'", fields.get("problem"))
     answer = _answer(fields, question, where)
