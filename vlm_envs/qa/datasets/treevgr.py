@@ -4,8 +4,8 @@ Layout, as users of the set describe it: one table `vstar30k_visdrone6k_x1y1x2y2
 (the question after a mark `<image>`; options may be lettered lines at its end), `answer` (a letter for VisDrone, words
 for V*), `images` (one path each) and `target_instances` (each with `name` and `bbox`: x1, y1, x2, y2 in pixels); the
 images at those paths below the table's folder. Tables of the same columns as JSON lines are read too, and those with a
-column `options`, a list of texts or numbers, where the answer is a letter or one of them. Splits are by a hash of the
-image's path, so the questions of an image stay together.
+column `options`, a list of texts or numbers, where the answer is a letter or one of them. Rows with videos or sound are
+broken. Splits are by a hash of the image's path, so the questions of an image stay together.
 
 Answers in words are to be compared by a judge; by rule alone only the same words are right. Reading parquet needs
 pyarrow: `pip install 'vlm-envs[parquet]'`.

@@ -1,7 +1,8 @@
 """Pairs of responses of which people, or a model, preferred one: VL-RewardBench, LLaVA-Critic, and files of one's own.
 
 The layouts are those of the data cards and of released readers of them. VL-RewardBench's texts were read whole here
-(all 1,250 rows, as R1-Reward's repository holds them); its pictures and LLaVA-Critic's rows were not at hand.
+(all 1,250 rows, as R1-Reward's repository holds them); its pictures and LLaVA-Critic's rows were not at hand. Rows of
+any of them with `<image>` in a response, or with media that are not read, are broken.
 """
 
 from __future__ import annotations
