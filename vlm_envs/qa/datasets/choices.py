@@ -14,6 +14,7 @@ from vlm_envs.responses.answers import AnswerKey, normalise
 from vlm_envs.responses.numbers import read_number
 
 _LETTERED = re.compile(r"\s*\(?([A-Z])\s*[.:)]\s*(.*\S)\s*", re.DOTALL)
+_BOTH = re.compile(_LETTERED.pattern, re.DOTALL | re.IGNORECASE | re.ASCII)
 _LETTER = re.compile(r"\(?([A-Z])\)?\.?")
 _HEADINGS = ("options:", "choices:")
 
@@ -59,16 +60,21 @@ def choice_key(answer: str, options: Sequence[str], question: str, where: str) -
 
 
 def _is_option(answer: str, letter: str, text: str) -> bool:
-    """Returns whether an answer is the number that an option is, or its letter and its text."""
-    number, both = read_number(answer), _LETTERED.fullmatch(answer)
-    if number is not None:
-        return read_number(text) == number
-    return both is not None and both[1] == letter and normalise(both[2]) == normalise(text)
+    """Returns whether an answer is an option, or its letter, in either case, and the option."""
+    both = _BOTH.fullmatch(answer)
+    return _is_same(answer, text) or (both is not None and both[1].upper() == letter and _is_same(both[2], text))
 
 
 def _without_options(question: str, options: Sequence[str]) -> str:
     asked, stated = split_question(question)
-    return asked if [*map(normalise, stated)] == [*map(normalise, options)] else question
+    is_repeated = len(stated) == len(options) and all(map(_is_same, stated, options))
+    return asked if is_repeated else question
+
+
+def _is_same(first: str, second: str) -> bool:
+    """Returns whether two texts are the same words or the same number."""
+    number = read_number(first)
+    return normalise(first) == normalise(second) or (number is not None and number == read_number(second))
 
 
 def split_question(question: str) -> tuple[str, tuple[str, ...]]:

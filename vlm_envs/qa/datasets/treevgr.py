@@ -4,8 +4,8 @@ Layout, as users of the set describe it: one table `vstar30k_visdrone6k_x1y1x2y2
 (the question after a mark `<image>`; options may be lettered lines at its end), `answer` (a letter for VisDrone, words
 for V*), `images` (one path each) and `target_instances` (each with `name` and `bbox`: x1, y1, x2, y2 in pixels); the
 images at those paths below the table's folder. Tables of the same columns as JSON lines are read too, and those with a
-column `options`, a list of texts or numbers, where the answer is a letter or one of them. Splits are by a hash of the
-image's path, so the questions of an image stay together.
+column `options`, a list of texts or numbers, where the answer is a letter or one of them. Rows with videos or sound are
+broken. Splits are by a hash of the image's path, so the questions of an image stay together.
 
 Answers in words are to be compared by a judge; by rule alone only the same words are right. Reading parquet needs
 pyarrow: `pip install 'vlm-envs[parquet]'`.
@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from vlm_envs.qa.datasets.choices import choice_key, is_letter, option_texts, split_question
 from vlm_envs.qa.datasets.images import row_image
-from vlm_envs.qa.datasets.media import without_marks
+from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import (
     BrokenRowError,
@@ -52,7 +52,10 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str) -> PictureRow:
     image = row_image(fields, where)
     if not isinstance(image, str):
         raise broken(where, "the name of an image file as 'images'", image)
-    question = without_marks(text(fields, "problem", where))
+    problem = text(fields, "problem", where)
+    if fault := media_fault(fields, problem, (), 1):
+        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
+    question = without_marks(problem)
     if not question:
         raise broken(where, "a question as 'problem'", fields.get("problem"))
     answer = _answer(fields, question, where)

@@ -23,6 +23,9 @@ MAX_ELEMENTS = 1_000
 MAX_DEPTH = 32
 """Deepest nesting as it is written; references may deepen it as far again."""
 
+MAX_DIGITS = 1_000
+"""Most digits in a row in an attribute or a style sheet; Python reads integers of up to 4,300."""
+
 MIN_SIDE, MAX_SIDE = 1e-3, 1e6
 """Smallest and largest width or height of a `viewBox`, in its own units."""
 
@@ -33,6 +36,7 @@ FORBIDDEN_ELEMENTS = frozenset({"image", "feImage", "foreignObject", "script", "
 ViewBox: TypeAlias = tuple[float, float, float, float]
 
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+_DIGITS = re.compile(r"\d+")
 _ENCODING = re.compile(r"<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]*)")
 
 
@@ -63,9 +67,18 @@ def read_markup(markup: str) -> ET.Element:
         raise MarkupError(f"it is not well-formed XML: {error}") from error
     if root.tag != "svg":
         raise MarkupError(f"the outermost element is <{root.tag[:40]}>, expected <svg>")
+    _check_digits(root)
     view_box(root)
     check_references(root, MarkupError)
     return root
+
+
+def _check_digits(root: ET.Element) -> None:
+    for element in root.iter():
+        sheet = element.text if element.tag.rpartition("}")[2] == "style" else None
+        for value in (*element.attrib.values(), sheet or ""):
+            if any(len(digits) > MAX_DIGITS for digits in _DIGITS.findall(value)):
+                raise MarkupError(f"it has a number of more than {MAX_DIGITS} digits")
 
 
 def view_box(root: ET.Element) -> ViewBox:

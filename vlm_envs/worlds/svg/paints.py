@@ -11,15 +11,19 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
+
+MAX_NESTING = 32
+"""Deepest nesting of brackets in a declaration that is read."""
 
 Rgba = tuple[float, float, float, float]
 
 _COLORS = frozenset({"fill", "stroke", "color", "stop-color", "flood-color", "lighting-color"})
 _OPACITIES = frozenset({"opacity", "fill-opacity", "stroke-opacity", "stop-opacity", "flood-opacity"})
-_KEYWORDS = frozenset({"", "none", "inherit", "initial", "unset", "context-fill", "context-stroke"})
+_KEYWORDS = frozenset({"none", "inherit", "initial", "unset", "context-fill", "context-stroke"})
 _NOTATION = re.compile(
     r"(?:rgba?|hsla?|hwb)\(.+\)|rebeccapurple|#(?:[0-9a-f]{4}|[0-9a-f]{8})", re.IGNORECASE | re.DOTALL
 )
@@ -81,14 +85,34 @@ def _rewrite(element: ET.Element) -> bool:
 
 
 def plain_value(name: str, value: str) -> str | None:
-    """Returns the value of an attribute or property in a notation that the renderer reads; None if it is not valid."""
+    """Returns the value of an attribute or property in a notation that the renderer reads; None if it is not valid.
+
+    None also for an opacity that is `unset`.
+    """
     value = value.strip()
-    if name in _OPACITIES and value.lower() not in _KEYWORDS:
+    if name in _OPACITIES:
         return _plain_opacity(value)
     return _plain_color(value) if name in _COLORS else value
 
 
+def css_text(nodes: Iterable[Any]) -> str | None:
+    """Returns the text of tinycss2's nodes; None if brackets are nested more than `MAX_NESTING` deep.
+
+    tinycss2 reads any depth but writes by recursion.
+    """
+    nodes = level = list(nodes)
+    for _ in range(MAX_NESTING + 1):
+        level = [part for node in level for part in _inside(node)]
+    return None if level else str(_package("tinycss2").serialize(nodes))
+
+
+def _inside(node: Any) -> list[Any]:
+    return getattr(node, "content", None) or getattr(node, "arguments", None) or []
+
+
 def _plain_opacity(value: str) -> str | None:
+    if value.lower() in ("inherit", "initial"):
+        return "1" if value.lower() == "initial" else "inherit"
     number = _OPACITY.fullmatch(value)
     if number is None or not number[2]:
         return number and value
@@ -114,14 +138,13 @@ def _declarations(content: Any) -> str:
     for node in tinycss2.parse_blocks_contents(content, skip_comments=True, skip_whitespace=True):
         if node.type != "declaration":
             continue
-        value = tinycss2.serialize(node.value).strip()
-        plain = plain_value(node.lower_name, value)
-        changed |= plain != value
+        value = css_text(node.value)
+        plain = None if value is None else plain_value(node.lower_name, value)
+        changed |= plain is None or plain != str(value).strip()
         if plain is not None:
             written.append(f"{node.name}:{plain}{'!important' if node.important else ''}")
-    if changed:
-        return ";".join(written)
-    return content.strip() if isinstance(content, str) else tinycss2.serialize(content)
+    whole = content.strip() if isinstance(content, str) else css_text(content)
+    return ";".join(written) if changed or whole is None else whole
 
 
 def _style_sheet(text: str) -> str:
@@ -132,7 +155,7 @@ def _style_sheet(text: str) -> str:
         if rule.type != "qualified-rule":
             continue
         content = _declarations(rule.content)
-        changed |= content != tinycss2.serialize(rule.content)
+        changed |= content != css_text(rule.content)
         written.append(f"{tinycss2.serialize(rule.prelude)}{{{content}}}")
     return "\n".join(written) if changed else text
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.worlds.svg.markup import SVG_NAMESPACE
+from vlm_envs.worlds.svg.paints import css_text
 
 Declarations = list[tuple[str, str]]
 
@@ -74,8 +75,10 @@ def _add(rule: Any, matchers: tuple[Any, Any], tinycss2: Any, cssselect2: Any) -
     """Adds a rule to the matcher of normal and to that of important declarations."""
     declarations: tuple[Declarations, Declarations] = ([], [])
     for each in tinycss2.parse_blocks_contents(rule.content):
-        if each.type == "declaration" and not each.name.startswith("-"):
-            declarations[each.important].append((each.lower_name, tinycss2.serialize(each.value).strip()))
+        if each.type != "declaration" or each.name.startswith("-"):
+            continue
+        if (value := css_text(each.value)) is not None:
+            declarations[each.important].append((each.lower_name, value.strip()))
     try:
         selectors = cssselect2.compile_selector_list(rule.prelude)
     except cssselect2.SelectorError:

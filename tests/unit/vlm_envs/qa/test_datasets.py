@@ -261,11 +261,20 @@ def test_options_of_treevgr_may_be_numbers(tmp_path):
     assert (key.options, key.answers) == (("1", "2.5"), ("B",))
 
 
+@pytest.mark.parametrize(("lines", "asked"), [("(A) 1.0\n(B) 2.5", "What?"), ("(A) 1.0\n(B) 2.6", None)])
+def test_lettered_lines_that_repeat_numbers_are_removed(tmp_path, lines, asked):
+    problem = f"What?\nOptions:\n{lines}"
+    assert only(treevgr(tmp_path, problem=problem, options=[1.0, 2.5])).question == (asked or problem)
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
         ({"options": ["car", "bus"], "answer": "C"}, "expected a letter from A to B or the text of an option"),
         ({"options": ["car", "bus"], "answer": "tram"}, "expected a letter from A to B or the text of an option"),
+        ({"problem": "<video>What is it?"}, "the placeholder <video>"),
+        ({"problem": "<image><image>What is it?"}, "2 placeholders <image> for 1 images"),
+        ({"videos": ["a.mp4"]}, "`videos`"),
         ({"options": ["car"]}, "2 to 26 different texts"),
         ({"options": ["car", "car"]}, "2 to 26 different texts"),
         ({"options": ["car", ""]}, "2 to 26 different texts"),

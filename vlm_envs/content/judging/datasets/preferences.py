@@ -1,7 +1,8 @@
 """Pairs of responses of which people, or a model, preferred one: VL-RewardBench, LLaVA-Critic, and files of one's own.
 
 The layouts are those of the data cards and of released readers of them. VL-RewardBench's texts were read whole here
-(all 1,250 rows, as R1-Reward's repository holds them); its pictures and LLaVA-Critic's rows were not at hand.
+(all 1,250 rows, as R1-Reward's repository holds them); its pictures and LLaVA-Critic's rows were not at hand. Rows of
+any of them with `<image>` in a response, or with media that are not read, are broken.
 """
 
 from __future__ import annotations
@@ -73,9 +74,14 @@ def pair_rows(data: DataFolder) -> Iterator[JudgedRow | BrokenRowError]:
 def _own_pair(row: FileRow) -> JudgedRow:
     texts = {name: _said(row, name, role) for name, role in _ROLES.items()}
     image = row_image(row.values, row.where)
-    if fault := media_fault(row.values, texts["prompt"], (texts["chosen"], texts["rejected"]), int(image is not None)):
-        raise row.broken(f"{fault}.")
+    _check_media(row, texts["prompt"], (texts["chosen"], texts["rejected"]), num_images=int(image is not None))
     return _preferred_row(replace(row, values={**row.values, **texts}), "pairs", image or "")
+
+
+def _check_media(row: FileRow, prompt: str, responses: tuple[str, ...], *, num_images: int = 1) -> None:
+    """Raises `BrokenRowError` for a row with images in responses, or with media that are not read."""
+    if fault := media_fault(row.values, prompt, responses, num_images):
+        raise row.broken(f"{fault}.")
 
 
 _ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}
@@ -105,11 +111,13 @@ def _part(row: FileRow, field: str, part: Any) -> str:
 def _ranked_row(row: FileRow) -> JudgedRow:
     if "chosen" in row.values:
         image = _image(row)
+        _check_media(row, row.text("prompt"), (row.text("chosen"), row.text("rejected")))
         return _preferred_row(row, f"vl_rewardbench_{_group(row, image)}", image)
     query, responses, ranking = row.text("query"), row.texts("response", (2,)), row.get("human_ranking", list)
     row.distinct(responses)
     if ranking not in ([0, 1], [1, 0]):
         raise row.broken(f"'human_ranking' must be [0, 1] or [1, 0], the better response having 0; got {ranking!r}.")
+    _check_media(row, query, responses)
     image = _image(row)
     return JudgedRow(
         where=row.where,
@@ -182,6 +190,8 @@ def _compared_row(row: FileRow) -> JudgedRow | None:
     responses = (match["first"].strip(), match["second"].strip())
     if not all(responses) or responses[0] == responses[1]:
         return None
+    preamble = without_marks(asked[: match.start()])  # Its placeholder and the question's are of the same image
+    _check_media(row, preamble + match["question"], responses)
     return JudgedRow(
         where=row.where,
         row_id=str(row.get("id", (str, int))),

@@ -218,6 +218,13 @@ class TestVideoR1:
         sample = sample_of(video_source("video_r1", tmp_path, is_benchmark=True), "test")
         assert [image.picture().pixels[0, 0, 0] for image in sample.images] == [0, 1, 2, 3, 4]
 
+    def test_the_ending_of_a_video_within_the_names_of_its_frames_is_no_decimal(self, tmp_path):
+        for frame, name in enumerate(("mp4.9", "mp4.10", "mp4.10.25", "mp4.10.5", "mp4.11")):
+            put(tmp_path / "CLEVRER/train/video_1" / f"clip.{name}.png", picture(frame))
+        put(tmp_path / "part.jsonl", lines(CHOICE))
+        sample = sample_of(video_source("video_r1", tmp_path, is_benchmark=True), "test")
+        assert [image.picture().pixels[0, 0, 0] for image in sample.images] == [0, 1, 2, 3, 4]
+
     def test_long_videos_are_spread_over_their_frames(self, tmp_path):
         with_frames(tmp_path, 40)
         put(tmp_path / "part.jsonl", lines(CHOICE))

@@ -70,6 +70,8 @@ def test_a_table_of_a_spreadsheet_is_read(tmp_path):
         ({"question": "Which?\nA. dog\nB. cat"}, "Which?", ("dog", "cat"), "B"),
         ({"question": "Which?\nA. cow\nB. cat"}, "Which?\nA. cow\nB. cat", ("dog", "cat"), "B"),
         ({"options": ["A. dog", "B. cat"], "answer": "B. cat"}, "Which animal is it?", ("dog", "cat"), "B"),
+        ({"answer": "b) Cat"}, "Which animal is it?", ("dog", "cat"), "B"),
+        ({"options": [1.0, 2.5], "answer": "(b) 2.50"}, "Which animal is it?", ("1", "2.5"), "B"),
         ({"options": [1.0, 2.5], "answer": 1.0}, "Which animal is it?", ("1", "2.5"), "A"),
         ({"options": ["1.0", "2.0"], "answer": "2"}, "Which animal is it?", ("1.0", "2.0"), "B"),
         ({"options": None, "A": 1.0, "B": 2.0, "C": float("nan"), "answer": 1}, "Which animal is it?", ("1", "2"), "A"),

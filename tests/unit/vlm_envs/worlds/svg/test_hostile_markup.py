@@ -8,6 +8,7 @@ loaded from outside the markup.
 
 from __future__ import annotations
 
+import inspect
 import multiprocessing
 import os
 import signal
@@ -29,6 +30,7 @@ from vlm_envs.worlds.svg.task import parse_drawing
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 
 GOOD = '<svg viewBox="0 0 64 64"><circle cx="32" cy="32" r="20" fill="red"/></svg>'
+XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
 XLINK = 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 
 
@@ -308,3 +310,42 @@ def test_shapes_beyond_a_limit_are_left_out(monkeypatch, limit, value, text):
     monkeypatch.setattr(shapes, limit, value)
     assert len(shapes_of(text)) == 2
     shapes._read.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("rule", "brackets"),
+    [("fill:{0};fill:red", "()"), ("fill:{0};fill:red", "{}"), ("fill:red;{0}", "[]"), ("fill:red;a{0}", "()")],
+)
+def test_nested_brackets_of_a_style_sheet_cost_only_the_declaration(rule, brackets):
+    opening, closing = brackets
+    rule = rule.format(opening * 400 + closing * 400)
+    text = svg(f'<style>rect{{{rule}}}</style><rect width="9" height="9"/>', f'viewBox="0 0 9 9" {XMLNS}')
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(_stack_depth() + 100)
+    try:
+        (shape,) = shapes_of(text)
+        drawn = paints.drawable(text)
+    finally:
+        sys.setrecursionlimit(before)
+    assert shape["color"] == "red"
+    assert opening * 40 not in drawn
+
+
+def _stack_depth() -> int:
+    return len(inspect.stack(0))
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        '<rect width="9" height="9" fill="rgb({0} 0 0)"/>',
+        '<rect width="9" height="9" style="fill: rgb({0} 0 0)"/>',
+        "<style>rect {{ opacity: {0} }}</style>",
+    ],
+)
+def test_numbers_of_thousands_of_digits_are_refused_and_described(inside):
+    text = svg(inside.format("1" * 4301))
+    with pytest.raises(MarkupError, match="digits"):
+        read_markup(text)
+    assert shapes_of(text) is None
+    assert shapes_of(svg(inside.format("1" * 400))) is not None

@@ -157,6 +157,42 @@ def test_llava_critic_as_its_card_has_it(tmp_path):
     assert sum(divided.num_samples(split) for split in ("train", "val", "test")) == 4
 
 
+ASKED = "Judge.\nQuestion: [{}What?]\nThe first response: [{}A boat.]\nThe second response: [A car.]\nASSISTANT:\n"
+
+
+def llava_critic(question: str = "", response: str = "", before: str = "<image>\n") -> dict[str, Any]:
+    said = before + ASKED.format(question, response), "The first response is better."
+    return {"id": "1", "image": "a.png", "conversations": [{"from": "human", "value": value} for value in said]}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "reason"),
+    [
+        ("vl_rewardbench", {"query": "<video>How many?"}, "the placeholder <video>"),
+        ("vl_rewardbench", {"query": "<image><image>How many?"}, "2 placeholders <image> for 1 images"),
+        ("vl_rewardbench", {"response": ["<image>Two.", "Three."]}, "<image> in an answer"),
+        ("vl_rewardbench", {"videos": ["a.mp4"]}, "`videos`"),
+        ("vl_rewardbench", {"prompt": "<video>?", "chosen": "Three.", "rejected": "Two."}, "the placeholder <video>"),
+        ("vl_rewardbench", {"prompt": "?", "chosen": "<image>Three.", "rejected": "Two."}, "<image> in an answer"),
+        ("llava_critic", llava_critic(question="<video>"), "the placeholder <video>"),
+        ("llava_critic", llava_critic(before="<video>\n"), "the placeholder <video>"),
+        ("llava_critic", llava_critic(response="<image>"), "<image> in an answer"),
+        ("llava_critic", llava_critic() | {"videos": ["a.mp4"]}, "`videos`"),
+        ("llava_critic", llava_critic(question="<image>"), None),
+        ("llava_critic", llava_critic(response="<video>"), None),
+    ],
+)
+def test_published_pairs_with_media_that_are_not_read_are_broken(tmp_path, name, row, reason):
+    put(tmp_path / "a.png", picture())
+    put(tmp_path / f"{name}.json", [(RANKED if name == "vl_rewardbench" else {}) | {"image": "a.png"} | row])
+    if reason is None:
+        (sample,) = everything(judging_dataset(name, tmp_path, is_benchmark=True))
+        assert "<image>" not in sample.question
+        return
+    with pytest.raises(ConfigError, match=reason):
+        judging_dataset(name, tmp_path, is_benchmark=True)
+
+
 CONSTRAINT = {
     "key": "word_count",
     "value": "Use two or three words.",
