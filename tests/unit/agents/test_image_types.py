@@ -1,4 +1,4 @@
-"""Images of an own world that are floats, booleans, or gray: the same error for whoever looks at them."""
+"""Images of an own world that are floats, booleans, or gray: every reader of images raises the same error."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def judged(image: Any) -> Any:
     ],
     ids=["sent to an API", "given to tools", "judged", "shown at a terminal"],
 )
-def test_whoever_looks_at_an_image_gives_the_same_error(kind: str, look: Any) -> None:
+def test_every_reader_of_images_raises_the_same_error(kind: str, look: Any) -> None:
     look(IMAGE)
     with pytest.raises(ConfigError, match=THE_ERROR):
         look(WRONG[kind])

@@ -187,7 +187,7 @@ def test_an_action_that_is_no_string_is_refused(action: Any) -> None:
 
 
 class CountingDynamics(CorridorDynamics):
-    """Counts its plans, and gives up on states of odd cells if it is told to."""
+    """Counts its plans; with `gives_up` it has none for states in odd cells."""
 
     def __init__(self, *, gives_up: bool = False) -> None:
         self.planned: list[Any] = []

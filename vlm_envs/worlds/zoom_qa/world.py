@@ -76,8 +76,8 @@ class ZoomQAWorld(QAWorld):
     None for 2; `upscaler="lanczos"` (the super-resolution agent of `mags` and `ivgr_views`), `"bicubic"`,
     `"module:factory"` or an object, and `upscaler_kwargs=None`, arguments of the factory (with torch,
     `upscaler="agents.perception.super_resolution:smfanet"` is SMFANet, with weights of `{"weights": FILE}`);
-    `answer_reward=1.0`; `boxes=True`, whether it is known where things are: False for questions as of data sets
-    that nobody annotated, which iVGR asks in words alone; `max_turns=None` for the strategy's own (`arm` 5, `mags`
+    `answer_reward=1.0`; `boxes=True`, whether the places of things are known: False for questions without
+    annotated boxes, which iVGR asks in words alone; `max_turns=None` for the strategy's own (`arm` 5, `mags`
     and `ivgr_views` 2, others 1); and those of every world: `prompt_format="arm"`, `representation` (no
     `symbolic`), `obs_mode`, `split`, `format_reward=0.0`, `prompt_example`, `system_prompt=False`,
     `format_reminder=False`, `reading="strict"`, `render_mode`; `max_actions_per_turn` is 1.

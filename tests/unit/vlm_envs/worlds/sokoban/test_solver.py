@@ -134,7 +134,7 @@ def counted_searches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_a_search_that_was_given_up_is_not_repeated_unless_it_may_go_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever shows a hard state again, such as a page or a person's window, does not wait for the limit again."""
+    """Showing a hard state again, as pages and windows do, does not repeat the search."""
     state, limits = hard_state(), counted_searches(monkeypatch)
     for limit in (3, 3, 2, 4, 3):
         with pytest.raises(SolverLimitError, match="No answer within"):
