@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields
 
-_CLOSE = 0.85
-_OPTIONAL = ("category", "kind", "split")
-"""Columns whose absence changes no answer, so that a similar name, such as `subcategory`, breaks no row."""
+_CLOSE = 0.8
+_LABEL = "category"
+"""A column whose absence changes no answer or split, so that a similar name, such as `subcategory`, breaks no row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,19 +33,19 @@ class Columns:
     def check(self, fields: Fields, where: str) -> None:
         """Raises `BrokenRowError` if a row has a value under a wrong name for a column that it lacks."""
         given = {name for name, value in fields.items() if not _is_empty(value)}
-        for name in given - {*self.names}:
-            meant = self._meant(name)
+        for name in sorted(given - {*self.names}):
+            meant = self._meant(name, given)
             if meant is not None and meant not in given:
                 raise BrokenRowError(f"{where}: there is no column {name!r}. Did you mean {meant!r}?")
             self.unread[name] = None
 
-    def _meant(self, name: str) -> str | None:
+    def _meant(self, name: str, given: Set[str]) -> str | None:
         plain = name.strip().casefold()
-        by_plain = {name.casefold(): name for name in self.names if len(name) > 1}  # x or w is none of A, B, and so on
-        if plain in by_plain:
+        by_plain = {known.casefold(): known for known in self.names}
+        if plain in by_plain and (len(plain) > 1 or {"a", "b"} <= given):  # x or w alone is no option
             return by_plain[plain]
-        close = difflib.get_close_matches(plain, [*set(by_plain) - {*_OPTIONAL}], n=1, cutoff=_CLOSE)
-        return self.other_names.get(plain) or (by_plain[close[0]] if close else None)
+        close = difflib.get_close_matches(plain, [known for known in by_plain if known != _LABEL], n=1, cutoff=_CLOSE)
+        return self.other_names.get(plain) or (by_plain[close[0]] if close and len(plain) > 1 else None)
 
 
 @contextmanager

@@ -154,15 +154,24 @@ def test_a_world_asks_its_questions(tmp_path):
     assert (reward, terminated, info["success"]) == (1.0, True, True)
 
 
-@pytest.mark.parametrize(("column", "meant"), [("choices", "options"), ("optoins", "options"), ("Kind", "kind")])
+@pytest.mark.parametrize(
+    ("column", "meant"),
+    [("choices", "options"), ("optoins", "options"), ("Kind", "kind"), ("spilt", "split"), ("kinds", "kind")],
+)
 def test_a_column_that_stands_for_another_breaks_its_row(tmp_path, column, meant):
     with pytest.warns(UserWarning, match=f"{column}.*{meant}"):
         source = dataset_source("image_folder", folder_of(tmp_path, COUNT, COUNT | {column: ["x", "y"]}))
     assert len(samples(source)) == 1
 
 
+def test_options_in_lower_case_columns_break_their_row(tmp_path):
+    with pytest.warns(UserWarning, match="Did you mean 'A'"):
+        source = dataset_source("image_folder", folder_of(tmp_path, COUNT, COUNT | {"a": "cat", "b": "dog"}))
+    assert len(samples(source)) == 1
+
+
 def test_columns_that_are_not_read_are_named_once(tmp_path):
-    others = dict.fromkeys(("x", "w", "category_id", "subcategory", "optional"), 1)
+    others = dict.fromkeys(("x", "w", "a", "category_id", "subcategory"), 1)
     rows = [COUNT | others | {"question_id": n, "id": n, "choices": None} for n in range(3)]
     with pytest.warns(UserWarning) as warned:
         source = dataset_source("image_folder", folder_of(tmp_path, *rows))
