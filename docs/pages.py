@@ -120,7 +120,7 @@ def index_page() -> str:
 
 def _needed(env_id: str) -> str:
     need = NEEDS.get(env_id)
-    return f" (`vlm-envs[{need.extra}]`)" if need else ""
+    return f" (extra `{need.extra}`)" if need else ""
 
 
 def _picture(env_id: str) -> str:

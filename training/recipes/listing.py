@@ -13,6 +13,7 @@ from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from vlm_envs.cli.needs import need_of
 from vlm_envs.registration import registered_name
+from vlm_envs.requirements import install_command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +99,7 @@ def listing() -> str:
         [
             *lines,
             "",
-            "Packages such as .[tools]: `make train CONFIG=RECIPE` installs them, or pip install -e '.[train,tools]'.",
+            f"Packages such as .[tools]: `make train CONFIG=RECIPE` installs them, or {install_command('train,tools')}.",
             "Minutes are of one or two threads on two cores, evaluations included, and a cold start where one is made.",
             f"Cold starts of some go on from {' and '.join(FIRST_STARTS)}: python -m training cold_start NAME",
             "Options of a recipe: python -m training RECIPE --help",

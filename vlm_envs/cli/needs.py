@@ -11,6 +11,7 @@ import gymnasium as gym
 
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import NEEDS, WORLDS, Need
+from vlm_envs.requirements import install_command
 
 
 def need_of(env_id: str) -> Need | None:
@@ -28,7 +29,7 @@ def reason_missing(need: Need) -> str | None:
     if missing:
         besides = f" It also needs {need.besides}." if need.besides else ""
         noun = "packages" if len(missing) > 1 else "package"
-        return f"no {noun} {', '.join(missing)}. Install: pip install 'vlm-envs[{need.extra}]'{besides}"
+        return f"no {noun} {', '.join(missing)}. Install: {install_command(need.extra)}{besides}"
     if not need.probe:
         return None
     module, _, function = need.probe.partition(":")

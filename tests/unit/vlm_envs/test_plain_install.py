@@ -68,7 +68,7 @@ def test_list_shows_every_world_and_what_is_missing_for_it():
         ("VLM/RewardJudging-v0", "[tools]"),
     ):
         assert extra in rows[env_id] and "missing" in rows[env_id]
-        assert f"pip install 'vlm-envs{extra}'" in footer
+        assert f"pip install -e '.{extra}'" in footer
     assert "ZoomQA: answer a question" in rows["VLM/ZoomQA-v0"], "a description needs no import of the world"
 
 
@@ -108,7 +108,7 @@ def test_a_world_that_cannot_run_is_refused_once_with_the_remedy(command):
     for env_id, package in (("VLM/ZoomQA-v0", "tools"), ("VLM/Navigation-v0", "navigation")):
         result = run_plain(command, env_id)
         assert result.returncode == 2
-        assert result.stderr.count(f"pip install 'vlm-envs[{package}]'") == 1
+        assert result.stderr.count(f"pip install -e '.[{package}]'") == 1
         assert "Traceback" not in result.stderr
         assert "breaks" not in result.stdout, "the machine lacks something, not the world"
 
