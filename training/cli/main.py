@@ -23,6 +23,7 @@ from training.cli.curation_options import curation_options
 from training.cli.overview import recipe_lines, usage_lines
 from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
+from training.cli.short_help import HELP, HELP_ALL
 from training.cli.stage_options import stage_options
 from training.cli.upscaler_options import upscaler_options
 from training.config.curation.curate import CurateConfig
@@ -98,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"stopped: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        if not {"-h", "--help", "list"} & {name, *rest}:
+        if not {*HELP, HELP_ALL, "list"} & {name, *rest}:
             raise
         # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -160,7 +161,7 @@ def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     """Returns the configuration of the run of this name with the command line's changes, if it may have them."""
-    if {"-h", "--help"} & {*words}:
+    if {*HELP, HELP_ALL} & {*words}:
         return configured(recipe, words)
     default = recipe.config()
     output, name = option_value(words, "--output"), option_value(words, "--name")

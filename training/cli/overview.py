@@ -36,7 +36,7 @@ def usage_lines() -> list[str]:
         "commands:",
         *table([(f"  {name:18}", text) for name, text in COMMANDS.items()]),
     ]
-    return [*lines, "", "Options of a recipe: python -m training RECIPE --help"]
+    return [*lines, "", "Main options of a recipe: python -m training RECIPE --help; all: --help-all"]
 
 
 def recipe_lines() -> list[str]:

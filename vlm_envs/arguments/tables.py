@@ -61,7 +61,7 @@ def chosen_columns(
     Columns without any text are in neither.
 
     Args:
-        rows: Texts by column, the most important column first.
+        rows: Texts by column, the most important column first; a column's name may have several lines.
         num_needed: Columns that are kept in any case.
         width: Columns that there are; None for those of the terminal.
     """
@@ -70,7 +70,7 @@ def chosen_columns(
     kept: list[str] = []
     used = 0
     for index, name in enumerate(names):
-        wide = max(len(name), *(len(row[name]) for row in rows)) + (len(_GAP) if kept else 0)
+        wide = max(*map(len, name.split("\n")), *(len(row[name]) for row in rows)) + (len(_GAP) if kept else 0)
         if index < num_needed or used + wide <= width:
             kept.append(name)
             used += wide
