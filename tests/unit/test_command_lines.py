@@ -122,3 +122,11 @@ def test_help_imports_none_of_the_commands(program):
     checkout = Path(__file__).parents[2]
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=checkout, timeout=60)
     assert shown.stdout.splitlines()[-1] == "set()", shown.stderr
+
+
+def test_the_script_finds_worlds_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/vlm-envs", "--version"])
+    assert vlm_envs.cli.commands.main() == 0
+    assert sys.path[0] == str(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,6 +35,7 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit code: 0 when all is well, 1 when a check failed, 2 when the call was wrong.
     """
     is_script = Path(sys.argv[0]).stem == SCRIPT
-    return run_command(
-        SCRIPT if is_script else "python -m vlm_envs", COMMANDS, words, version=f"vlm-envs {__version__}"
-    )
+    if is_script and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, for the user's own worlds
+    program = SCRIPT if is_script else "python -m vlm_envs"
+    return run_command(program, COMMANDS, words, version=f"vlm-envs {__version__}")
