@@ -83,30 +83,6 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
     """
-    commands: Commands = {
-        "run": "benchmarks.models.cli.run:RunOptions:run",
-        "page": "benchmarks.models.cli.page:PageOptions:run_page",
-        "replay": "benchmarks.models.cli.replay:ReplayOptions:run_replay",
-        "export": "benchmarks.models.cli.export:ExportOptions:run_export",
-        "merge": "benchmarks.models.cli.export:MergeOptions:run_merge",
-        "power": "benchmarks.models.cli.power:PowerOptions:run_power",
-        "evaluate": "benchmarks.models.cli.evaluate:EvaluateOptions:run_evaluate",
-        "rescore": "benchmarks.models.cli.rescore:RescoreOptions:run_rescore",
-        "forecast": "benchmarks.models.cli.forecast:ForecastOptions:run_forecast",
-        "suites": "benchmarks.models.cli.suites:SuitesOptions:run_suites",
-        "sb3": "benchmarks.models.classical.command:Sb3Options:run_sb3",
-        "speed": (Speed, _speed),
-        "trainer": "benchmarks.trainers.command:TrainerOptions:run_trainer",
-        "timeline": "benchmarks.timeline.command:TimelineOptions:run_timeline",
-        "memory": (Memory, _memory),
-        "gpu": "benchmarks.gpu.command:GpuOptions:run_gpu",
-        "ablations": "benchmarks.ablations.command:AblationsOptions:run_ablations",
-        "claims": "benchmarks.claims.command:ClaimsOptions:run_claims",
-        "results": "benchmarks.results.command:ResultsOptions:run_results",
-        "curves": "benchmarks.curves.command:CurvesOptions:run_curves",
-        "probe": "benchmarks.probe.command:ProbeOptions:run_probe",
-        "bilevel_variants": (BilevelVariants, _bilevel_variants),
-    }
     words = list(sys.argv[1:] if words is None else words)
     if words[:1] == ["run"]:
         try:
@@ -121,7 +97,7 @@ def main(words: Sequence[str] | None = None) -> int:
         except ModuleNotFoundError as error:
             tell(missing_package_message(error, "benchmarks"))
             return EXIT_USAGE
-    return run_command(_PROG, commands, words)
+    return run_command(_PROG, COMMANDS, words)
 
 
 def _bilevel_variants(options: BilevelVariants) -> None:
@@ -154,6 +130,32 @@ def _speed(options: Speed) -> int:
     if options.json is not None:
         options.json.write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
     return 0 if options.quick or report.passed else EXIT_MISSED
+
+
+COMMANDS: Commands = {
+    "run": "benchmarks.models.cli.run:RunOptions:run",
+    "page": "benchmarks.models.cli.page:PageOptions:run_page",
+    "replay": "benchmarks.models.cli.replay:ReplayOptions:run_replay",
+    "export": "benchmarks.models.cli.export:ExportOptions:run_export",
+    "merge": "benchmarks.models.cli.export:MergeOptions:run_merge",
+    "power": "benchmarks.models.cli.power:PowerOptions:run_power",
+    "evaluate": "benchmarks.models.cli.evaluate:EvaluateOptions:run_evaluate",
+    "rescore": "benchmarks.models.cli.rescore:RescoreOptions:run_rescore",
+    "forecast": "benchmarks.models.cli.forecast:ForecastOptions:run_forecast",
+    "suites": "benchmarks.models.cli.suites:SuitesOptions:run_suites",
+    "sb3": "benchmarks.models.classical.command:Sb3Options:run_sb3",
+    "speed": (Speed, _speed),
+    "trainer": "benchmarks.trainers.command:TrainerOptions:run_trainer",
+    "timeline": "benchmarks.timeline.command:TimelineOptions:run_timeline",
+    "memory": (Memory, _memory),
+    "gpu": "benchmarks.gpu.command:GpuOptions:run_gpu",
+    "ablations": "benchmarks.ablations.command:AblationsOptions:run_ablations",
+    "claims": "benchmarks.claims.command:ClaimsOptions:run_claims",
+    "results": "benchmarks.results.command:ResultsOptions:run_results",
+    "curves": "benchmarks.curves.command:CurvesOptions:run_curves",
+    "probe": "benchmarks.probe.command:ProbeOptions:run_probe",
+    "bilevel_variants": (BilevelVariants, _bilevel_variants),
+}
 
 
 if __name__ == "__main__":

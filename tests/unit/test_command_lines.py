@@ -1,5 +1,6 @@
 """What the five command lines have in common: a mistake is one plain line, and the status is 2."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ import judges.__main__
 import training.__main__
 import vlm_envs
 import vlm_envs.cli.commands
+from vlm_envs.arguments.docstrings import written_docstring
+from vlm_envs.arguments.options import description_of
 
 MAINS = {
     "vlm_envs": vlm_envs.cli.commands.main,
@@ -111,6 +114,16 @@ def test_help_names_the_command_as_it_was_called(name, usage, capsys, monkeypatc
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     assert vlm_envs.cli.commands.main() == 0
     assert capsys.readouterr().out.startswith(f"usage: {usage} COMMAND [--options]\n       {usage} --version\n")
+
+
+@pytest.mark.parametrize("module", [benchmarks.__main__, judges.__main__])
+def test_commands_that_are_named_are_there_and_described(module):
+    named = [command.split(":") for command in module.COMMANDS.values() if isinstance(command, str)]
+    assert named
+    for path, options, run in named:
+        there = vars(importlib.import_module(path))
+        assert callable(there[run])
+        assert written_docstring(f"{path}:{options}").startswith(description_of(there[options]).partition("\n")[0])
 
 
 @pytest.mark.parametrize("program", ["benchmarks", "judges"])
