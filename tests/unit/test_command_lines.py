@@ -79,6 +79,7 @@ def test_a_mistake_is_one_plain_line(words, told, capsys, tmp_path, monkeypatch)
 LISTS = (
     "vlm_envs list",
     "vlm_envs --help",
+    "vlm_envs check VLM/FrozenLake-v0",
     "agents list",
     "agents --help",
     "training list",
