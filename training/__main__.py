@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status, as `training.cli.main.main`.
+        Exit status, as `training.commands.main`.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words in ([], ["-h"], ["--help"], ["list"]):
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     # Only now: what recipes and commands are made of takes seconds to import
-    from training.cli.main import main as run
+    from training.commands import main as run
 
     return run(words)
 

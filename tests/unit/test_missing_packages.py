@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import training.__main__
-import training.cli.main
+import training.commands
 import vlm_envs.requirements
 from vlm_envs.arguments.options import run_command
 from vlm_envs.requirements import EXTRAS, install_command, needs, require_packages, requirements_of
@@ -125,7 +125,7 @@ def test_training_without_its_packages_is_one_line(monkeypatch, capsys):
     def lacking(words: list[str]) -> None:
         raise ModuleNotFoundError("No module named 'no_such_package'", name="no_such_package")
 
-    monkeypatch.setitem(training.cli.main.COMMANDS, "plan", lacking)
+    monkeypatch.setitem(training.commands.COMMANDS, "plan", lacking)
     assert training.__main__.main(["plan"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: python -m training needs no_such_package, ") and "'.[train]'" in line

@@ -1,6 +1,7 @@
 """What a newcomer has after `pip install .`: the base package and none of its extras."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,7 +40,8 @@ runpy.run_module("vlm_envs", run_name="__main__")
 def run_plain(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process that sees the base package's own requirements only."""
     command = [sys.executable, "-c", PLAIN, str(CHECKOUT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL)
+    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # lines as long as they are
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL, env=environ)
 
 
 def test_the_base_package_requires_nothing_else():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import training.cli.main
+import training.commands
 from training.__main__ import main
 from training.cli.overview import COMMANDS, summaries
 from training.config.curation.curate import CurateConfig
@@ -90,7 +90,7 @@ def test_the_list_is_of_the_recipes_there_are_and_of_what_they_need():
     assert list(FACTS) == [*ALL]
     assert summaries() == {name: recipe.__doc__.strip().partition("\n")[0] for name, recipe in ALL.items()}
     assert tuple(first_starts.FIRST_STARTS) == listing.FIRST_STARTS
-    assert list(COMMANDS) == list(training.cli.main.COMMANDS)
+    assert list(COMMANDS) == list(training.commands.COMMANDS)
 
 
 def test_training_brings_what_it_is_said_to_bring():
