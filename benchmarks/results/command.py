@@ -15,7 +15,7 @@ class ResultsOptions:
 
     First a table of all recipes, whose p-values are not corrected; then what they solve beside the expert whom their
     start has imitated, where that errs, and beside their start decoded greedily; then mixes. From the second table on
-    p-values are corrected by Holm's method.
+    p-values are corrected by Holm's method. In pipes and in terminals that are wide enough the tables are Markdown.
 
     Attributes:
         add: Finished runs, such as runs/frozenlake_tiny, whose results are added, or replace those of the same
@@ -41,6 +41,7 @@ def run_results(options: ResultsOptions) -> None:
             be replaced.
     """
     # Imported here, because other benchmarks must not need torch
+    from benchmarks.models.text_table import fitted_markdown
     from benchmarks.pictures import require_place
     from benchmarks.results.collect import collected, differences, file_name, require_finished
     from benchmarks.results.mixes import mix_lines
@@ -70,11 +71,11 @@ def run_results(options: ResultsOptions) -> None:
     results = load_results(options.results)
     if not results:
         raise ConfigError(f"There are no results in {options.results}. Add some: --add runs/frozenlake_tiny.")
-    print(*lines(results), sep="\n")
+    print(*fitted_markdown(lines(results)), sep="\n")
     specialists = load_results(options.results / "specialists")
     for table in (expert_lines(results), greedy_lines(results), mix_lines([*results, *specialists])):
         if table:
-            print("", *table, sep="\n")
+            print("", *fitted_markdown(table), sep="\n")
     if options.picture is not None:
         draw(results, options.picture)
     if options.mix_picture is not None:

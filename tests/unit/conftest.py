@@ -9,7 +9,14 @@ import multiprocessing
 
 import pytest
 
-PRELOADED = ("benchmarks.__main__", "openai", "agents.api.transport", "agents.api.named")
+PRELOADED = (
+    "benchmarks.__main__",
+    "benchmarks.models.cli.run",
+    "benchmarks.claims.command",
+    "openai",
+    "agents.api.transport",
+    "agents.api.named",
+)
 """What commands in processes of their own import."""
 
 

@@ -81,7 +81,7 @@ class Browsing {
       const blamed = episode.mistake ? episode.mistake.kind + " " + episode.mistake.detail : "solved";
       const { question } = episode;
       const asked = question ? [question.text, question.answered, question.correct] : [];
-      this.searched.set(episode, [episode.key, "seed " + episode.seed, blamed, ...asked, ...said].join("\n").toLowerCase());
+      this.searched.set(episode, [episode.key, "seed " + episode.seed, levelName(episode.seed), blamed, ...asked, ...said].join("\n").toLowerCase());
     }
     return this.searched.get(episode);
   }

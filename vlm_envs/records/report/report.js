@@ -92,7 +92,7 @@ function showStrip(episodes) {
   episodes.forEach((episode, index) => {
     const button = make("button", episode.success ? "solved" : "");
     button.type = "button";
-    button.title = "Seed " + episode.seed + (episode.success ? ", solved" : ", failed: " + (episode.mistake?.kind ?? ""));
+    button.title = levelName(episode.seed) + (episode.success ? ", solved" : ", failed: " + (episode.mistake?.kind ?? ""));
     button.setAttribute("aria-label", button.title);
     if (index === browsing.index) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => set({ index }));

@@ -11,6 +11,13 @@ const STOPPED = {
 // Of these there is no response to read.
 const WITHOUT_RESPONSE = ["context", "content_filter"];
 
+// As `vlm_envs.splits.level_name`.
+function levelName(seed) {
+  if (seed >= 1.5e9 && seed < 2e9) return "test level " + (seed - 1.5e9);
+  if (seed >= 1e9 && seed < 1.5e9) return "validation level " + (seed - 1e9);
+  return "level " + seed;
+}
+
 function episodeView(episode, label) {
   const article = make("article", "episode");
   const header = make("header");
@@ -19,7 +26,7 @@ function episodeView(episode, label) {
   const numTurns = episode.num_turns ?? episode.turns.length;
   const turns = numTurns + (numTurns === 1 ? " turn" : " turns");
   header.append(
-    make("span", "note", (episode.world || episode.env_id) + ", seed " + episode.seed + ", " + turns + ", reward " + short(episode.total_reward))
+    make("span", "note", (episode.world || episode.env_id) + ", " + levelName(episode.seed) + ", " + turns + ", reward " + short(episode.total_reward))
   );
   if (episode.question) header.append(questionView(episode.question));
   if (episode.mistake) {
