@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import logging
 import multiprocessing
 import os
 import sys
@@ -31,6 +32,8 @@ NUM_PROBES = 128
 """Seeds in which levels of every split are looked for."""
 MIN_PROBED_LEVELS = 2
 """Levels that every split must have among these seeds to be kept apart by content."""
+
+_logger = logging.getLogger(__name__)
 
 HEADLESS: Mapping[str, str] = {
     "SDL_VIDEODRIVER": "dummy",
@@ -337,10 +340,10 @@ _SPLITS_DIFFER: dict[str, bool] = {}
 
 
 def notice(text: str) -> None:
-    """Warns once: not again in the worker processes of a vector."""
+    """Logs a warning once, and not again in the worker processes of a vector."""
     if multiprocessing.parent_process() is None and text not in _NOTICES:
         _NOTICES.add(text)
-        warnings.warn(text, stacklevel=3)
+        _logger.warning(text)
 
 
 _NOTICES: set[str] = set()
