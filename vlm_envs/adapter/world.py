@@ -108,13 +108,17 @@ class AdaptedDynamics(Dynamics[AdaptedState, Action]):
         """Returns whether the environment truncated the episode."""
         return state.outcome.truncated
 
-    def plan(self, state: AdaptedState) -> tuple[Action, ...] | None:
-        """Returns the plan of the function `plan`; None without one."""
-        return self.simulator.plan(state)
-
     def close(self) -> None:
         """Closes the environment."""
         self.simulator.close()
+
+
+class PlannedDynamics(AdaptedDynamics):
+    """The same, with a planner."""
+
+    def plan(self, state: AdaptedState) -> tuple[Action, ...] | None:
+        """Returns the plan of the function `plan`."""
+        return self.simulator.plan(state)
 
 
 class AdaptedView(View[AdaptedState]):
@@ -241,7 +245,7 @@ class AdaptedWorld(World[AdaptedState, Action]):
         )
         simulator = Simulator(settings)
         super().__init__(
-            AdaptedDynamics(simulator),
+            PlannedDynamics(simulator) if simulator.can_plan else AdaptedDynamics(simulator),
             AdaptedView(simulator),
             AdaptedTask(simulator),
             prompt_format=prompt_format,
