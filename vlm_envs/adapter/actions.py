@@ -194,8 +194,11 @@ def action_texts(
             f"actions must have {count} names, for the numbers {first} to {first + count - 1}; got {len(named)}: "
             f"{', '.join(map(str, named))}. To leave actions out, map names to numbers.",
         )
-    names = named or own_names[:count]
-    if len(names) < count or len({name.casefold() for name in names}) < count:
+    if named is not None:
+        names = [*named]
+    elif len({name.casefold() for name in own_names[:count]}) == count:
+        names = [*own_names[:count]]
+    else:
         names = [str(number) for number in range(first, first + count)]
     return ActionTexts(
         space=space, names=_checked(dict(zip(names, range(first, first + count), strict=True)), named, space)

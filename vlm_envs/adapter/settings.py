@@ -247,8 +247,12 @@ def creator_of_worlds() -> Any:
 
 
 def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
+    """Returns whether a world has these settings already; a module before the environment's id makes no difference."""
     spec = gym.registry.get(world_id)
-    return spec is not None and spec.entry_point == ENTRY_POINT and spec.kwargs == dict(kwargs)
+    if spec is None or spec.entry_point != ENTRY_POINT:
+        return False
+    of_env = [{**settings, "env": settings["env"].rpartition(":")[2]} for settings in (spec.kwargs, kwargs)]
+    return of_env[0] == of_env[1]
 
 
 def _read(path: Path) -> dict[str, Any]:
