@@ -84,17 +84,22 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     if len(unjudged) < len(config.worlds):
         chosen = [name for name in in_use if getattr(config.judge, name) != getattr(JudgeConfig, name)]
         return config, _left_out(chosen, unjudged) if chosen else []
-    judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
-    if judge.method != "exact" and judge.reward is None:
+    judge = config.judge
+    if config.judge.method != "exact" and config.judge.reward is None:
         if all(registered_name(spec.env_id).startswith(f"{ADAPTED}/") for spec in config.worlds):
-            asked = f"--judge.method {judge.method}"
             judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
-            return replace(config, judge=judge), _left_out(in_use, unjudged, asked)
+            return _silenced(config, judge), _left_out(in_use, unjudged, f"--judge.method {config.judge.method}")
         raise ConfigError(
             f"--judge.method {config.judge.method} would do nothing: there are no rules to judge {', '.join(unjudged)} "
             "by. Use --judge.method exact, and leave --judge.endpoint out."
         )
-    return replace(config, judge=judge), _left_out(in_use, unjudged)
+    return _silenced(config, judge), _left_out(in_use, unjudged)
+
+
+def _silenced(config: RunConfig, judge: JudgeConfig) -> RunConfig:
+    """Returns a configuration with a judge of no turn."""
+    judge = replace(judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
+    return replace(config, judge=judge)
 
 
 def _left_out(weights: Sequence[str], unjudged: Sequence[str], *others: str) -> list[str]:
