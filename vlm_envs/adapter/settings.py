@@ -98,6 +98,10 @@ class AdapterSettings:
             self.make is None or (isinstance(self.make, Mapping) and all(isinstance(name, str) for name in self.make)),
             f"make must be a table of arguments of gymnasium.make; got {self.make!r}.",
         )
+        require(
+            (self.make or {}).get("render_mode", "rgb_array") == "rgb_array",
+            f"make: render_mode must be 'rgb_array', as it is without; got {(self.make or {}).get('render_mode')!r}.",
+        )
         if self.image_px is not None:
             require_positive("image_px", self.image_px, minimum=8)
 

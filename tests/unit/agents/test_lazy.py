@@ -174,6 +174,11 @@ def test_scripts_that_are_tried_without_drawing_are_worth_what_they_are_with_pic
     assert found[:half] == found[half:] and len({value for _, value in found}) > 1
 
 
+def test_worlds_without_words_for_their_states_are_drawn():
+    assert open_loop.not_drawn("VLM/FrozenLake-v0", {"size": 3}) == {"size": 3, "obs_mode": "text"}
+    assert open_loop.not_drawn("adapt:FrozenLake-v1", {"max_turns": 3}) == {"max_turns": 3}
+
+
 def test_the_lazy_agent_may_answer_each_turn_otherwise(monkeypatch):
     monkeypatch.setattr(open_loop, "NUM_CHANGES", 300)
     monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)

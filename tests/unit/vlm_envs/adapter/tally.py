@@ -49,7 +49,8 @@ class TallyEnv(gym.Env):
         return self._seen(), self.final if is_last else 0.0, is_last, False, self._info()
 
     def _seen(self):
-        chance = np.random.default_rng().integers(9000) if self.flaw == "chance" else 0
+        has_chance = self.flaw == "chance" or (self.flaw == "later chance" and self.taken)
+        chance = np.random.default_rng().integers(9000) if has_chance else 0
         texts = {"mission": f"count to {self.last}", "note": "calmly"}
         texts = texts if "mission" in self.observation_space.spaces else {}
         return {"count": np.array([self.start, len(self.taken) + chance]), **texts}

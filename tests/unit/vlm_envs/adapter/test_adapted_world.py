@@ -260,6 +260,12 @@ def test_worlds_without_planner_and_words_keep_the_contract(space):
     assert skipped == {"oracle_is_maximal", "action_limit_is_kept"}
 
 
+def test_the_contract_is_checked_with_actions_where_there_is_no_planner():
+    env_id = vlm_envs.adapt(TALLY, actions=NAMES, make={"flaw": "later chance"}, name="chance")
+    with pytest.raises(WorldContractError, match="- same_seed_gives_the_same_bytes"):
+        check_world(env_id, max_turns=2)
+
+
 def test_one_level_for_all_splits_is_no_breach_of_the_contract():
     env_id = vlm_envs.adapt("FrozenLake-v1", name="lake", make={"is_slippery": False})
     skipped = {result.name: result.skipped for result in check_world(env_id, max_turns=3) if result.skipped}

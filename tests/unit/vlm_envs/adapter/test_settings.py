@@ -78,6 +78,7 @@ def test_a_file_may_change_but_not_take_the_name_of_another_world(tmp_path):
         (f'env = "{TALLY}"\nplan = "nothing"', "module:function"),
         (f'env = "{TALLY}"\nhint = "mission"', "hint must be"),
         (f'env = "{TALLY}"\nmake = 1', "make must be"),
+        (f'env = "{TALLY}"\nmake = {{ render_mode = "human" }}', "must be 'rgb_array'"),
         (f'env = "{TALLY}"\nimage_px = 2', "image_px must be"),
         (f'env = "{TALLY}"\nname = "a b"', "name must consist"),
         (f'env = "{TALLY}"\nname = 1', "name must be"),
