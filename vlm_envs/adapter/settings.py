@@ -289,8 +289,8 @@ def require_env(env_id: str) -> str:
     """
     module, _, name = env_id.rpartition(":")
     if module:
-        package = module.partition(".")[0].replace("_", "-")
-        import_named(module, option=env_id, instead=f"Install what registers {name}, such as: pip install {package}")
+        likely = module.partition(".")[0].replace("_", "-")
+        import_named(module, option=env_id, instead=f"Install what registers {name}, such as: pip install {likely}")
     elif name not in gym.registry:
         package = next((package for start, package in PACKAGES.items() if name.startswith(start)), None)
         if package is not None:
