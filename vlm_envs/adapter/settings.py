@@ -6,6 +6,7 @@ import importlib
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -29,6 +30,14 @@ PACKAGES: Mapping[str, str] = MappingProxyType(
     {"MiniGrid": "minigrid", "BabyAI": "minigrid", "ALE": "ale_py", "MiniWorld": "miniworld"}
 )
 """Beginning of an id to the module that registers it."""
+
+HEADLESS: Mapping[str, str] = {
+    "SDL_VIDEODRIVER": "dummy",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+    "PYGLET_HEADLESS": "true",
+    "MUJOCO_GL": "egl",
+}
+"""Environment variables that are set where they are not yet and there is no display."""
 
 SUCCESS_RULES = ("reward", "terminated", "truncated")
 INFO_RULE = "info:"
@@ -281,12 +290,20 @@ def plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def _without_display() -> None:
+    """Sets the variables that make libraries draw without a display; most are read when a library is imported."""
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        for name, value in HEADLESS.items():
+            os.environ.setdefault(name, value)
+
+
 def require_env(env_id: str) -> str:
     """Returns the id of a registered environment, whose module is imported first.
 
     Raises:
         ConfigError: If there is none, or its package is not installed.
     """
+    _without_display()
     module, _, name = env_id.rpartition(":")
     if module:
         likely = module.partition(".")[0].replace("_", "-")

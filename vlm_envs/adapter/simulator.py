@@ -7,7 +7,6 @@ import hashlib
 import io
 import logging
 import multiprocessing
-import os
 import sys
 import threading
 import warnings
@@ -34,14 +33,6 @@ MIN_PROBED_LEVELS = 2
 """Levels that every split must have among these seeds to be kept apart by content."""
 
 _logger = logging.getLogger(__name__)
-
-HEADLESS: Mapping[str, str] = {
-    "SDL_VIDEODRIVER": "dummy",
-    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
-    "PYGLET_HEADLESS": "true",
-    "MUJOCO_GL": "egl",
-}
-"""Environment variables that are set where they are not yet and there is no display."""
 
 
 @dataclass(frozen=True)
@@ -351,9 +342,6 @@ _NOTICES: set[str] = set()
 
 def _made(settings: AdapterSettings) -> gym.Env[Any, Any]:
     """Returns a new environment."""
-    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        for name, value in HEADLESS.items():
-            os.environ.setdefault(name, value)
     require_env(settings.env)
     kwargs = {"render_mode": "rgb_array", "disable_env_checker": True, **(settings.make or {})}
     try:
