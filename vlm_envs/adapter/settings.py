@@ -242,7 +242,7 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
     require_env(described.env)
     defaults = {field.name: field.default for field in fields(AdapterSettings) if field.default is not MISSING}
     kwargs = {key: plain(value) for key, value in arguments.items() if key not in defaults or value != defaults[key]}
-    known = [*keyword_parameters(creator_of_worlds()), "name"]
+    known = [*keyword_parameters(_world_class()), "name"]
     for key in kwargs:
         require(key in known, f"adapt has no argument {key!r}.{did_you_mean(key, known)} It takes {', '.join(known)}.")
     chosen = described.env.rpartition(":")[2].replace("/", "-") if name is None else name
@@ -253,7 +253,7 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
     return f"{NAMESPACE}/{chosen}", kwargs
 
 
-def creator_of_worlds() -> Any:
+def _world_class() -> Any:
     """Returns the class of adapted worlds, which is imported when the first world is adapted."""
     module, _, name = ENTRY_POINT.partition(":")
     return getattr(importlib.import_module(module), name)

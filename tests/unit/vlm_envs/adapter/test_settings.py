@@ -130,3 +130,14 @@ def test_settings_that_do_not_fit_the_environment_are_explained(kwargs, words):
 def test_functions_are_named_or_given():
     by_name = f"{tally.__name__}:describe"
     assert settings.function_of("describe", by_name) is settings.function_of("describe", tally.describe)
+
+
+@pytest.mark.parametrize(
+    ("display", "expected"), [({}, "egl"), ({"DISPLAY": ":0"}, None), ({"MUJOCO_GL": "osmesa"}, "osmesa")]
+)
+def test_libraries_draw_without_a_display_unless_there_is_one_or_a_choice(display, expected, monkeypatch):
+    monkeypatch.setattr(settings.sys, "platform", "linux")
+    monkeypatch.setattr(settings.os, "environ", {**display})
+    settings.require_env(TALLY)
+    assert settings.os.environ.get("MUJOCO_GL") == expected
+    assert ("PYGLET_HEADLESS" in settings.os.environ) == ("DISPLAY" not in display)
