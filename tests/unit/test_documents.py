@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import MARKS, blocks_of, user_pages
+
 CHECKOUT = Path(__file__).parents[2]
 DOCUMENTS = tuple(
     f"docs/{name}.md"
@@ -51,6 +53,17 @@ def test_user_pages_name_no_tests():
     pages = [page for page in PAGES if not page.startswith("docs/research/")]
     assert [page for page in pages if re.search(r"\btests/|Held by", text_of(page))] == []
     assert PROMISES in text_of("CONTRIBUTING.md")
+
+
+def test_every_code_block_says_whether_it_is_run():
+    """`make docs-test` runs them; CONTRIBUTING.md lists the marks."""
+    blocks = [block for page in user_pages() for block in blocks_of(page)]
+    assert {block.mark for block in blocks} >= set(MARKS)
+    assert [f"{block.page}:{block.line}" for block in blocks if block.mark not in MARKS] == []
+
+
+def test_pages_install_from_the_checkout():
+    assert [page for page in user_pages() if re.search(r"pip\s+install\s[^`\n]*vlm-envs", text_of(page))] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
