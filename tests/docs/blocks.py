@@ -8,9 +8,9 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
 LANGUAGES = ("bash", "console", "python")
-MARKS = ("run", "dry", "not run here", "example")
+MARKS = ("run", "dry", "not run here", "example", "output")
 
-_COMMENT = re.compile(r"<!-- (?P<mark>run|dry) -->")
+_COMMENT = re.compile(r"<!-- (?P<mark>run|dry|output) -->")
 _NOTE = re.compile(r"\*Not run here: .+\*")
 _EXAMPLE = re.compile(r"`(?P<path>examples/\w+\.py)`:$")
 _FILE = re.compile(r"(?<=[` ])[a-z_]+\.py(?=`)")
@@ -27,7 +27,7 @@ class Block:
         language: What follows the fence.
         text: The code, without the indentation of the fence.
         mark: One of `MARKS`, or empty where the page gives none. `example` is the whole file of an example, which
-            `tests/smoke` runs.
+            `tests/smoke` runs; `output` is what the commands before it print.
         file: Name of the file that the page says the block is, such as `my_recipe.py`; may be empty.
     """
 
@@ -46,7 +46,7 @@ def user_pages() -> list[str]:
 
 
 def blocks_of(page: str) -> list[Block]:
-    """Returns the blocks of a page in `LANGUAGES`, in order."""
+    """Returns the blocks of a page in `LANGUAGES`, and those marked as output, in order."""
     lines = (CHECKOUT / page).read_text(encoding="utf-8").split("\n")
     blocks, index = [], 0
     while index < len(lines):
@@ -57,9 +57,10 @@ def blocks_of(page: str) -> list[Block]:
         end = next(
             number for number in range(index + 1, len(lines)) if lines[number].strip().startswith(found["fence"])
         )
-        if found["language"] in LANGUAGES:
+        mark = _mark(lines[:index])
+        if found["language"] in LANGUAGES or mark == "output":
             text = "\n".join(line.removeprefix(found["indent"]) for line in lines[index + 1 : end])
-            mark, file = _mark(lines[:index]), _file(lines[:index]) if found["language"] == "python" else ""
+            file = _file(lines[:index]) if found["language"] == "python" else ""
             blocks.append(Block(page=page, line=index + 1, language=found["language"], text=text, mark=mark, file=file))
         index = end + 1
     return blocks

@@ -70,13 +70,17 @@ def test_a_page_runs_from_top_to_bottom(page, folder, monkeypatch):
     monkeypatch.setattr(sys, "path", [str(folder), str(folder / "examples"), *sys.path])
     write_files(page, folder)
     names: dict[str, Any] = {"__name__": "page"}
+    printed = ""
     for block in blocks_of(page):
+        if block.mark == "output":
+            assert [line for line in block.text.splitlines() if line not in printed.splitlines()] == [], printed
         if block.mark != "run":
             continue
         if block.language == "python":
             exec(compile(block.text, name_of(block), "exec"), names)
             continue
         done = run_script(block.text, folder, BLOCK_TIMEOUT_S)
+        printed = done.stdout
         assert done.returncode == 0, f"{name_of(block)}\n{block.text}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
 
 
