@@ -8,12 +8,14 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
 LANGUAGES = ("bash", "console", "python")
+"""Languages whose blocks need a mark."""
+
 MARKS = ("run", "dry", "not run here", "example", "output")
 
 _COMMENT = re.compile(r"<!-- (?P<mark>run|dry|output) -->")
 _NOTE = re.compile(r"\*Not run here: .+\*")
 _EXAMPLE = re.compile(r"`(?P<path>examples/\w+\.py)`:$")
-_FILE = re.compile(r"(?<=[` ])[a-z_]+\.py(?=`)")
+_FILE = re.compile(r"(?<=[` ])[a-z_]+\.(?:py|toml)(?=`)")
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>\w*)")
 
 
@@ -28,7 +30,7 @@ class Block:
         text: The code, without the indentation of the fence.
         mark: One of `MARKS`, or empty where the page gives none. `example` is the whole file of an example, which
             `tests/smoke` runs; `output` is what the commands before it print.
-        file: Name of the file that the page says the block is, such as `my_recipe.py`; may be empty.
+        file: Name of the file that the page says the block is, without a folder, such as `my_recipe.py`; may be empty.
     """
 
     page: str
@@ -46,7 +48,7 @@ def user_pages() -> list[str]:
 
 
 def blocks_of(page: str) -> list[Block]:
-    """Returns the blocks of a page in `LANGUAGES`, and those marked as output, in order."""
+    """Returns the blocks of a page in `LANGUAGES` and TOML, and those marked as output, in order."""
     lines = (CHECKOUT / page).read_text(encoding="utf-8").split("\n")
     blocks, index = [], 0
     while index < len(lines):
@@ -58,16 +60,18 @@ def blocks_of(page: str) -> list[Block]:
             number for number in range(index + 1, len(lines)) if lines[number].strip().startswith(found["fence"])
         )
         mark = _mark(lines[:index])
-        if found["language"] in LANGUAGES or mark == "output":
+        if found["language"] in (*LANGUAGES, "toml") or mark == "output":
             text = "\n".join(line.removeprefix(found["indent"]) for line in lines[index + 1 : end])
-            file = _file(lines[:index]) if found["language"] == "python" else ""
+            file = _file(lines[:index], text) if found["language"] in ("python", "toml") else ""
             blocks.append(Block(page=page, line=index + 1, language=found["language"], text=text, mark=mark, file=file))
         index = end + 1
     return blocks
 
 
-def _file(lines_before: list[str]) -> str:
-    """Returns the last file without a folder that the paragraph before a block names."""
+def _file(lines_before: list[str], text: str) -> str:
+    """Returns the file that a block's first line names, or the paragraph before it; empty where neither does."""
+    if own := re.match(r"# (\w+\.(?:py|toml))\n", text):
+        return own[1]
     paragraph = list[str]()
     for line in reversed(lines_before):
         if line.strip() and not _COMMENT.fullmatch(line.strip()):

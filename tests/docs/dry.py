@@ -126,6 +126,8 @@ def _check_benchmarks(words: list[str]) -> None:
     from benchmarks.models.cli.run import RunOptions
 
     options = _parsed_by(benchmarks, words)
+    if isinstance(options, RunOptions | EvaluateOptions):
+        _require(options.out is not None, words, "a board needs a folder: --out boards/NAME")
     if isinstance(options, RunOptions):
         _check_board(options.agent, options.world, options.split, options.reading)
     elif isinstance(options, EvaluateOptions):

@@ -95,6 +95,7 @@ def test_a_page_runs_from_top_to_bottom(page, folder, monkeypatch):
         ("for n in 1 2; do python -m training pool nowhere --num-samples $n --out a; done", "pool takes a recipe"),
         ("accelerate launch -m training mags --no-such-option 1", "--no-such-option"),
         ("python -m benchmarks run --agent randm --world VLM/Sokoban-v0 --out b", "randm"),
+        ("python -m benchmarks run --agent random --world VLM/Sokoban-v0", "--out"),
         ("python -m benchmarks run --agent random --world VLM/Sokoban-v0:boxes=2 --out b", "boxes"),
         (
             "python -m benchmarks run --agent hf:training/recipes/checkpoints/frozenlake_tiny "
