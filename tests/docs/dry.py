@@ -92,21 +92,22 @@ def _check_training(words: list[str]) -> None:
     from training.cli.upscaler_options import upscaler_options
     from training.config.pairs import PairsConfig
     from training.config.stages import StagesConfig
+    from training.plan.command import run_plan
+    from training.sweeps.command import run_sweep_command
     from vlm_envs.arguments.options import Program, parsed
 
     program = Program(prog="python -m training", description="")
     commands: dict[str, Callable[[list[str]], object]] = {
-        "list": training.main,
+        "list": lambda rest: training.main(["list", *rest]),
         "cold_start": cold_start_options,
         "sft": sft_options,
         "curate": lambda rest: curation_options(rest, program),
         "pairs": lambda rest: parsed(PairsConfig, rest, program),
         "pool": lambda rest: _without_files(pool_to_draw, rest),
-        "plan": lambda rest: _stopped("training.plan.command.require_checkpoint", training.COMMANDS["plan"][0], rest),
-        "sweep": lambda rest: _stopped("training.sweeps.runner.run_sweep", training.COMMANDS["sweep"][0], rest),
+        "plan": lambda rest: _stopped("training.plan.command.require_checkpoint", run_plan, rest),
+        "sweep": lambda rest: _stopped("training.sweeps.runner.run_sweep", run_sweep_command, rest),
         "upscaler": upscaler_options,
     }
-    assert set(commands) == set(training.COMMANDS)
     if words[0] in commands:
         commands[words[0]](words[1:])
         return
@@ -192,21 +193,23 @@ _MODULES: Mapping[str, Callable[[list[str]], None]] = {
 
 def _parsed_by(module: Any, words: list[str]) -> Any:
     """Returns the options that a program's command line gives; None where it asks for help."""
-    from vlm_envs.arguments.options import Commands, run_command
+    from vlm_envs.arguments import options
 
     found: list[Any] = []
     mistakes: list[object] = []
 
-    def parse_only(prog: str, commands: Commands, words: Sequence[str] | None) -> int:
-        only_parsed = {name: (kind, found.append) for name, (kind, _) in commands.items()}
-        return run_command(prog, only_parsed, words)
+    def parse_only(*arguments: Any, **settings: Any) -> Any:
+        found.append(parsed(*arguments, **settings))
+        raise _ParsedCommand
 
+    parsed = options.parsed
     with (
-        mock.patch.object(module, "run_command", parse_only),
-        mock.patch("vlm_envs.arguments.options.tell", mistakes.append),
+        mock.patch.object(options, "parsed", parse_only),
+        mock.patch.object(options, "tell", mistakes.append),
+        contextlib.suppress(_ParsedCommand),
     ):
         code = module.main(words)
-    _require(code == 0, [module.__name__, *words], str(mistakes))
+        _require(code == 0, [module.__name__, *words], str(mistakes))
     return found[0] if found else None
 
 
