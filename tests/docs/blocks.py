@@ -63,7 +63,10 @@ def blocks_of(page: str) -> list[Block]:
         if found["language"] in (*LANGUAGES, "toml") or mark == "output":
             text = "\n".join(line.removeprefix(found["indent"]) for line in lines[index + 1 : end])
             file = _file(lines[:index], text) if found["language"] in ("python", "toml") else ""
-            blocks.append(Block(page=page, line=index + 1, language=found["language"], text=text, mark=mark, file=file))
+            language = found["language"]
+            if language == "console":  # Commands after a prompt, and what they print
+                language, text = "bash", "\n".join(line[2:] for line in text.split("\n") if line.startswith("$ "))
+            blocks.append(Block(page=page, line=index + 1, language=language, text=text, mark=mark, file=file))
         index = end + 1
     return blocks
 

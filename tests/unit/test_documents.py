@@ -74,6 +74,13 @@ def test_a_mark_stands_in_the_last_line_before_its_block(tmp_path):
     assert [block.mark for block in blocks_of(str(page))] == ["run", "not run here", "example", ""]
 
 
+def test_of_a_console_only_the_commands_are_run(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- run -->\n```console\n$ make help\n  make train\n$ ls\n```\n", encoding="utf-8")
+    (block,) = blocks_of(str(page))
+    assert (block.language, block.text, block.mark) == ("bash", "make help\nls", "run")
+
+
 def test_pages_install_from_the_checkout():
     assert [page for page in user_pages() if re.search(r"pip\s+install\s[^`\n]*vlm-envs", text_of(page))] == []
 
