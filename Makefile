@@ -33,7 +33,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test quick test-portable test-adapters test-peers test-ray test-vllm test-wheel soak lint format docs pages boards speed ablations play clean
+.PHONY: help install drivers train test quick test-portable test-adapters test-peers test-ray test-vllm test-wheel soak lint format docs docs-test pages boards speed ablations play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -105,6 +105,9 @@ format: $(DEV_READY) ## Format the code and fix what can be fixed by itself.
 
 docs: $(DEV_READY) ## Build the documentation into site/.
 	"$(PYTHON)" -m mkdocs build --strict
+
+docs-test: $(DEV_READY) ## Run the commands and programs of the pages, each as far as it is marked; not part of `make test`.
+	$(PYTEST) tests/docs --numprocesses 2 --session-timeout 900
 
 pages: $(DEV_READY) ## Write the parts of docs/ that come from docstrings, examples and worlds.
 	"$(PYTHON)" -m docs.pages --pictures
