@@ -36,7 +36,6 @@ default_role = "py:obj"  # A name in backticks becomes a link where the site doc
 autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 90
 python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
@@ -103,6 +102,13 @@ def convert_docstring(app: Sphinx, kind: str, name: str, thing: object, options:
     lines[:] = docstrings.as_restructured_text(lines)
 
 
+def shorten_signature(
+    app: Sphinx, kind: str, name: str, thing: object, options: object, signature: str | None, returned: str | None
+) -> tuple[str | None, str | None]:
+    """Writes defaults that are no Python expressions, such as `<factory>`, as `...`."""
+    return (None if signature is None else re.sub(r"<[^<>]*>", "...", signature)), returned
+
+
 def leave_out_code(app: Sphinx, page: str, source: list[str]) -> None:
     """Removes the directives that read code, with `--define document_code=0`: the build takes a fifth of the time."""
     if not app.config.document_code:
@@ -119,6 +125,7 @@ def setup(app: Sphinx) -> None:
     """Connects what plain Markdown pages lack."""
     app.add_config_value("document_code", True, "env")
     app.connect("autodoc-process-docstring", convert_docstring)
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("source-read", leave_out_code)
     app.connect("source-read", add_tables_of_contents)
     app.connect("html-page-context", add_group_pages)
