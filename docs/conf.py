@@ -57,6 +57,7 @@ html_theme_options: dict[str, Any] = {
     "navbar_align": "left",
     "header_links_before_dropdown": len(navigation.groups()) - 1,  # All but the research notes.
     "navbar_end": ["theme-switcher"],
+    "article_header_start": [],
     "show_toc_level": 1,
     "search_bar_text": "Search",
     "primary_sidebar_end": [],

@@ -23,7 +23,7 @@ STAGE_BEFORE = "stage before"
 """What a stage after the first has as its `model`: it starts from what the stage before made."""
 
 DATA_OF = "stage:"
-"""Prefix of a fine-tuning's data that an earlier stage curates, as in `stage:rollouts`; a pool's `exclude` takes it, too,
+"""Prefix of data that an earlier stage curates, as in `stage:rollouts`; the `exclude` of a pool takes it, too,
 to leave out what that stage keeps."""
 
 StageRun: TypeAlias = CurateConfig | SFTConfig | RunConfig
