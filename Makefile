@@ -98,7 +98,7 @@ format: $(DEV_READY) ## Format the code and fix what can be fixed by itself.
 	"$(PYTHON)" -m ruff format .
 
 docs: $(DEV_READY) ## Build the documentation into site/.
-	"$(PYTHON)" -m sphinx --builder html --fail-on-warning --keep-going --quiet docs site
+	"$(PYTHON)" -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs docs site
 
 pages: $(DEV_READY) ## Write the parts of docs/ that come from docstrings, examples and worlds.
 	"$(PYTHON)" -m docs.pages --pictures

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
+from sphinx.util import logging
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
 from docs import docstrings, navigation  # noqa: E402
+from docs.pages import BOARDS, write_boards  # noqa: E402
 from vlm_envs import __version__  # noqa: E402
+
+logger = logging.getLogger(__name__)
 
 project = "vlm-envs"
 release = version = __version__
@@ -94,6 +97,9 @@ def add_group_pages(app: Sphinx, page: str, template: str, context: dict[str, An
         title: [(name, titles[name].astext()) for name in pages if name in titles]
         for title, pages in navigation.groups().items()
     }
+    if app.config.whole_site:
+        for name in sorted(path.parent.name for path in BOARDS.glob("*/board.json")):
+            groups["Evaluate"].append((f"{BOARDS.name}/{name}/index", f"Board page: {name}"))
     opened = {title: pages for title, pages in groups.items() if page in (name for name, _ in pages)}
     context["group_pages"] = opened or groups
 
@@ -111,23 +117,25 @@ def shorten_signature(
 
 
 def leave_out_code(app: Sphinx, page: str, source: list[str]) -> None:
-    """Removes the directives that read code, with `--define document_code=0`: the build takes a fifth of the time."""
-    if not app.config.document_code:
+    """Removes the directives that read code from pages, unless the whole site is built."""
+    if not app.config.whole_site:
         source[0] = re.sub(r"^\.\. auto.*\n(?:   :.*\n)*", "", source[0], flags=re.MULTILINE)
 
 
-def copy_boards(app: Sphinx, exception: Exception | None) -> None:
-    """Copies the boards, which are pages of their own."""
-    if exception is None and app.builder.name == "html":
-        shutil.copytree(DOCS / "boards", Path(app.outdir) / "boards", dirs_exist_ok=True)
+def add_boards(app: Sphinx, exception: Exception | None) -> None:
+    """Writes the pages of the boards in docs/boards, whose episodes are replayed for their images."""
+    if exception is None and app.config.whole_site and app.builder.name == "html":
+        for difference in write_boards(Path(app.outdir) / BOARDS.name):
+            logger.warning("%s", difference)
 
 
 def setup(app: Sphinx) -> None:
     """Connects what plain Markdown pages lack."""
-    app.add_config_value("document_code", True, "env")
+    # --define whole_site=0 leaves out the API reference and the boards, which take most of the time.
+    app.add_config_value("whole_site", True, "env")
     app.connect("autodoc-process-docstring", convert_docstring)
     app.connect("autodoc-process-signature", shorten_signature)
     app.connect("source-read", leave_out_code)
     app.connect("source-read", add_tables_of_contents)
     app.connect("html-page-context", add_group_pages)
-    app.connect("build-finished", copy_boards)
+    app.connect("build-finished", add_boards)

@@ -15,7 +15,7 @@ from tests.unit.built_site import build_site, opened, overflow, served
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
-    return build_site(tmp_path_factory.mktemp("whole") / "site", document_code=True)
+    return build_site(tmp_path_factory.mktemp("whole") / "site", whole_site=True)
 
 
 @pytest.fixture(scope="module")

@@ -19,20 +19,26 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).parents[2]
 
 
-def build_site(folder: Path, *, document_code: bool) -> Path:
+def build_site(folder: Path, *, whole_site: bool) -> Path:
     """Builds the site with warnings as errors, unless another test process has built it there.
 
     Args:
         folder: Where to build it; test processes may share it.
-        document_code: Whether the API reference is generated, which takes most of the time.
+        whole_site: Whether the API reference and the boards are built, which take most of the time.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "searchindex.js").is_file():
-            define = f"--define=document_code={int(document_code)}"
-            command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", define, "docs"]
-            built = subprocess.run([*command, str(folder)], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+            define = f"--define=whole_site={int(whole_site)}"
+            command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", define]
+            built = subprocess.run(
+                [*command, "--doctree-dir", str(folder.with_suffix(".doctrees")), "docs", str(folder)],
+                cwd=CHECKOUT,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
             assert built.returncode == 0, built.stderr
     return folder
 

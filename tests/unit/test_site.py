@@ -113,10 +113,10 @@ def in_the_checkout(document: str) -> Reading:
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of the site, built as `make docs` builds it but without the API reference."""
+    """Returns the folder of the site, built as `make docs` builds it but without the API reference and the boards."""
     pytest.importorskip("sphinx", reason="needs Sphinx: pip install -e '.[dev]'")
     base = tmp_path_factory.getbasetemp()
-    return build_site((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site", document_code=False)
+    return build_site((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site", whole_site=False)
 
 
 @pytest.fixture(scope="module")
