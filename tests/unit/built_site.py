@@ -32,13 +32,8 @@ def build_site(folder: Path, *, whole_site: bool) -> Path:
         if not (folder / "searchindex.js").is_file():
             define = f"--define=whole_site={int(whole_site)}"
             command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--quiet", define]
-            built = subprocess.run(
-                [*command, "--doctree-dir", str(folder.with_suffix(".doctrees")), "docs", str(folder)],
-                cwd=CHECKOUT,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command += ["--doctree-dir", str(folder.with_suffix(".doctrees")), "docs", str(folder)]
+            built = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
             assert built.returncode == 0, built.stderr
     return folder
 
@@ -85,5 +80,10 @@ def opened(browser: Browser, address: str, *, width: int, scheme: str) -> Iterat
 
 
 def overflow(page: Page) -> int:
-    """Returns by how many pixels a page is wider than its window."""
-    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))
+    """Returns by how many pixels a page, or a heading, paragraph, or signature on it, is wider than its space."""
+    return int(
+        page.evaluate("""() => {
+            const parts = [document.documentElement, ...document.querySelectorAll("article :is(h1, h2, h3, h4, p, dt)")];
+            return Math.max(...parts.map(part => part.scrollWidth - part.clientWidth));
+        }""")
+    )
