@@ -33,7 +33,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test quick test-portable test-peers test-ray test-vllm soak lint format docs pages boards speed ablations play clean
+.PHONY: help install drivers train test quick test-portable test-adapters test-peers test-ray test-vllm soak lint format docs pages boards speed ablations play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -70,6 +70,9 @@ test-portable: $(DEV_READY) ## Run the tests of numbers with other CPU kernels a
 	  echo "ATEN_CPU_CAPABILITY=$$kernels OMP_NUM_THREADS=$$threads"; \
 	  env $${kernels:+ATEN_CPU_CAPABILITY=$$kernels} OMP_NUM_THREADS=$$threads "$(PYTHON)" -m pytest -q -m "not soak" \
 	    $(NUMERIC) || exit 1; done; done
+
+test-adapters: $(DEV_READY) ## Adapt environments of six packages, each in a fresh environment of its own; not part of `make test`.
+	@"$(PYTHON)" -m tests.adapters
 
 test-vllm: $(DEV_READY) .venv-vllm/installed ## Sample and train with a real vLLM, in .venv-vllm (3.5 GB); not part of `make test`.
 	@# Each file in a process of its own: vLLM is started inside it, and started once

@@ -13,7 +13,7 @@ from typing import Any
 
 from agents.agent import Agent, Response
 from agents.continuous_rollout import OnTurn
-from agents.open_loop import NOT_DRAWN, open_loop
+from agents.open_loop import not_drawn, open_loop
 from agents.oracle import THOUGHTS, OracleAgent
 from agents.rollout import try_rollout
 from vlm_envs.errors import require_positive
@@ -128,7 +128,7 @@ class LazyAgent:
         candidates = list(dict.fromkeys(found))
         num_first = min(NUM_FIRST_LEVELS, self.num_val_levels)
         tried = _TriedScripts(env_id, on_step)
-        with closing(world_vector(env_id, NUM_SCRIPT_ENVS, **kwargs | NOT_DRAWN, split="val")) as worlds:
+        with closing(world_vector(env_id, NUM_SCRIPT_ENVS, **not_drawn(env_id, kwargs), split="val")) as worlds:
             for num_levels in (num_first, self.num_val_levels):
                 tried.play(candidates, worlds, num_levels)
                 candidates = sorted(candidates, key=tried.worth, reverse=True)[:NUM_FINALISTS]
@@ -137,7 +137,7 @@ class LazyAgent:
     def _watched(self, env_id: str, kwargs: dict[str, Any], on_step: OnStep) -> list[Script]:
         seeds = _seeds("train", self.num_train_levels)
         episodes: list[Trajectory | None] = []
-        with closing(world_vector(env_id, NUM_ENVS, **kwargs | NOT_DRAWN, split="train")) as worlds:
+        with closing(world_vector(env_id, NUM_ENVS, **not_drawn(env_id, kwargs), split="train")) as worlds:
             for start in range(0, len(seeds), NUM_ENVS):
                 on_turn = _reporting(on_step, "watching the oracle on training levels", start, len(seeds))
                 episodes += _played(OracleAgent(), worlds, env_id, seeds[start : start + NUM_ENVS], on_turn)

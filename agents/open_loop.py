@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vlm_envs.errors import VLMEnvsError
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.parts import Dynamics
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
@@ -20,8 +20,7 @@ NUM_LEVELS = 200
 NUM_CHANGES = 750
 """Changes that are tried from each beginning, one after the other."""
 
-NOT_DRAWN = {"obs_mode": "text"}
-"""Argument of worlds in which nobody looks: pictures are not drawn, and all else is the same."""
+_NOT_DRAWN = {"obs_mode": "text"}
 
 NUM_BEGINNINGS = 4
 """Sequences that a search begins with."""
@@ -36,6 +35,20 @@ _MOVED_RATE = 0.3
 
 OnCount = Callable[[int, int], None]
 """Called with how much is done, and how much there is."""
+
+
+def not_drawn(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns arguments of a world in which nobody looks: images are not drawn, where it has the mode `text`.
+
+    Args:
+        env_id: A registered id.
+        kwargs: Arguments of the world.
+    """
+    try:
+        make(env_id, **kwargs | _NOT_DRAWN).close()
+    except ConfigError:  # no words for its states, as in an adapted world without `describe`
+        return kwargs
+    return kwargs | _NOT_DRAWN
 
 
 @dataclass(slots=True)
@@ -169,7 +182,7 @@ def open_loop(
         num_levels: How many levels.
         on_level: Called after each level that was started.
     """
-    with closing(make(env_id, **kwargs | NOT_DRAWN | {"split": "train"})) as made:
+    with closing(make(env_id, **not_drawn(env_id, kwargs) | {"split": "train"})) as made:
         world: Any = made.unwrapped
         if not world.task.action_names or not world.dynamics.steps_are_cheap:
             return None

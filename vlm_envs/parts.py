@@ -22,9 +22,11 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
 
     Attributes:
         steps_are_cheap: Whether a search may try millions of steps; not so where an engine takes each of them.
+        splits_differ: Whether train, val, and test have different levels; not so where every seed gives the same one.
     """
 
     steps_are_cheap: bool = True
+    splits_differ: bool = True
 
     @abstractmethod
     def generate(self, rng: np.random.Generator, split: str) -> StateT:
@@ -74,6 +76,10 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
     def is_over(self, state: StateT) -> bool:
         """Returns whether the world has ended, solved or not; by default, once it is solved."""
         return self.is_success(state)
+
+    def is_out_of_time(self, state: StateT) -> bool:
+        """Returns whether a time limit of the world itself, besides turns and steps, truncates the episode here."""
+        return False
 
     def plan(self, state: StateT) -> tuple[ActionT, ...] | None:
         """Returns an optimal plan, or None when there is none (or no exact solver)."""

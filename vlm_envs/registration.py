@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -112,6 +112,10 @@ NEEDS: dict[str, Need] = {
 """Env id to what that world needs; worlds that need nothing are left out, variants are as their world."""
 
 
+RESOLVERS: dict[str, Callable[[str], str]] = {}
+"""Prefix of ids, before a colon, to what registers the world that the rest describes, and returns its id."""
+
+
 def register(env_id: str, entry_point: str, **kwargs: Any) -> None:
     """Registers a world, so that `gymnasium.make_vec` gives a `VectorWorld` of it as of every world of this package.
 
@@ -141,9 +145,14 @@ def env_ids() -> list[str]:
 def registered_name(env_id: str) -> str:
     """Returns an id as it is registered; a module in front, `"module:Namespace/Name-v0"`, is imported, to register it.
 
+    `"adapt:ID"` and `"adapt:FILE.toml"` register an adapted world: see `vlm_envs.adapt`.
+
     Raises:
         ConfigError: If the module cannot be imported, or no such world is registered; it names the closest one.
     """
+    prefix, _, described = env_id.partition(":")
+    if described and prefix in RESOLVERS:
+        return RESOLVERS[prefix](described)
     module, colon, name = env_id.rpartition(":")
     if colon:
         instead = "Write it as in an import statement and run from the folder that holds it."

@@ -300,7 +300,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         self._turn += 1
         terminated = self.dynamics.is_over(self.state)
         out_of_steps = self.max_steps is not None and self._num_steps >= self.max_steps
-        truncated = not terminated and (self._turn >= self.max_turns or out_of_steps)
+        out_of_time = out_of_steps or self.dynamics.is_out_of_time(self.state)
+        truncated = not terminated and (self._turn >= self.max_turns or out_of_time)
         self._over = terminated or truncated
         names = tuple(self.task.write_action(done) for done in parsed.actions[: len(effects)])
         told = next_prompt(self.prompt_spec, self._turn, names, parsed.error, effects=effects, over=self._over)
@@ -326,7 +327,8 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             success = self.dynamics.is_success(self.state)
             for name, value in self.task.reward_terms(before, self.state, success=success).items():
                 terms[name] = terms.get(name, 0.0) + value
-            if self.dynamics.is_over(self.state) or self._num_steps == self.max_steps:
+            is_over = self.dynamics.is_over(self.state) or self.dynamics.is_out_of_time(self.state)
+            if is_over or self._num_steps == self.max_steps:
                 break
         return terms, tuple(effects)
 

@@ -22,7 +22,7 @@ from judges.state_text.grid.vocabulary import VOCABULARIES, ObjectVocabulary, wo
 from judges.state_text.metric.rules import MetricRules
 from judges.state_text.tally import Part, Tally
 from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.registration import NAMESPACE, VARIANTS, WORLDS
+from vlm_envs.registration import NAMESPACE, RESOLVERS, VARIANTS, WORLDS
 from vlm_envs.responses.formats import Representation
 
 
@@ -122,7 +122,8 @@ def judged_name(world: str) -> str:
         An id that has rules of its own, whole; the name of a world of this package, also where the id is another
         registration of it, in whatever namespace, or of a subclass; otherwise the id without its module.
     """
-    env_id = world.rpartition(":")[2]
+    prefix, _, described = world.partition(":")
+    env_id = RESOLVERS[prefix](described) if prefix in RESOLVERS else world.rpartition(":")[2]
     if env_id in RULES:
         return env_id
     registered = gym.registry.get(env_id)

@@ -16,6 +16,7 @@ SAYS: dict[str, list[str]] = {
     "01_make_and_step.py": ["Game: Sokoban.", "picture: (168, 168, 3) uint8", "Not in the format"],
     "02_oracle_episode.py": ["actions left 0", "solved: True"],
     "03_vector.py": ["observations: 8 dicts of ['image', 'text']", "of 8"],
+    "adapted_env.py": ["Game: MiniGrid-DoorKey-5x5.", "The door is at", "Done: "],
     "memory_game.py": [],
     "own_agent.py": [],
     "own_episode_reward.py": [],

@@ -15,8 +15,10 @@ from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.worlds.spec import WorldSpec, world_names
+from vlm_envs.adapter.settings import NAMESPACE as ADAPTED
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
+from vlm_envs.registration import registered_name
 from vlm_envs.responses.formats import Representation
 
 
@@ -69,7 +71,8 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
 
     A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out. Of that
-    only those are told who chose a weight: the default ones are paid wherever there are rules.
+    only those are told who chose a weight: the default ones are paid wherever there are rules. A language model as
+    judge is left out, too, where all worlds are adapted environments, none of which has rules of its own.
     """
     unjudged = [
         name for spec, name in zip(config.worlds, world_names(config.worlds), strict=True) if not has_rules(spec.env_id)
@@ -81,17 +84,26 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     if len(unjudged) < len(config.worlds):
         chosen = [name for name in in_use if getattr(config.judge, name) != getattr(JudgeConfig, name)]
         return config, _left_out(chosen, unjudged) if chosen else []
+    judge = config.judge
     if config.judge.method != "exact" and config.judge.reward is None:
+        if all(registered_name(spec.env_id).startswith(f"{ADAPTED}/") for spec in config.worlds):
+            judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
+            return _silenced(config, judge), _left_out(in_use, unjudged, f"--judge.method {config.judge.method}")
         raise ConfigError(
             f"--judge.method {config.judge.method} would do nothing: there are no rules to judge {', '.join(unjudged)} "
             "by. Use --judge.method exact, and leave --judge.endpoint out."
         )
-    judge = replace(config.judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
-    return replace(config, judge=judge), _left_out(in_use, unjudged)
+    return _silenced(config, judge), _left_out(in_use, unjudged)
 
 
-def _left_out(weights: Sequence[str], unjudged: Sequence[str]) -> list[str]:
-    flags = ", ".join(f"--judge.{name.replace('_', '-')}" for name in weights)
+def _silenced(config: RunConfig, judge: JudgeConfig) -> RunConfig:
+    """Returns a configuration with a judge of no turn."""
+    judge = replace(judge, grounding_weight=0.0, worldmodeling_weight=0.0, repetition_penalty=0.0)
+    return replace(config, judge=judge)
+
+
+def _left_out(weights: Sequence[str], unjudged: Sequence[str], *others: str) -> list[str]:
+    flags = ", ".join((*others, *(f"--judge.{name.replace('_', '-')}" for name in weights)))
     return [f"Left out: {flags}, for there are no rules to judge {', '.join(unjudged)} by; their own rewards count."]
 
 

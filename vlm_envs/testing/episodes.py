@@ -45,11 +45,13 @@ def episode_digest(world: AnyWorld, seed: int, planner: Planner) -> str:
 
 
 def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b, planner: Planner) -> None:
-    """Plays an episode to its end with shuffled pieces of the oracle's plan and some nonsense between."""
+    """Plays an episode to its end with shuffled pieces of the oracle's plan, or at random, and some nonsense."""
     rng = np.random.default_rng(seed)
     over = False
     while not over:
-        plan = planner.plan(world) or ()
+        plan = planner.plan(world)
+        if plan is None:
+            plan = tuple(world.task.sample_action(world.state, rng) for _ in range(world.max_actions_per_turn))
         picks = [plan[i] for i in rng.permutation(len(plan))[: world.max_actions_per_turn]]
         sensible = bool(picks) and rng.random() < 0.8
         size = world.max_actions_per_turn if world.task.grammar.separator else 1
@@ -91,7 +93,10 @@ def first_seed(world: AnyWorld) -> int:
 
 
 def transitions(world: AnyWorld, planner: Planner) -> Iterator[tuple[str, Observation, float, dict[str, Any]]]:
-    """Yields (where, observation, reward, info) of an oracle's episode, then of one with a bad first turn."""
+    """Yields (where, observation, reward, info) of an oracle's episode, then of one with a bad first turn.
+
+    Where there is no plan, actions are random.
+    """
     for opening in ((), (BAD_RESPONSES["prose"],)):
         observation, info = world.reset(seed=first_seed(world))
         yield "reset", observation, 0.0, info
@@ -103,5 +108,10 @@ def transitions(world: AnyWorld, planner: Planner) -> Iterator[tuple[str, Observ
 
 
 def _rest_by_oracle(world: AnyWorld, planner: Planner) -> Iterator[str]:
-    """Yields the oracle's responses, planned when the first is asked for."""
-    yield from oracle_responses(world, planner.plan(world) or ())
+    """Yields the oracle's responses, planned when the first is asked for; random ones without a plan."""
+    plan = planner.plan(world)
+    if plan is None:
+        rng = np.random.default_rng(0)
+        num_actions = world.max_turns * (world.max_actions_per_turn if world.task.grammar.separator else 1)
+        plan = tuple(world.task.sample_action(world.state, rng) for _ in range(num_actions))
+    yield from oracle_responses(world, plan)

@@ -27,7 +27,7 @@ def digest_elsewhere(under_test: WorldUnderTest, entry_point: str) -> str:
     hash_seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
     child = subprocess.run(
         [sys.executable, "-c", f"from {__name__} import print_digest; print_digest()"],
-        input=pickle.dumps((under_test.env_id, entry_point, under_test.kwargs)),
+        input=pickle.dumps((under_test.env_id, entry_point, {**_registered_kwargs(under_test), **under_test.kwargs})),
         capture_output=True,
         timeout=_TIMEOUT_S,
         check=False,
@@ -35,6 +35,10 @@ def digest_elsewhere(under_test: WorldUnderTest, entry_point: str) -> str:
     )
     require(child.returncode == 0, f"the episode fails in another process: {child.stderr.decode()[-2000:]}")
     return child.stdout.decode().strip()
+
+
+def _registered_kwargs(under_test: WorldUnderTest) -> dict[str, Any]:
+    return dict(gym.spec(under_test.env_id.removeprefix("vlm_envs:")).kwargs)
 
 
 def print_digest() -> None:

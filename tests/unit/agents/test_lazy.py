@@ -167,8 +167,8 @@ def test_scripts_that_are_tried_without_drawing_are_worth_what_they_are_with_pic
         return found[-1][1]
 
     monkeypatch.setattr(lazy._TriedScripts, "worth", noted)
-    for not_drawn in (lazy.NOT_DRAWN, {}):
-        monkeypatch.setattr(lazy, "NOT_DRAWN", not_drawn)
+    for not_drawn in (lazy.not_drawn, lambda env_id, kwargs: kwargs):
+        monkeypatch.setattr(lazy, "not_drawn", not_drawn)
         lazy.LazyAgent(num_train_levels=2, num_val_levels=4).choose(env_id, kwargs)
     half = len(found) // 2
     assert found[:half] == found[half:] and len({value for _, value in found}) > 1

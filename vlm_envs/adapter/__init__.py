@@ -1,0 +1,1 @@
+"""Worlds made of other people's Gymnasium environments: `vlm_envs.adapt`."""

@@ -1,0 +1,324 @@
+"""`vlm_envs.adapt`: registers a world around a registered Gymnasium environment, from Python or from a TOML file."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import gymnasium as gym
+
+from vlm_envs.arguments.faults import import_named
+from vlm_envs.errors import ConfigError, did_you_mean, require, require_positive
+from vlm_envs.making import keyword_parameters
+from vlm_envs.registration import RESOLVERS, register
+
+NAMESPACE = "Adapted"
+PREFIX = "adapt"
+"""`adapt:` before a Gymnasium id, or before the path of a TOML file, stands for the adapted world."""
+
+ENTRY_POINT = "vlm_envs.adapter.world:AdaptedWorld"
+
+PACKAGES: Mapping[str, str] = MappingProxyType(
+    {"MiniGrid": "minigrid", "BabyAI": "minigrid", "ALE": "ale_py", "MiniWorld": "miniworld"}
+)
+"""Beginning of an id to the module that registers it."""
+
+SUCCESS_RULES = ("reward", "terminated", "truncated")
+INFO_RULE = "info:"
+
+_NAME = re.compile(r"[\w.-]+")
+_SUCCESS_HELP = (
+    "'reward' (the episode ends with a positive reward), 'terminated', 'truncated' (it lasts until the time limit), a "
+    "number (the least return), 'info:KEY', or a function, also as 'module:function'"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterSettings:
+    """How an environment becomes a world; the arguments of `adapt` that describe the environment.
+
+    Attributes:
+        env: Id of the Gymnasium environment, with or without a module in front.
+        actions: Names of actions: a mapping from names to values, which may be a subset, or a list of one name for each
+            number of a discrete space. None for the environment's own names, or numbers.
+        goal: One sentence.
+        rules: Further sentences.
+        success: What counts as success. None for `success` or `is_success` of `info`, or what is known of the
+            environment, or `"reward"`.
+        describe: `describe(env) -> str` gives the state in words, or its `"module:function"`.
+        plan: `plan(env)` gives an optimal plan, names or values of actions, or None; or its `"module:function"`.
+        hint: Entries of a dict observation whose text is part of every observation; None for all texts.
+        make: Arguments of `gymnasium.make`.
+        image_px: Longer side of images, in pixels; None for the size of the environment's own.
+
+    Raises:
+        ConfigError: If a setting has the wrong type.
+    """
+
+    env: str
+    actions: Mapping[str, Any] | Sequence[str] | None = None
+    goal: str = ""
+    rules: Sequence[str] = ()
+    success: str | float | Callable[..., bool] | None = None
+    describe: str | Callable[[Any], str] | None = None
+    plan: str | Callable[[Any], Iterable[Any] | None] | None = None
+    hint: Sequence[str] | None = None
+    make: Mapping[str, Any] | None = None
+    image_px: int | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.env, str) and bool(self.env),
+            f"env must be the id of a Gymnasium environment, such as 'MiniGrid-DoorKey-5x5-v0'; got {self.env!r}.",
+        )
+        is_named = isinstance(self.actions, Mapping) and all(isinstance(name, str) for name in self.actions)
+        require(
+            self.actions is None or is_named or _is_texts(self.actions),
+            f"actions must be a mapping from names to actions, or a list of names; got {self.actions!r}.",
+        )
+        require(isinstance(self.goal, str), f"goal must be a sentence; got {self.goal!r}.")
+        require(_is_texts(self.rules), f"rules must be a list of sentences; got {self.rules!r}.")
+        require(self._is_rule(), f"success must be {_SUCCESS_HELP}; got {self.success!r}.{self._closest_rule()}")
+        for name in ("describe", "plan"):
+            value = getattr(self, name)
+            is_function = value is None or callable(value) or (isinstance(value, str) and ":" in value)
+            require(is_function, f"{name} must be a function or its 'module:function'; got {value!r}.")
+        require(
+            self.hint is None or _is_texts(self.hint),
+            f"hint must be a list of entries of the observation; got {self.hint!r}.",
+        )
+        require(
+            self.make is None or (isinstance(self.make, Mapping) and all(isinstance(name, str) for name in self.make)),
+            f"make must be a table of arguments of gymnasium.make; got {self.make!r}.",
+        )
+        if self.image_px is not None:
+            require_positive("image_px", self.image_px, minimum=8)
+
+    def _is_rule(self) -> bool:
+        rule: object = self.success
+        if isinstance(rule, bool):
+            return False
+        if isinstance(rule, int | float):
+            return math.isfinite(rule)
+        return rule is None or callable(rule) or (isinstance(rule, str) and (rule in SUCCESS_RULES or ":" in rule))
+
+    def _closest_rule(self) -> str:
+        return did_you_mean(self.success, SUCCESS_RULES) if isinstance(self.success, str) else ""
+
+    @property
+    def title(self) -> str:
+        """The environment's name without module and version, for prompts."""
+        return re.sub(r"-v\d+$", "", self.env.rpartition(":")[2])
+
+
+SETTINGS: tuple[str, ...] = tuple(field.name for field in fields(AdapterSettings))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(item, str) for item in value)
+
+
+def adapt(
+    env_id: str,
+    *,
+    actions: Mapping[str, Any] | Sequence[str] | None = None,
+    goal: str = "",
+    rules: Sequence[str] = (),
+    success: str | float | Callable[..., bool] | None = None,
+    describe: str | Callable[[Any], str] | None = None,
+    plan: str | Callable[[Any], Iterable[Any] | None] | None = None,
+    hint: Sequence[str] | None = None,
+    make: Mapping[str, Any] | None = None,
+    image_px: int | None = None,
+    name: str | None = None,
+    **world_kwargs: Any,
+) -> str:
+    """Registers a world around a Gymnasium environment; the same settings again change nothing.
+
+    Other settings under a name that is taken replace the world, with Gymnasium's warning.
+
+    Args:
+        env_id: Id of the environment, with or without the module that registers it: `"ale_py:ALE/Pong-v5"`.
+        actions: Names of actions: `{"left": 0, ...}`, which may leave actions out, or a list of one name for each
+            number of a discrete space. Only these names are read then. Values are actions of the space, numbers or
+            lists of them. None for the environment's own names, or numbers.
+        goal: One sentence for the prompt; empty for what is known of the environment.
+        rules: Further sentences for the prompt.
+        success: What counts as success: `"reward"` (the episode ends with a positive reward), `"terminated"`,
+            `"truncated"` (it lasts until the time limit), a number (the least return), `"info:KEY"`, or a function
+            `success(env, reward, terminated, truncated, info) -> bool`, also as `"module:function"`. None for `success`
+            or `is_success` of `info`, else what is known of the environment, else `"reward"`.
+        describe: `describe(env) -> str` gives the state in words; without it, text modes are refused.
+        plan: `plan(env)` gives an optimal plan as names or values of actions, or None; it must not step `env`. Without
+            it, there is no oracle. Functions may be given as `"module:function"`.
+        hint: Entries of a dict observation whose text is part of every observation; None for all texts.
+        make: Arguments of `gymnasium.make`.
+        image_px: Longer side of images, in pixels; None for the size that the environment draws.
+        name: The world's id is `Adapted/NAME`; None for the environment's id, with `-` in place of `/`.
+        **world_kwargs: Default arguments of the world, such as `max_turns`.
+
+    Returns:
+        The id of the world.
+
+    Raises:
+        ConfigError: If there is no such environment, or an argument is not usable.
+    """
+    world_id, kwargs = _registration(
+        name,
+        {
+            "env": env_id,
+            **{key: value for key, value in locals().items() if key in SETTINGS and key != "env"},
+            **world_kwargs,
+        },
+    )
+    if not _is_registered(world_id, kwargs):
+        register(world_id, ENTRY_POINT, **kwargs)
+    return world_id
+
+
+def resolved(text: str) -> str:
+    """Returns the id of the adapted world that `adapt:TEXT` stands for, and registers it.
+
+    Args:
+        text: Id of a Gymnasium environment, or path of a TOML file with the arguments of `adapt`.
+
+    Raises:
+        ConfigError: If there is no such environment or file, a key of the file is not known or usable, or the name is
+            taken by a world with other settings.
+    """
+    is_file = text.endswith(".toml")
+    arguments = _read(Path(text)) if is_file else {"env": text}
+    source = os.path.abspath(text) if is_file else text
+    name = arguments.pop("name", None)
+    try:
+        require(name is None or isinstance(name, str), f"name must be a text; got {name!r}.")
+        world_id, kwargs = _registration(name, arguments)
+    except ConfigError as error:
+        if is_file:
+            raise ConfigError(f"{text}: {error}") from error
+        raise
+    if not _is_registered(world_id, kwargs):
+        require(
+            world_id not in gym.registry or _SOURCES.get(world_id) == source,
+            f"{PREFIX}:{text}: {world_id} is a world with other settings already. Give this one another name: "
+            f"name = {(world_id.rpartition('/')[2] + '-2')!r} in the TOML file.",
+        )
+        gym.registry.pop(world_id, None)  # the same file with other contents
+        register(world_id, ENTRY_POINT, **kwargs)
+        _SOURCES[world_id] = source
+    return world_id
+
+
+_SOURCES: dict[str, str] = {}
+"""World id to what `adapt:` was followed by."""
+
+RESOLVERS[PREFIX] = resolved
+
+
+def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Returns the id of a world, and the arguments that differ from defaults, as plain values."""
+    require("env" in arguments, 'expected env = "ID", the id of a Gymnasium environment; it is missing.')
+    described = AdapterSettings(**{key: value for key, value in arguments.items() if key in SETTINGS})
+    require_env(described.env)
+    defaults = {field.name: field.default for field in fields(AdapterSettings) if field.default is not MISSING}
+    kwargs = {key: plain(value) for key, value in arguments.items() if key not in defaults or value != defaults[key]}
+    known = [*keyword_parameters(creator_of_worlds()), "name"]
+    for key in kwargs:
+        require(key in known, f"adapt has no argument {key!r}.{did_you_mean(key, known)} It takes {', '.join(known)}.")
+    chosen = described.env.rpartition(":")[2].replace("/", "-") if name is None else name
+    require(
+        _NAME.fullmatch(chosen) is not None,
+        f"name must consist of letters, digits, '.', '_', and '-'; got {chosen!r}.",
+    )
+    return f"{NAMESPACE}/{chosen}", kwargs
+
+
+def creator_of_worlds() -> Any:
+    """Returns the class of adapted worlds, which is imported when the first world is adapted."""
+    module, _, name = ENTRY_POINT.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
+    """Returns whether a world has these settings already; a module before the environment's id makes no difference."""
+    spec = gym.registry.get(world_id)
+    if spec is None or spec.entry_point != ENTRY_POINT:
+        return False
+    of_env = [{**settings, "env": settings["env"].rpartition(":")[2]} for settings in (spec.kwargs, kwargs)]
+    return of_env[0] == of_env[1]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Returns the arguments in a TOML file."""
+    import tomllib  # needed for files only
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{PREFIX}:{path}: the file cannot be read: {reason}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{PREFIX}:{path}: the file is not valid TOML: {error}.") from error
+
+
+def plain(value: Any) -> Any:
+    """Returns a setting with arrays as lists, tuples as lists, and mappings as dicts, so that settings compare."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def require_env(env_id: str) -> str:
+    """Returns the id of a registered environment, whose module is imported first.
+
+    Raises:
+        ConfigError: If there is none, or its package is not installed.
+    """
+    module, _, name = env_id.rpartition(":")
+    if module:
+        package = module.partition(".")[0].replace("_", "-")
+        import_named(module, option=env_id, instead=f"Install what registers {name}, such as: pip install {package}")
+    elif name not in gym.registry:
+        package = next((package for start, package in PACKAGES.items() if name.startswith(start)), None)
+        if package is not None:
+            instead = f"Install it: pip install {package.replace('_', '-')}"
+            registers = import_named(package, option=env_id, instead=instead)
+            if name not in gym.registry:
+                gym.register_envs(registers)
+    if name not in gym.registry:
+        whole = [other for other in gym.registry if other.rpartition("-v")[0] == name]
+        hint = did_you_mean(name, whole or [*gym.registry])
+        raise ConfigError(
+            f"{env_id!r} is not a registered Gymnasium environment.{hint} With the module that registers it in front, "
+            "'my_module:My/Env-v0', that is imported first."
+        )
+    require(
+        not name.startswith(f"{NAMESPACE}/"), f"{env_id} is an adapted world already; use it as it is, without adapt."
+    )
+    return name
+
+
+def function_of(what: str, value: str | Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function, or the one that `"module:function"` names.
+
+    Raises:
+        ConfigError: If there is no such module or function.
+    """
+    if not isinstance(value, str):
+        return value
+    module_name, _, name = value.partition(":")
+    instead = "Run from the folder that holds it, or install it."
+    module = import_named(module_name, option=f"{what}={value!r}", instead=instead)
+    found: Any = getattr(module, name, None)
+    hint = did_you_mean(name, vars(module))
+    require(callable(found), f"{what}={value!r}: {module_name} has no function {name!r}.{hint}")
+    return found  # type: ignore[no-any-return]
