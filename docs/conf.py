@@ -28,7 +28,6 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["boards"]
 highlight_language = "text"
 smartquotes = False  # Pages read the same as in the checkout.
-nitpicky = False
 
 # --- Markdown and docstrings --------------------------------------------------------------------------
 
@@ -53,8 +52,7 @@ html_static_path = ["static"]
 html_css_files = ["site.css"]
 templates_path = ["templates"]
 html_sidebars = {"**": ["group-pages"]}
-html_copy_source = True
-html_last_updated_fmt = None
+html_search_scorer = str(DOCS / "templates" / "search-scorer.js")
 html_theme_options: dict[str, Any] = {
     "logo": {"text": f"vlm-envs {version}"},
     "navbar_align": "left",
