@@ -83,7 +83,8 @@ def overflow(page: Page) -> int:
     """Returns by how many pixels a page, or a heading, paragraph, or signature on it, is wider than its space."""
     return int(
         page.evaluate("""() => {
-            const parts = [document.documentElement, ...document.querySelectorAll("article :is(h1, h2, h3, h4, p, dt)")];
+            const texts = document.querySelectorAll("article :is(h1, h2, h3, h4, p, dt)");
+            const parts = [document.documentElement, ...texts];
             return Math.max(...parts.map(part => part.scrollWidth - part.clientWidth));
         }""")
     )
