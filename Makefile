@@ -104,7 +104,7 @@ format: $(DEV_READY) ## Format the code and fix what can be fixed by itself.
 	"$(PYTHON)" -m ruff format .
 
 docs: $(DEV_READY) ## Build the documentation into site/.
-	"$(PYTHON)" -m mkdocs build --strict
+	"$(PYTHON)" -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs docs site
 
 docs-test: $(DEV_READY) ## Run the commands and programs of the pages, each as far as it is marked; not part of `make test`.
 	$(PYTEST) tests/docs --numprocesses 2 --session-timeout 900
