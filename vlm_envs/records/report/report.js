@@ -148,7 +148,11 @@ if (browsing.labels.length) {
     typedAt = Date.now();
     set({ query: event.target.value });
   });
-  window.addEventListener("hashchange", () => follow() && show());
+  window.addEventListener("hashchange", () => {
+    if (!follow()) return;
+    show();
+    document.getElementById("episodes").scrollIntoView();
+  });
   follow();
   show();
 }
