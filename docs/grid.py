@@ -39,7 +39,7 @@ def grid() -> Image.Image:
     for index, (env_id, seed) in enumerate(FRAMES):
         left, top = tile_corner(index)
         draw.text((left, top - CAPTION_PX // 2), name_of(env_id), fill=INK, font=font, anchor="lm")
-        canvas.paste(_frame(env_id, seed), (left, top))
+        canvas.paste(frame(env_id, seed), (left, top))
     return canvas
 
 
@@ -54,7 +54,7 @@ def name_of(env_id: str) -> str:
     return env_id.partition("/")[2].partition("-")[0].removesuffix("Drawer")
 
 
-def _frame(env_id: str, seed: int) -> Image.Image:
+def frame(env_id: str, seed: int) -> Image.Image:
     """Returns a world's first image: its upper left square, scaled."""
     world = make_world(env_id)
     try:

@@ -8,13 +8,19 @@ from __future__ import annotations
 import io
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import tyro
 from PIL import Image
 
 from vlm_envs.errors import ConfigError
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 IMAGES = Path(__file__).parent / "images"
 WIDTH_PX = 1100
@@ -43,22 +49,15 @@ def main(*, board: Path | None = None, address: str = "#" + urlencode(EPISODE), 
                 f"{option} must be a folder with {name}; got {str(folder)!r}. "
                 "Write a board's page with `make boards`, a report with `vlm-envs report`."
             )
-    if board is not None:
-        save(board / "index.html", IMAGES / "board_episode.png", BOARD_HEIGHT_PX, address=address, start="#map")
-    if report is not None:
-        save(report / "report.html", IMAGES / "report.png", REPORT_HEIGHT_PX)
+    with _browser() as browser:
+        if board is not None:
+            save(browser, board / "index.html", IMAGES / "board_episode.png", BOARD_HEIGHT_PX, address, start="#map")
+        if report is not None:
+            save(browser, report / "report.html", IMAGES / "report.png", REPORT_HEIGHT_PX)
 
 
-def save(page: Path, path: Path, height_px: int, *, address: str = "", start: str = "body") -> None:
-    """Saves a screenshot of a page, with a palette of 256 colors, from the top of an element on.
-
-    Args:
-        page: The HTML file.
-        path: The PNG file.
-        height_px: Height of the screenshot.
-        address: What follows the page's address, `"#…"`.
-        start: CSS selector of the element that the screenshot starts with.
-    """
+@contextmanager
+def _browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     executable = shutil.which("chromium") or shutil.which("google-chrome")
@@ -66,16 +65,27 @@ def save(page: Path, path: Path, height_px: int, *, address: str = "", start: st
         raise ConfigError("Screenshots need Chromium. Install it with `.ci/drivers --browser`.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"])
-        window = browser.new_page(viewport={"width": WIDTH_PX, "height": height_px}, color_scheme="light")
-        window.goto(page.resolve().as_uri() + address)
-        window.wait_for_function("[...document.images].every(image => image.complete)")
-        box = window.locator(start).first.bounding_box()
-        assert box is not None
-        top = box["y"] + window.evaluate("window.scrollY")
-        data = window.screenshot(
-            clip={"x": 0.0, "y": top, "width": float(WIDTH_PX), "height": float(height_px)}, full_page=True
-        )
+        yield browser
         browser.close()
+
+
+def save(browser: Browser, page: Path, path: Path, height_px: int, address: str = "", *, start: str = "body") -> None:
+    """Saves a screenshot of a page, from the top of an element on, with a palette of 256 colors.
+
+    Args:
+        browser: The browser that opens the page.
+        page: The HTML file.
+        path: The PNG file.
+        height_px: Height of the screenshot.
+        address: What follows the page's address, `"#…"`.
+        start: CSS selector of the element that the screenshot starts with.
+    """
+    window = browser.new_page(viewport={"width": WIDTH_PX, "height": height_px}, color_scheme="light")
+    window.goto(page.resolve().as_uri() + address)
+    window.wait_for_function("[...document.images].every(image => image.complete)")
+    top = window.locator(start).first.evaluate("element => element.getBoundingClientRect().top + window.scrollY")
+    data = window.screenshot(clip={"x": 0, "y": top, "width": WIDTH_PX, "height": height_px}, full_page=True)
+    window.close()
     image = Image.open(io.BytesIO(data)).convert("RGB")
     image.quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
