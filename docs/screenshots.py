@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 IMAGES = Path(__file__).parent / "images"
 WIDTH_PX = 1100
-BOARD_HEIGHT_PX, REPORT_HEIGHT_PX = 1080, 980
+BOARD_HEIGHT_PX, REPORT_HEIGHT_PX = 1080, 1060
 EPISODE = {
     "label": "tiny VLM before training · VLM/FrozenLake-v0:prompt_example=False,"
     "prompt_format=grounding_worldmodeling,representation=structured",
