@@ -81,8 +81,7 @@ def save(browser: Browser, page: Path, path: Path, height_px: int, address: str 
         start: CSS selector of the element that the screenshot starts with.
     """
     window = browser.new_page(viewport={"width": WIDTH_PX, "height": height_px}, color_scheme="light")
-    window.goto(page.resolve().as_uri() + address)
-    window.wait_for_function("[...document.images].every(image => image.complete)")
+    window.goto(page.resolve().as_uri() + address, wait_until="networkidle")
     top = window.locator(start).first.evaluate("element => element.getBoundingClientRect().top + window.scrollY")
     data = window.screenshot(clip={"x": 0, "y": top, "width": WIDTH_PX, "height": height_px}, full_page=True)
     window.close()
