@@ -73,7 +73,7 @@ function showControls() {
   controls.append(choice(browsing.filters(), browsing.filter, (filter) => set({ filter })));
   const mistakes = browsing.mistakes();
   if (mistakes.length) {
-    const kinds = [["", "Whatever went wrong"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
+    const kinds = [["", "All mistakes"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
     controls.append(choice(kinds, browsing.mistake, (mistake) => set({ mistake })));
   }
   if (browsing.beside()) {

@@ -348,7 +348,7 @@ def test_the_worlds_of_a_mix_stand_under_success_as_rates():
 def test_a_live_page_reads_its_file_again_and_a_finished_one_does_not(tmp_path):
     write_run(tmp_path)
     live = build_report(tmp_path, reload_s=20).read_text(encoding="utf-8")
-    assert payload(live)["reload_s"] == 20 and "live: read again every 20 s" in live
+    assert payload(live)["reload_s"] == 20 and "live: reloaded every 20 s" in live
     assert payload(build_report(tmp_path).read_text(encoding="utf-8"))["reload_s"] is None
 
 
