@@ -20,7 +20,7 @@ from PIL import Image
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verify
 from benchmarks.models.page.page import build_page
-from docs import house
+from docs import grid, house
 from judges.episode_rewards.listing import as_markdown
 from judges.episode_rewards.registry import SHIPPED
 from vlm_envs.cli.gallery import GAP_PX, PAPER, file_name, stack, strip_of
@@ -201,6 +201,7 @@ def main(*, pictures: bool = False, boards: bool = False) -> None:
         for env_id, seed in SEEDS.items():
             strip_of(env_id, seed).image.save(PICTURES / file_name(env_id), optimize=True)
         overview().save(ALL_WORLDS, optimize=True)
+        grid.grid().save(grid.PATH, optimize=True)
     (DOCS / "worlds").mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")

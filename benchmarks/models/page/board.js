@@ -68,7 +68,7 @@ function controlsView() {
   const groups = [choice(browsing.filters(), browsing.filter, (filter) => set({ filter }))];
   const mistakes = browsing.mistakes();
   if (mistakes.length) {
-    const kinds = [["", "Whatever went wrong"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
+    const kinds = [["", "All mistakes"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
     groups.push(choice(kinds, browsing.mistake, (mistake) => set({ mistake })));
   }
   return groups;

@@ -23,10 +23,10 @@ function signed(value) {
   return (value > 0 ? "+" : "") + text.replace("-", "−");
 }
 
-// What went wrong first, as a sentence. Without a turn to blame there is no first.
+// The first mistake, as a sentence; an episode may fail without one.
 function blame(mistake) {
-  if (mistake.turn === null) return "Not solved; no single turn is to blame.";
-  return "Went wrong first: " + mistake.kind + " in turn " + (mistake.turn + 1) + ".";
+  if (mistake.turn === null) return "Not solved; no single turn caused it.";
+  return "First mistake: " + mistake.kind + " in turn " + (mistake.turn + 1) + ".";
 }
 
 // ---- Episodes ------------------------------------------------------------------------------------------
