@@ -43,6 +43,13 @@ const COMPARED = [
 const TITLES = { all: "All", solved: "Solved", failed: "Failed", gained: "Newly solved", lost: "Newly failed" };
 const TITLES_OF_RUNS = { ...TITLES, gained: "Solved only here", lost: "Failed only here" };
 
+// As `vlm_envs.splits.level_name`.
+function levelName(seed) {
+  if (seed >= 1.5e9 && seed < 2e9) return "test level " + (seed - 1.5e9);
+  if (seed >= 1e9 && seed < 1.5e9) return "validation level " + (seed - 1e9);
+  return "level " + seed;
+}
+
 class Browsing {
   // Alone is an episode without the one it is compared with; a narrow screen starts so.
   constructor(labels, isAloneAtFirst = false) {

@@ -11,13 +11,6 @@ const STOPPED = {
 // Of these there is no response to read.
 const WITHOUT_RESPONSE = ["context", "content_filter"];
 
-// As `vlm_envs.splits.level_name`.
-function levelName(seed) {
-  if (seed >= 1.5e9 && seed < 2e9) return "test level " + (seed - 1.5e9);
-  if (seed >= 1e9 && seed < 1.5e9) return "validation level " + (seed - 1e9);
-  return "level " + seed;
-}
-
 function episodeView(episode, label) {
   const article = make("article", "episode");
   const header = make("header");
