@@ -221,8 +221,13 @@ class Simulator:
     def close(self) -> None:
         """Closes the environment; it is made again if it is asked for again."""
         if self._env is not None:
+            _free_context(self._env)
             self._env.close()
         self._forget()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # while the interpreter ends, anything may be gone
+            self.close()
 
     def _outcome(self, observation: Any, info: Mapping[str, Any]) -> Outcome:
         digest = hashlib.blake2b(digest_size=16)
@@ -313,7 +318,10 @@ class Simulator:
 
     def _rendered(self) -> npt.NDArray[np.uint8]:
         with _quiet_stdout():
+            was_centered = _center_camera(self.env)
             frame = self.env.render()
+            if not was_centered and _center_camera(self.env):  # the first image makes the camera
+                frame = self.env.render()
         image = np.asarray(frame) if isinstance(frame, np.ndarray) else None
         if image is None or image.dtype != np.uint8 or image.ndim not in (2, 3) or image.size == 0:
             came = type(frame).__name__ if image is None else f"{image.dtype}{list(image.shape)}"
@@ -357,6 +365,39 @@ def _made(settings: AdapterSettings) -> gym.Env[Any, Any]:
 
 def _line(error: BaseException) -> str:
     return " ".join(str(error).split())
+
+
+def _center_camera(env: gym.Env[Any, Any]) -> bool:
+    """Makes an environment of MuJoCo draw into its own context and centers its camera; returns whether it has one.
+
+    Gymnasium leaves a free camera where the first image of the environment was drawn, and a tracking one moves a part
+    of the way per image. Centered, images depend on the state alone.
+    """
+    unwrapped: Any = env.unwrapped
+    renderer = getattr(unwrapped, "mujoco_renderer", None)
+    viewer: Any = getattr(renderer, "viewer", None)
+    camera = getattr(viewer, "cam", None)
+    if camera is None:
+        return False
+    if hasattr(viewer, "make_context_current"):  # of several environments in a process, the last one made is current
+        viewer.make_context_current()
+    if int(camera.type) == _TRACKING:
+        camera.lookat[:] = unwrapped.data.subtree_com[camera.trackbodyid]
+    elif int(camera.type) == _FREE and "lookat" not in (getattr(renderer, "default_cam_config", None) or {}):
+        camera.lookat[:] = np.median(unwrapped.data.geom_xpos, axis=0)
+    return True
+
+
+def _free_context(env: gym.Env[Any, Any]) -> None:
+    """Frees what MuJoCo draws with while its own context is current; otherwise that of another environment is freed."""
+    viewer: Any = getattr(getattr(env.unwrapped, "mujoco_renderer", None), "viewer", None)
+    if hasattr(viewer, "con") and hasattr(viewer, "make_context_current"):
+        viewer.make_context_current()
+        viewer.con.free()
+
+
+_FREE, _TRACKING = 0, 1
+"""`mujoco.mjtCamera.mjCAMERA_FREE` and `mjCAMERA_TRACKING`."""
 
 
 def _own_names(env: gym.Env[Any, Any]) -> tuple[str, ...]:
