@@ -33,7 +33,7 @@ endif
 PIP_INSTALL := $(VENV_PYTHON) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help install drivers train test quick test-portable test-adapters test-peers test-ray test-vllm soak lint format docs pages boards speed ablations play clean
+.PHONY: help install drivers train test quick test-portable test-adapters test-peers test-ray test-vllm test-wheel soak lint format docs docs-test pages boards speed ablations play clean
 .DELETE_ON_ERROR:
 
 help: ## List the targets.
@@ -83,6 +83,9 @@ test-vllm: $(DEV_READY) .venv-vllm/installed ## Sample and train with a real vLL
 test-peers: $(DEV_READY) .venv-peers/installed ## Compare training with TRL, in .venv-peers; not part of `make test`.
 	"$(PYTHON)" -m pytest tests/peers -s
 
+test-wheel: $(DEV_READY) ## Build the wheel, install it into a fresh environment, and use it; not part of `make test`.
+	"$(PYTHON)" -m pytest tests/wheel
+
 test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
 	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/sampling/test_lost_workers.py --workers ray --session-timeout 3600
 
@@ -101,12 +104,15 @@ format: $(DEV_READY) ## Format the code and fix what can be fixed by itself.
 	"$(PYTHON)" -m ruff format .
 
 docs: $(DEV_READY) ## Build the documentation into site/.
-	"$(PYTHON)" -m mkdocs build --strict
+	"$(PYTHON)" -m sphinx --fail-on-warning --keep-going --quiet --doctree-dir build/docs docs site
+
+docs-test: $(DEV_READY) ## Run the commands and programs of the pages, each as far as it is marked; not part of `make test`.
+	$(PYTEST) tests/docs --numprocesses 2 --session-timeout 900
 
 pages: $(DEV_READY) ## Write the parts of docs/ that come from docstrings, examples and worlds.
 	"$(PYTHON)" -m docs.pages --pictures
 
-boards: $(DEV_READY) ## Write the pages of the boards in docs/boards again, from their recorded episodes.
+boards: $(DEV_READY) ## Draw the images of the boards in docs/boards by replaying their episodes, and write their pages.
 	"$(PYTHON)" -m docs.pages --boards
 
 speed: $(TRAIN_READY) ## Measure speed on this machine.

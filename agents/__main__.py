@@ -11,6 +11,7 @@ from agents.cli.cast import RECIPE
 from agents.cli.play import PlayConfig
 from agents.registry import AGENTS, usage
 from vlm_envs.arguments.options import Commands, run_command
+from vlm_envs.arguments.tables import table
 
 
 @dataclass(frozen=True)
@@ -19,11 +20,10 @@ class ListConfig:
 
     def run(self) -> None:
         """Prints one line for each."""
-        width = max(len(usage(kind)) for kind in AGENTS)
-        for kind, entry in AGENTS.items():
-            print(f"{usage(kind):{width}}  {entry.summary}")
-        print(f"{f'{RECIPE}:NAME':{width}}  a recipe's start, in the world it has learnt (in play)")
-        print(f"{'MODULE:FACTORY':{width}}  one of your own, named as in an import statement")
+        rows = [(usage(kind), entry.summary) for kind, entry in AGENTS.items()]
+        rows.append((f"{RECIPE}:NAME", "a recipe's start, in the world it has learnt (in play)"))
+        rows.append(("MODULE:FACTORY", "one of your own, named as in an import statement"))
+        print("\n".join(table(rows)))
 
 
 COMMANDS: Commands = {"play": (PlayConfig, PlayConfig.run), "list": (ListConfig, ListConfig.run)}

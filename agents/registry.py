@@ -18,6 +18,7 @@ from agents.agent import Agent, LearningAgent
 from agents.api.providers.registry import PROVIDERS
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
+from vlm_envs.requirements import install_command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class AgentEntry:
         part: What stands after the colon, such as `"DIR"`; empty for nothing.
         check: `module:callable` that takes the part and raises if nothing can be made from it, before anything costly;
             empty for no such check.
-        needs: What to install where an import fails.
+        extra: What to install where an import fails.
         carries_out_plans: Whether it plays by the world's planner, and at random where a world has none.
         shows_observations: Whether it shows itself what it is asked, as to a person.
     """
@@ -40,7 +41,7 @@ class AgentEntry:
     summary: str
     part: str = ""
     check: str = ""
-    needs: str = "pip install '.[train]'"
+    extra: str = "train"
     carries_out_plans: bool = False
     shows_observations: bool = False
 
@@ -85,14 +86,14 @@ AGENTS: dict[str, AgentEntry] = {
         summary="a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",
         part="DIR",
         check="agents.sb3.saved:require_policy",
-        needs="pip install '.[sb3]'",
+        extra="sb3",
     ),
     **{
         provider: AgentEntry(
             factory=f"agents.api.named:{provider.replace('-', '_')}",
             summary=f"a model behind {entry.summary}",
             part=entry.part,
-            needs="pip install '.[api]'",
+            extra="api",
         )
         for provider, entry in PROVIDERS.items()
     },
@@ -249,7 +250,8 @@ def _imported(kind: str, where: str) -> Callable[..., Any]:
         return cast("Callable[..., Any]", getattr(importlib.import_module(module), attribute))
     except ModuleNotFoundError as error:
         raise EngineUnavailableError(
-            f"The agent {kind!r} needs the package {error.name}, which is not installed. Run: {AGENTS[kind].needs}"
+            f"The agent {kind!r} needs the package {error.name}, which is not installed. Run: "
+            f"{install_command(AGENTS[kind].extra)}"
         ) from error
 
 

@@ -8,30 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.ablations.command import AblationsOptions, run_ablations
-from benchmarks.claims.command import ClaimsOptions, run_claims
-from benchmarks.curves.command import CurvesOptions, run_curves
-from benchmarks.gpu.command import GpuOptions, run_gpu
-from benchmarks.models.classical.command import Sb3Options, run_sb3
-from benchmarks.models.cli.config_file import with_file
-from benchmarks.models.cli.evaluate import EvaluateOptions, run_evaluate
-from benchmarks.models.cli.export import ExportOptions, MergeOptions, run_export, run_merge
-from benchmarks.models.cli.forecast import ForecastOptions, run_forecast
-from benchmarks.models.cli.page import PageOptions, run_page
-from benchmarks.models.cli.power import PowerOptions, run_power
-from benchmarks.models.cli.replay import ReplayOptions, run_replay
-from benchmarks.models.cli.rescore import RescoreOptions, run_rescore
-from benchmarks.models.cli.run import RunOptions, run
-from benchmarks.models.cli.suites import SuitesOptions, run_suites
-from benchmarks.probe.command import ProbeOptions, run_probe
-from benchmarks.results.command import ResultsOptions, run_results
-from benchmarks.speed import checked_names, run_speed
-from benchmarks.table import print_table
-from benchmarks.timeline.command import TimelineOptions, run_timeline
-from benchmarks.trainers.command import run_trainer
-from benchmarks.trainers.compare import TrainerOptions
 from vlm_envs.arguments.options import EXIT_USAGE, Commands, run_command, tell
 from vlm_envs.errors import ConfigError
+from vlm_envs.requirements import missing_package_message
 
 EXIT_MISSED = 1
 
@@ -104,38 +83,21 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
     """
-    commands: Commands = {
-        "run": (RunOptions, run),
-        "page": (PageOptions, run_page),
-        "replay": (ReplayOptions, run_replay),
-        "export": (ExportOptions, run_export),
-        "merge": (MergeOptions, run_merge),
-        "power": (PowerOptions, run_power),
-        "evaluate": (EvaluateOptions, run_evaluate),
-        "rescore": (RescoreOptions, run_rescore),
-        "forecast": (ForecastOptions, run_forecast),
-        "suites": (SuitesOptions, run_suites),
-        "sb3": (Sb3Options, run_sb3),
-        "speed": (Speed, _speed),
-        "trainer": (TrainerOptions, run_trainer),
-        "timeline": (TimelineOptions, run_timeline),
-        "memory": (Memory, _memory),
-        "gpu": (GpuOptions, run_gpu),
-        "ablations": (AblationsOptions, run_ablations),
-        "claims": (ClaimsOptions, run_claims),
-        "results": (ResultsOptions, run_results),
-        "curves": (CurvesOptions, run_curves),
-        "probe": (ProbeOptions, run_probe),
-        "bilevel_variants": (BilevelVariants, _bilevel_variants),
-    }
     words = list(sys.argv[1:] if words is None else words)
-    try:
-        if words[:1] == ["run"]:
+    if words[:1] == ["run"]:
+        try:
+            # Imported here, as commands are, so that --help is fast
+            from benchmarks.models.cli.config_file import with_file
+            from benchmarks.models.cli.run import RunOptions
+
             words[1:] = with_file(RunOptions, words[1:], f"{_PROG} run")
-    except ConfigError as error:
-        tell(error)
-        return EXIT_USAGE
-    return run_command(_PROG, commands, words)
+        except ConfigError as error:
+            tell(error)
+            return EXIT_USAGE
+        except ModuleNotFoundError as error:
+            tell(missing_package_message(error, "benchmarks"))
+            return EXIT_USAGE
+    return run_command(_PROG, COMMANDS, words)
 
 
 def _bilevel_variants(options: BilevelVariants) -> None:
@@ -157,6 +119,9 @@ def _memory(options: Memory) -> int:
 
 
 def _speed(options: Speed) -> int:
+    from benchmarks.speed import checked_names, run_speed
+    from benchmarks.table import print_table
+
     names = checked_names(options.only)
     report = run_speed(names, quick=options.quick, on_start=lambda name: print(f"measuring {name} …", file=sys.stderr))
     print_table(report.rows)
@@ -165,6 +130,32 @@ def _speed(options: Speed) -> int:
     if options.json is not None:
         options.json.write_text(json.dumps(report.to_dict(), indent=2) + "\n", encoding="utf-8")
     return 0 if options.quick or report.passed else EXIT_MISSED
+
+
+COMMANDS: Commands = {
+    "run": "benchmarks.models.cli.run:RunOptions:run",
+    "page": "benchmarks.models.cli.page:PageOptions:run_page",
+    "replay": "benchmarks.models.cli.replay:ReplayOptions:run_replay",
+    "export": "benchmarks.models.cli.export:ExportOptions:run_export",
+    "merge": "benchmarks.models.cli.export:MergeOptions:run_merge",
+    "power": "benchmarks.models.cli.power:PowerOptions:run_power",
+    "evaluate": "benchmarks.models.cli.evaluate:EvaluateOptions:run_evaluate",
+    "rescore": "benchmarks.models.cli.rescore:RescoreOptions:run_rescore",
+    "forecast": "benchmarks.models.cli.forecast:ForecastOptions:run_forecast",
+    "suites": "benchmarks.models.cli.suites:SuitesOptions:run_suites",
+    "sb3": "benchmarks.models.classical.command:Sb3Options:run_sb3",
+    "speed": (Speed, _speed),
+    "trainer": "benchmarks.trainers.command:TrainerOptions:run_trainer",
+    "timeline": "benchmarks.timeline.command:TimelineOptions:run_timeline",
+    "memory": (Memory, _memory),
+    "gpu": "benchmarks.gpu.command:GpuOptions:run_gpu",
+    "ablations": "benchmarks.ablations.command:AblationsOptions:run_ablations",
+    "claims": "benchmarks.claims.command:ClaimsOptions:run_claims",
+    "results": "benchmarks.results.command:ResultsOptions:run_results",
+    "curves": "benchmarks.curves.command:CurvesOptions:run_curves",
+    "probe": "benchmarks.probe.command:ProbeOptions:run_probe",
+    "bilevel_variants": (BilevelVariants, _bilevel_variants),
+}
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.measure import Row
 from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean
+from vlm_envs.requirements import install_command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +144,7 @@ def run_speed(
     for name in names:
         benchmark = BENCHMARKS[name]
         if benchmark.missing:
-            skipped[name] = f"needs {', '.join(benchmark.missing)}: pip install '.[train,sim,ray]'"
+            skipped[name] = f"needs {', '.join(benchmark.missing)}: {install_command('train,sim,ray')}"
             continue
         on_start(name)
         try:

@@ -1,13 +1,21 @@
-"""Reports packages that a command line needs and this Python lacks, in one line in place of a traceback.
+"""Says how to install what is missing, and reports packages a command line needs in one line, not a traceback.
 
 `import vlm_envs` runs this before it imports anything that could be missing, so only the standard library is used here.
 """
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
+
+DISTRIBUTION = "vlm-envs"
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""The checkout that this package is part of, or some other folder if it was installed from a wheel."""
 
 
 class Extra(NamedTuple):
@@ -53,12 +61,60 @@ def require_packages() -> None:
 def needs(program: str, *packages: str) -> str:
     """Returns the line about packages that a program lacks."""
     extra = "train" if _OF_TRAINING & {*packages} else EXTRAS[program].extra if program in EXTRAS else ""
-    what = f"'.[{extra}]'" if extra else "."
     names, python = ", ".join(packages).replace("PIL", "pillow"), sys.executable
     return (
-        f"python -m {program} needs {names}, which {python} does not have. Install the checkout with {python} -m pip "
-        f"install -e {what}, or run the Python of the environment that has it."
+        f"python -m {program} needs {names}, which {python} does not have. Run: {python} -m {install_command(extra)}, "
+        "or run the Python of the environment that has it."
     )
+
+
+def install_command(extras: str = "") -> str:
+    """Returns the `pip install` command for extras of this distribution; every hint about a missing package uses it.
+
+    No package index needs to have this distribution: in a checkout the command installs the checkout, named by its
+    folder unless that is the current one; otherwise it installs the extras' requirements.
+
+    Args:
+        extras: Names separated by commas, such as `"api,records"`; empty for the requirements of every program.
+    """
+    if is_checkout():
+        folder = "." if Path.cwd() == CHECKOUT else str(CHECKOUT)
+        return f"pip install -e {shlex.quote(f'{folder}[{extras}]' if extras else folder)}"
+    return f"pip install {' '.join(map(shlex.quote, requirements_of(extras)))}"
+
+
+def is_checkout() -> bool:
+    """Returns whether this package is part of a checkout, also of one that was installed with `pip install -e`."""
+    project = CHECKOUT / "pyproject.toml"
+    return project.is_file() and f'name = "{DISTRIBUTION}"' in project.read_text(encoding="utf-8")
+
+
+def requirements_of(extras: str = "") -> list[str]:
+    """Returns the requirements that the installed distribution states for extras, such as `"panda3d>=1.10.15"`.
+
+    Args:
+        extras: Names separated by commas; empty for the requirements without an extra.
+    """
+    from importlib.metadata import PackageNotFoundError, requires  # takes longer than the rest of this module
+
+    try:
+        stated = requires(DISTRIBUTION) or []
+    except PackageNotFoundError:
+        stated = []
+    return list(dict.fromkeys(found for extra in extras.split(",") for found in _stated_for(extra, stated)))
+
+
+def _stated_for(extra: str, stated: list[str]) -> Iterator[str]:
+    for line in stated:
+        requirement, _, marker = (part.strip() for part in line.partition(";"))
+        named = re.search(r"""extra\s*==\s*['"]([^'"]+)""", marker)
+        if (named[1] if named else "") != extra:
+            continue
+        if own := re.fullmatch(rf"{DISTRIBUTION}\[(.+)\]", requirement):
+            for inner in own[1].split(","):
+                yield from _stated_for(inner.strip(), stated)
+        else:
+            yield requirement
 
 
 def missing_package_message(error: ModuleNotFoundError, program: str) -> str:

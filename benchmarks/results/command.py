@@ -15,7 +15,7 @@ class ResultsOptions:
 
     First a table of all recipes, whose p-values are not corrected; then what they solve beside the expert whom their
     start has imitated, where that errs, and beside their start decoded greedily; then mixes. From the second table on
-    p-values are corrected by Holm's method.
+    p-values are corrected by Holm's method. In pipes and in terminals that are wide enough the tables are Markdown.
 
     Attributes:
         add: Finished runs, such as runs/frozenlake_tiny, whose results are added, or replace those of the same
@@ -25,12 +25,14 @@ class ResultsOptions:
             mixes alone.
         picture: Where the picture of all goes: success over training, beside what judges say of seeing and foreseeing.
         mix_picture: Where such a picture of the mixes goes, world by world.
+        summary: Whether to print only the table of the README: start, trained, and the lazy rival of each world.
     """
 
     add: tuple[Path, ...] = ()
     results: Path = Path("docs/results")
     picture: Path | None = None
     mix_picture: Path | None = None
+    summary: bool = False
 
 
 def run_results(options: ResultsOptions) -> None:
@@ -41,11 +43,12 @@ def run_results(options: ResultsOptions) -> None:
             be replaced.
     """
     # Imported here, because other benchmarks must not need torch
+    from benchmarks.models.text_table import fitted_markdown
     from benchmarks.pictures import require_place
     from benchmarks.results.collect import collected, differences, file_name, require_finished
     from benchmarks.results.mixes import mix_lines
     from benchmarks.results.picture import draw, draw_mixes
-    from benchmarks.results.report import expert_lines, greedy_lines, lines, load_results
+    from benchmarks.results.report import expert_lines, greedy_lines, lines, load_results, summary_lines
     from benchmarks.results.result import Result
 
     require_place(options.picture, options.mix_picture)
@@ -70,11 +73,12 @@ def run_results(options: ResultsOptions) -> None:
     results = load_results(options.results)
     if not results:
         raise ConfigError(f"There are no results in {options.results}. Add some: --add runs/frozenlake_tiny.")
-    print(*lines(results), sep="\n")
-    specialists = load_results(options.results / "specialists")
-    for table in (expert_lines(results), greedy_lines(results), mix_lines([*results, *specialists])):
-        if table:
-            print("", *table, sep="\n")
+    print(*fitted_markdown(summary_lines(results) if options.summary else lines(results)), sep="\n")
+    if not options.summary:
+        specialists = load_results(options.results / "specialists")
+        for table in (expert_lines(results), greedy_lines(results), mix_lines([*results, *specialists])):
+            if table:
+                print("", *fitted_markdown(table), sep="\n")
     if options.picture is not None:
         draw(results, options.picture)
     if options.mix_picture is not None:

@@ -108,6 +108,25 @@ def lines(results: Sequence[Result]) -> list[str]:
     return of_rows([[row[place] for place in shown] for row in rows])
 
 
+def summary_lines(results: Sequence[Result]) -> list[str]:
+    """Returns a table in Markdown with four columns and one row per world: means in percent.
+
+    A world's row is that of its recipe, `<name>_tiny`; controls and variants have other names and are left out.
+    """
+    recipes = [seeds for seeds in by_recipe(results) if seeds[0].recipe.endswith("_tiny")]
+    of_worlds = sorted(([each.worlds[0] for each in seeds] for seeds in recipes), key=lambda worlds: worlds[0].world)
+    columns: dict[str, Sequence[str]] = {"world": [_name(worlds[0]) for worlds in of_worlds]}
+    for name, heading in (("before", "start"), ("after", "trained"), ("lazy", "best script that never looks")):
+        columns[heading] = [f"{np.mean([getattr(each, name) for each in worlds]):.0%}" for worlds in of_worlds]
+    return of_columns(columns)
+
+
+def _name(world: WorldResult) -> str:
+    """Returns a world's name without namespace and version, and what was measured unless it is success."""
+    name = world.world.rpartition("/")[2].partition("-")[0]
+    return name if world.measure == "success" else f"{name} ({world.measure})"
+
+
 def greedy_lines(results: Sequence[Result]) -> list[str]:
     """Returns a table in Markdown, of recipes whose start was played greedily; empty where none was.
 

@@ -1,12 +1,20 @@
 """What the five command lines have in common: a mistake is one plain line, and the status is 2."""
 
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import agents.__main__
 import benchmarks.__main__
 import judges.__main__
 import training.__main__
+import vlm_envs
 import vlm_envs.cli.commands
+from vlm_envs.arguments.docstrings import written_docstring
+from vlm_envs.arguments.options import description_of
 
 MAINS = {
     "vlm_envs": vlm_envs.cli.commands.main,
@@ -66,3 +74,73 @@ def test_a_mistake_is_one_plain_line(words, told, capsys, tmp_path, monkeypatch)
     assert MAINS[program](rest) == 2
     (said,) = capsys.readouterr().err.splitlines()
     assert said.startswith(f"error: {told}")
+
+
+LISTS = (
+    "vlm_envs list",
+    "vlm_envs --help",
+    "vlm_envs check VLM/FrozenLake-v0",
+    "agents list",
+    "agents --help",
+    "training list",
+    "training --help",
+    "judges --help",
+    "judges chance VLM/FrozenLake-v0 --num-states 4",
+    "benchmarks --help",
+    "benchmarks suites",
+)
+
+
+@pytest.mark.parametrize("words", LISTS)
+def test_lists_fit_80_columns(words, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    program, *rest = words.split()
+    assert MAINS[program](rest) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
+    assert len(lines) > 3
+
+
+def test_the_version_is_printed_by_either_name_of_the_command(capsys, monkeypatch):
+    for name in ("/usr/bin/vlm-envs", "vlm_envs/__main__.py"):
+        monkeypatch.setattr(sys, "argv", [name, "--version"])
+        assert vlm_envs.cli.commands.main() == 0
+        assert capsys.readouterr().out == f"vlm-envs {vlm_envs.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "usage"), [("/usr/bin/vlm-envs", "vlm-envs"), ("x/__main__.py", "python -m vlm_envs")]
+)
+def test_help_names_the_command_as_it_was_called(name, usage, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    assert vlm_envs.cli.commands.main() == 0
+    assert capsys.readouterr().out.startswith(f"usage: {usage} COMMAND [--options]\n       {usage} --version\n")
+
+
+@pytest.mark.parametrize("module", [benchmarks.__main__, judges.__main__])
+def test_commands_that_are_named_are_there_and_described(module):
+    named = [command.split(":") for command in module.COMMANDS.values() if isinstance(command, str)]
+    assert named
+    for path, options, run in named:
+        there = vars(importlib.import_module(path))
+        assert callable(there[run])
+        assert written_docstring(f"{path}:{options}").startswith(description_of(there[options]).partition("\n")[0])
+
+
+@pytest.mark.parametrize("program", ["benchmarks", "judges"])
+def test_help_imports_none_of_the_commands(program):
+    code = (
+        f"import sys; from {program}.__main__ import main; main(['--help']); "
+        "print({'torch', 'pydantic', 'tyro'} & set(sys.modules))"
+    )
+    checkout = Path(__file__).parents[2]
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=checkout, timeout=60)
+    assert shown.stdout.splitlines()[-1] == "set()", shown.stderr
+
+
+def test_the_script_finds_worlds_in_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/vlm-envs", "--version"])
+    assert vlm_envs.cli.commands.main() == 0
+    assert sys.path[0] == str(tmp_path)

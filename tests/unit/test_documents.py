@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import LANGUAGES, MARKS, blocks_of, user_pages
+
 CHECKOUT = Path(__file__).parents[2]
 DOCUMENTS = tuple(
     f"docs/{name}.md"
     for name in ("judges", "rewards", "training", "training-details", "fine-tuning", "pools", "stages")
 )
+PROMISES = "docs/research/promises.md"
 
 PAGES = ("README.md", *sorted(path.relative_to(CHECKOUT).as_posix() for path in CHECKOUT.glob("docs/**/*.md")))
 COMMAND = re.compile(r"^ *python -m training (.+)$|`python -m training ([^`]+)`", re.MULTILINE)
@@ -22,13 +25,20 @@ def text_of(document: str) -> str:
     return (CHECKOUT / document).read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_every_named_test_exists(document):
-    named = re.findall(r"`(tests/[\w/]+\.py)::([\w:]+)`", text_of(document))
-    assert named
+def test_every_test_that_holds_a_promise_exists():
+    named = re.findall(r"`(tests/[\w/]+(?:\.py)?)(?:::([\w:]+))?`", text_of(PROMISES))
+    assert len(named) > 600
     missing = []
+    bodies: dict[str, list[ast.stmt]] = {}
     for path, name in named:
-        body = ast.parse((CHECKOUT / path).read_text(encoding="utf-8")).body
+        if not (CHECKOUT / path).exists():
+            missing.append(path)
+            continue
+        if not name:
+            continue
+        if path not in bodies:
+            bodies[path] = ast.parse((CHECKOUT / path).read_text(encoding="utf-8")).body
+        body = bodies[path]
         for part in name.split("::"):
             found = [node for node in body if getattr(node, "name", None) == part]
             body = getattr(found[0], "body", []) if found else []
@@ -36,6 +46,43 @@ def test_every_named_test_exists(document):
                 missing.append(f"{path}::{name}")
                 break
     assert missing == []
+
+
+def test_user_pages_name_no_tests():
+    """CONTRIBUTING.md and docs/research are for developers."""
+    pages = [page for page in PAGES if not page.startswith("docs/research/")]
+    assert [page for page in pages if re.search(r"\btests/|Held by", text_of(page))] == []
+    assert PROMISES in text_of("CONTRIBUTING.md")
+
+
+def test_every_code_block_says_whether_it_is_run():
+    """`make docs-test` runs them; CONTRIBUTING.md lists the marks."""
+    blocks = [block for page in user_pages() for block in blocks_of(page) if block.language in LANGUAGES]
+    assert {block.mark for block in blocks} >= {"run", "dry", "example"}
+    assert [f"{block.page}:{block.line}" for block in blocks if block.mark not in MARKS] == []
+
+
+def test_a_mark_stands_in_the_last_line_before_its_block(tmp_path):
+    page = tmp_path / "page.md"
+    before = [
+        "<!-- run -->",
+        "*Not run here: it takes two GPUs.*\n",
+        "`examples/rloo.py`:\n",
+        "<!-- run -->\n\nText.\n",
+    ]
+    page.write_text("\n".join(f"{text}\n```bash\nmake\n```\n" for text in before), encoding="utf-8")
+    assert [block.mark for block in blocks_of(str(page))] == ["run", "not run here", "example", ""]
+
+
+def test_of_a_console_only_the_commands_are_run(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- run -->\n```console\n$ make help\n  make train\n$ ls\n```\n", encoding="utf-8")
+    (block,) = blocks_of(str(page))
+    assert (block.language, block.text, block.mark) == ("bash", "make help\nls", "run")
+
+
+def test_pages_install_from_the_checkout():
+    assert [page for page in user_pages() if re.search(r"pip\s+install\s[^`\n]*vlm-envs", text_of(page))] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -1,6 +1,8 @@
 """`python -m …` without its packages: one line that says what to install, and no traceback."""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -9,9 +11,10 @@ from pathlib import Path
 import pytest
 
 import training.__main__
+import training.commands
 import vlm_envs.requirements
 from vlm_envs.arguments.options import run_command
-from vlm_envs.requirements import EXTRAS, needs, require_packages
+from vlm_envs.requirements import EXTRAS, install_command, needs, require_packages, requirements_of
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -46,6 +49,50 @@ def test_torch_comes_with_the_extra_for_training():
     assert "'.[train]'" in needs("benchmarks", "torch")
 
 
+def test_a_hint_installs_the_checkout_from_whatever_folder_it_is_read_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(CHECKOUT)
+    assert install_command("tools") == "pip install -e '.[tools]'"
+    assert install_command() == "pip install -e ."
+    monkeypatch.chdir(tmp_path)
+    assert install_command("tools") == f"pip install -e '{CHECKOUT}[tools]'"
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """As after the installation of a wheel that states these requirements."""
+    stated = [
+        "gymnasium>=1.1",
+        "panda3d>=1.10.15; extra == 'navigation'",
+        "cairosvg>=2.7; extra == 'svg'",
+        'tinycss2>=1.4; python_version >= "3.11" and extra == "svg"',
+        "vlm-envs[navigation,svg]; extra == 'sim'",
+    ]
+    monkeypatch.setattr(vlm_envs.requirements, "CHECKOUT", tmp_path)
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: stated)
+
+
+@pytest.mark.parametrize(
+    ("extra", "packages"),
+    [
+        ("navigation", ["panda3d>=1.10.15"]),
+        ("svg", ["cairosvg>=2.7", "tinycss2>=1.4"]),
+        ("sim", ["panda3d>=1.10.15", "cairosvg>=2.7", "tinycss2>=1.4"]),
+        ("svg,navigation", ["cairosvg>=2.7", "tinycss2>=1.4", "panda3d>=1.10.15"]),
+        ("", ["gymnasium>=1.1"]),
+    ],
+)
+def test_without_a_checkout_a_hint_names_what_the_extra_requires(extra, packages, wheel):
+    assert requirements_of(extra) == packages
+    assert install_command(extra) == f"pip install {shlex.join(packages)}"
+
+
+def test_every_hint_is_made_by_the_one_function():
+    rooms = ("vlm_envs", "agents", "judges", "training", "benchmarks")
+    modules = [path for room in rooms for path in (CHECKOUT / room).rglob("*.py") if path.name != "requirements.py"]
+    hint = re.compile(r"pip install\s*\"?\s*(?:-e )?['\"](?:vlm-envs|\.)\[")
+    assert [path for path in modules if hint.search(path.read_text(encoding="utf-8"))] == []
+
+
 def test_nothing_is_looked_for_where_another_program_imports_the_package(monkeypatch):
     monkeypatch.setattr(vlm_envs.requirements, "find_spec", lambda name: pytest.fail("looked for a package"))
     require_packages()
@@ -78,7 +125,7 @@ def test_training_without_its_packages_is_one_line(monkeypatch, capsys):
     def lacking(words: list[str]) -> None:
         raise ModuleNotFoundError("No module named 'no_such_package'", name="no_such_package")
 
-    monkeypatch.setitem(training.__main__.COMMANDS, "list", (lacking, ""))
-    assert training.__main__.main(["list"]) == 2
+    monkeypatch.setitem(training.commands.COMMANDS, "plan", lacking)
+    assert training.__main__.main(["plan"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("error: python -m training needs no_such_package, ") and "'.[train]'" in line

@@ -142,3 +142,31 @@ def test_no_result_that_is_kept_names_a_folder_of_one_machine():
     found = [(str(path.relative_to(CHECKOUT)), folders.findall(path.read_text(encoding="utf-8"))) for path in kept]
     assert len(kept) > 40
     assert [(path, names) for path, names in found if names] == []
+
+
+def test_the_citation_is_of_this_version():
+    yaml = pytest.importorskip("yaml", reason="needs PyYAML: pip install '.[dev]'")
+    citation = yaml.safe_load((CHECKOUT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == vlm_envs.__version__
+    assert citation["license"] == PYPROJECT["project"]["license"]
+    assert [author["name"] for author in citation["authors"]] == [
+        author["name"] for author in PYPROJECT["project"]["authors"]
+    ]
+
+
+def test_the_page_for_coding_agents_is_short_and_names_what_there_is():
+    page = (CHECKOUT / "AGENTS.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= 300
+    targets = re.findall(r"^make ([a-z-]+)", page, flags=re.MULTILINE)
+    assert targets and not {*targets} - {*make_targets()}
+    paths = [name for name in re.findall(r"`([\w./-]+)`", page) if "/" in name]
+    assert paths and [name for name in paths if not (CHECKOUT / name).exists()] == []
+
+
+def test_the_installed_command_is_the_command_line():
+    assert PYPROJECT["project"]["scripts"] == {"vlm-envs": "vlm_envs.cli.commands:main"}
+
+
+def test_no_image_or_page_of_a_board_is_committed():
+    listed = subprocess.run(["git", "ls-files", "docs/boards"], cwd=CHECKOUT, capture_output=True, text=True)
+    assert {Path(name).name for name in listed.stdout.split()} <= {"board.json", "episodes.jsonl", "verified.json"}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tomllib
 from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +14,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from docs import pages
+from docs import navigation, pages
+from tests.unit.built_site import build_site, opened, overflow, served
 from vlm_envs.cli.gallery import GAP_PX, PICTURE_HEIGHT_PX, file_name
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.registration import VARIANTS, WORLDS
@@ -21,36 +25,44 @@ DOCS = CHECKOUT / "docs"
 PAGES = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md"))
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *(f"docs/{page}" for page in PAGES)]
 VOID_TAGS = {"br", "hr", "img", "input", "link", "meta"}
+INLINE_TAGS = {"a", "code", "em", "span", "strong"}
 
 
 class Reading(HTMLParser):
-    """What a reader sees of a page: its words, its links, its code and its headings.
+    """What a reader sees of a page: its words, links, code, images, and tables.
 
     Args:
-        article_only: Whether only what stands in `<div role="main">` counts.
+        article_only: Whether only `<article>` counts.
     """
 
     def __init__(self, *, article_only: bool) -> None:
         super().__init__()
-        self.words: list[str] = []
         self.links: list[tuple[str, str]] = []
         self.codes: list[str] = []
         self.images: list[str] = []
         self.table_rows: list[list[str]] = []
+        self._text: list[str] = []
         self._open: list[tuple[str, dict[str, str | None]]] = []
         self._article_only = article_only
 
+    @property
+    def words(self) -> list[str]:
+        return "".join(self._text).split()
+
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         attributes = dict(attrs)
+        inside_code = self._is_inside("pre", "code")
         if tag not in VOID_TAGS:
             self._open.append((tag, attributes))
+        if tag not in INLINE_TAGS:
+            self._text.append(" ")
         if not self._is_read():
             return
         if tag == "a" and "href" in attributes:
             self.links.append((attributes["href"] or "", ""))
         elif tag == "img":
             self.images.append(attributes.get("src") or "")
-        elif tag == "code":
+        elif tag in ("pre", "code") and not inside_code:
             self.codes.append("")
         elif tag == "tr":
             self.table_rows.append([])
@@ -58,28 +70,32 @@ class Reading(HTMLParser):
             self.table_rows[-1].append("")
 
     def handle_endtag(self, tag: str) -> None:
-        if tag in (name for name, _ in self._open):
+        if tag not in INLINE_TAGS:
+            self._text.append(" ")
+        if self._is_inside(tag):
             while self._open.pop()[0] != tag:
                 pass
 
     def handle_data(self, data: str) -> None:
         if not self._is_read():
             return
-        self.words += data.split()
-        tags = [tag for tag, _ in self._open]
-        if "a" in tags:
+        self._text.append(data)
+        if self._is_inside("a"):
             href, text = self.links[-1]
             self.links[-1] = href, text + data
-        if "code" in tags:
+        if self._is_inside("pre", "code"):
             self.codes[-1] += data
-        if {"td", "th"} & set(tags):
+        if self._is_inside("td", "th"):
             self.table_rows[-1][-1] += data
 
+    def _is_inside(self, *tags: str) -> bool:
+        return any(tag in tags for tag, _ in self._open)
+
     def _is_read(self) -> bool:
-        """Whether the place is in the article, and no permalink, script or style."""
+        """Whether the parser is in the article, outside of permalinks, scripts, and styles."""
         if any(tag in ("script", "style", "head") or "headerlink" in (a.get("class") or "") for tag, a in self._open):
             return False
-        return not self._article_only or any(a.get("itemprop") == "articleBody" for _, a in self._open)
+        return not self._article_only or self._is_inside("article")
 
 
 def read_html(html: str, *, article_only: bool) -> Reading:
@@ -95,16 +111,24 @@ def in_the_checkout(document: str) -> Reading:
     return read_html(parser.render(text_of(document)), article_only=False)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of the site, built as `make docs` builds it."""
-    pytest.importorskip("mkdocs", reason="needs mkdocs: pip install '.[dev]'")
-    from mkdocs.commands.build import build
-    from mkdocs.config import load_config
+    """Returns the folder of the site, built as `make docs` builds it but without the API reference and the boards."""
+    pytest.importorskip("sphinx", reason="needs Sphinx: pip install -e '.[dev]'")
+    base = tmp_path_factory.getbasetemp()
+    return build_site((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site", whole_site=False)
 
-    folder = tmp_path_factory.mktemp("site")
-    build(load_config(str(CHECKOUT / "mkdocs.yml"), site_dir=str(folder), strict=True))
-    return folder
+
+@pytest.fixture(scope="module")
+def chromium():
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    assert path, "Chromium is missing: sudo .ci/drivers --browser"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 def text_of(document: str) -> str:
@@ -112,12 +136,16 @@ def text_of(document: str) -> str:
 
 
 def html_of(site: Path, page: str) -> str:
-    name = page.removesuffix(".md").removesuffix("index").removesuffix("/")
-    return (site / name / "index.html").read_text(encoding="utf-8")
+    return (site / page).with_suffix(".html").read_text(encoding="utf-8")
 
 
 def on_the_site(site: Path, page: str) -> Reading:
     return read_html(html_of(site, page), article_only=True)
+
+
+def sidebar_of(site: Path, page: str) -> str:
+    """Returns the list of pages beside a page."""
+    return html_of(site, page).partition('<nav class="bd-docs-nav')[2].partition("</nav>")[0]
 
 
 def slugs_of(document: str) -> set[str]:
@@ -145,14 +173,13 @@ def test_a_page_reads_the_same_on_the_site_and_in_the_checkout(site, page):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_link_of_the_site_leads_to_a_page_and_an_anchor_that_are_there(site, page):
-    folder = site / page.removesuffix(".md").removesuffix("index").removesuffix("/")
+    shown = (site / page).with_suffix(".html")
     lost = []
     for href, _ in on_the_site(site, page).links:
         path, _, anchor = href.partition("#")
         if "://" in path:
             continue
-        target = (folder / path).resolve() if path else folder
-        target = target / "index.html" if target.is_dir() else target
+        target = (shown.parent / path).resolve() if path else shown
         if not target.is_file() or (anchor and f'id="{anchor}"' not in target.read_text(encoding="utf-8")):
             lost.append(href)
     assert lost == []
@@ -184,7 +211,7 @@ def test_no_macro_is_left_for_readers_of_the_checkout(document):
 def test_formulas_are_whole_and_no_part_of_one_is_a_link(site):
     reading = on_the_site(site, "rewards.md")
     formulas = [
-        row[0] for row in reading.table_rows if len(row) == 3 and row[1].startswith(("Argos", "Mags", "ARM", "iVGR"))
+        row[0] for row in reading.table_rows if len(row) == 2 and row[1].startswith(("Argos", "Mags", "ARM", "iVGR"))
     ]
     assert len(formulas) > 30
     for formula in formulas:
@@ -196,10 +223,69 @@ def test_formulas_are_whole_and_no_part_of_one_is_a_link(site):
     assert all("≥" not in href and " " not in href for href, _ in reading.links)
 
 
-@pytest.mark.parametrize("page", ["index.md", "worlds/index.md", "worlds/sokoban-v0.md", "training.md"])
+@pytest.mark.parametrize("page", ["index.md", "worlds/index.md", "worlds/sokoban-v0.md"])
 def test_the_sidebar_lists_each_world_once(site, page):
-    sidebar = html_of(site, page).partition('<nav data-toggle="wy-nav-shift"')[2].partition("</nav>")[0]
-    assert Counter(re.findall(r">(VLM/[\w-]+)<", sidebar)) == dict.fromkeys(WORLDS, 1)
+    assert Counter(re.findall(r">(VLM/[\w-]+)<", sidebar_of(site, page))) == dict.fromkeys(WORLDS, 1)
+
+
+def test_the_sidebar_of_a_page_lists_its_group_and_no_other(site):
+    pages_of_group = navigation.groups()["Train"]
+    links = re.findall(r'href="([^"]+)"', sidebar_of(site, "training.md"))
+    assert links == ["#" if page == "training" else f"{page}.html" for page in pages_of_group]
+
+
+def test_every_page_is_in_exactly_one_group():
+    listed = Counter(page for pages_of_group in navigation.groups().values() for page in pages_of_group)
+    reference = [path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.rst")]
+    expected = {page.removesuffix(".md") for page in PAGES} - {navigation.HOME} | set(reference)
+    assert listed == dict.fromkeys(expected, 1)
+
+
+def test_the_glossary_is_in_alphabetical_order():
+    terms = re.findall(r"^## (.+)$", text_of("docs/glossary.md"), flags=re.MULTILINE)
+    assert len(terms) > 40
+    assert terms == sorted(terms, key=str.lower)
+
+
+def test_the_install_page_lists_every_extra():
+    extras = tomllib.loads(text_of("pyproject.toml"))["project"]["optional-dependencies"]
+    reading = in_the_checkout("docs/install.md")
+    assert Counter(name for row in reading.table_rows[1:] for name in row[0].split(", ")) == dict.fromkeys(extras, 1)
+
+
+def test_every_public_package_is_in_the_api_reference():
+    """Names in a package's `__all__` are documented with their module, in whichever order they come."""
+    reference = "".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "api").glob("*.rst")))
+    public = [path.parent.name for path in CHECKOUT.glob("*/__init__.py") if "__all__" in path.read_text("utf-8")]
+    assert "vlm_envs" in public
+    for package in public:
+        assert f".. automodule:: {package}\n   :imported-members:\n" in reference
+
+
+# --- In a browser ---------------------------------------------------------------------------------
+
+WIDE_PAGES = ["index", "worlds/sokoban-v0", "training", "rewards"]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_pages_fit_their_window_search_is_visible_and_no_other_host_is_asked(site, chromium, width, scheme):
+    with served(site) as address, opened(chromium, address, width=width, scheme=scheme) as (page, elsewhere):
+        for name in WIDE_PAGES:
+            page.goto(f"{address}{name}.html")
+            assert overflow(page) == 0, name
+            (button,) = (found for found in page.locator(".search-button__button").all() if found.is_visible())
+            box = button.bounding_box()
+            assert box is not None and 0 <= box["x"] <= width - box["width"] and 0 <= box["y"] <= 60, name
+            assert page.evaluate("document.documentElement.dataset.theme") == scheme
+        assert elsewhere == []
+
+
+def test_code_has_colors_and_a_copy_button(site, chromium):
+    with served(site) as address, opened(chromium, address, width=1280, scheme="light") as (page, _):
+        page.goto(f"{address}quickstart.html")
+        assert page.locator("div.highlight-python button.copybtn").count() > 3
+        colors = "spans => new Set(spans.map(span => getComputedStyle(span).color)).size"
+        assert page.locator("div.highlight-python pre span").evaluate_all(colors) > 3
 
 
 def test_every_id_stands_on_one_worlds_page():

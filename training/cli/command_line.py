@@ -6,6 +6,7 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.endpoint_options import asks_for_endpoint, endpoint_to_fill
+from training.cli.short_help import HELP, HELP_ALL, shortened
 from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.processes import process_rank
 from training.config.run import RunConfig
@@ -229,6 +231,8 @@ def configured(
             the process with a message and status 2.
     """
     start = recipe.config() if default is None else default
+    is_short = not makes_cold_start and bool({*HELP} & {*words}) and HELP_ALL not in words
+    words = ["--help" if word == HELP_ALL else word for word in words]
     named, words = take_option(words, "--algorithm")
     if named is not None:
         start = _unchecked(start, algorithm=switched(start.algorithm, named))
@@ -241,7 +245,8 @@ def configured(
     command = "cold_start " if makes_cold_start else ""
     program = Training(prog=f"python -m training {command}{recipe.words}", description=f"{recipe.description} {_HELP}")
     default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
-    config = parsed(_Options, rest, program, default=default_options).run
+    with shortened(program, with_algorithm=named is not None) if is_short else nullcontext():
+        config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
     if process_rank() == 0:

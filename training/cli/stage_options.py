@@ -17,6 +17,7 @@ from tyro.conf import FlagCreatePairsOff
 
 from training.cli.command_line import Recipe, configured, option_value, take_option
 from training.cli.curation_options import curation_options
+from training.cli.short_help import HELP, HELP_ALL
 from training.config.curation.curate import CurateConfig
 from training.config.eval_sampling import how_evaluated
 from training.config.run import RunConfig
@@ -28,7 +29,6 @@ from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 
 _PREFIX = "--stages."
 _OF_THE_RUN = ("name", "output", "model", "resume")
-_HELP = ("-h", "--help")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +68,11 @@ def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> t
         FileNotFoundError: If they are to go on and are not there.
         ConfigError: If an option is not known, lacks its value or cannot be.
     """
-    own, of_stages = split_by_stage(words, made.stages)
-    if {*_HELP} & {*own}:
+    own, of_stages = split_by_stage([HELP[-1] if word == HELP_ALL else word for word in words], made.stages)
+    if {*HELP} & {*own}:
         print(stages_told(made))
     resume = "--resume" in own
-    default = _saved(made, own) if resume and not {*_HELP} & {*own} else made
+    default = _saved(made, own) if resume and not {*HELP} & {*own} else made
     program = _Program(prog=f"python -m training {recipe.words}", description=recipe.description, stages=made.stages)
     start = _Options(name=default.name, output=default.output, model=default.model)
     said = parsed(_Options, own, program, default=start)
@@ -107,7 +107,7 @@ def split_by_stage(words: Sequence[str], stages: Sequence[Stage]) -> tuple[list[
             )
             current.append(f"--{option}")
             continue
-        current = own if word.startswith("--") or word in _HELP else current
+        current = own if word.startswith("--") or word in HELP else current
         current.append(word)
     return own, of_stages
 
@@ -155,6 +155,7 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: b
 def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool) -> StageRun:
     run = stage.run
     if isinstance(run, RunConfig):
+        words = [HELP_ALL if word in HELP else word for word in words]
         of_stage = replace(recipe, name=f"{recipe.name} (stage {stage.name})", make=lambda: run)
         return configured(of_stage, words, run if resume else None)
     if isinstance(run, CurateConfig):

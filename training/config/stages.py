@@ -23,8 +23,8 @@ STAGE_BEFORE = "stage before"
 """What a stage after the first has as its `model`: it starts from what the stage before made."""
 
 DATA_OF = "stage:"
-"""What the data of a fine-tuning begin with that an earlier stage curates, `stage:rollouts`; and what the pool of a
-reinforcement learning has in `exclude` to leave out what that stage keeps."""
+"""Prefix of data that an earlier stage curates, as in `stage:rollouts`; the `exclude` of a pool takes it, too,
+to leave out what that stage keeps."""
 
 StageRun: TypeAlias = CurateConfig | SFTConfig | RunConfig
 StageReference: TypeAlias = Literal["reset", "kept"]

@@ -7,6 +7,7 @@ import importlib.util
 from training.config.update.lora import LoRAConfig
 from training.config.update.memory import MemoryConfig
 from vlm_envs.errors import ConfigError
+from vlm_envs.requirements import install_command
 
 
 def require_peft(lora: LoRAConfig) -> None:
@@ -17,8 +18,8 @@ def require_peft(lora: LoRAConfig) -> None:
     """
     if lora.rank is not None and importlib.util.find_spec("peft") is None:
         raise ConfigError(
-            f"--lora.rank {lora.rank} needs the package peft, which is not installed. Install it: pip install "
-            "'vlm-envs[scale]'; or train the weights themselves: --lora.rank None."
+            f"--lora.rank {lora.rank} needs the package peft, which is not installed. Install it: "
+            f"{install_command('scale')}; or train the weights themselves: --lora.rank None."
         )
 
 

@@ -6,6 +6,7 @@ import importlib.util
 
 from training.wandb_client import import_wandb
 from vlm_envs.errors import ConfigError
+from vlm_envs.requirements import install_command
 
 _WITHOUT_LOGIN = ("offline", "dryrun", "disabled")
 
@@ -23,8 +24,8 @@ def require_wandb(project: str | None) -> None:
         return
     if importlib.util.find_spec("wandb") is None:
         raise ConfigError(
-            f"--wandb-project {project} needs the package wandb, which is not installed. Install it: pip install "
-            "'vlm-envs[wandb]'; or leave the option out, TensorBoard is written anyway."
+            f"--wandb-project {project} needs the package wandb, which is not installed. Install it: "
+            f"{install_command('wandb')}; or leave the option out, TensorBoard is written anyway."
         )
     wandb = import_wandb()
     try:

@@ -457,23 +457,38 @@ def _resized(image: npt.NDArray[np.uint8], shape: tuple[int, int, int]) -> npt.N
     return np.asarray(Image.fromarray(image).resize((shape[1], shape[0]), method), np.uint8)
 
 
-_quiet_lock = threading.Lock()
-_quiet_count = 0
-_real_stdout: Any = None
+class _Muted(io.TextIOBase):
+    """A standard output that drops what some threads print and passes on the rest."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+        self.threads: list[int] = []
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() in self.threads else int(self.stream.write(text))
+
+    def flush(self) -> None:
+        self.stream.flush()
+
+    def __getattribute__(self, name: str) -> Any:
+        passed_on = name in ("isatty", "fileno", "encoding", "errors", "buffer", "reconfigure")
+        return getattr(self.stream, name) if passed_on else super().__getattribute__(name)
+
+
+_mute_lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def _quiet_stdout() -> Iterator[None]:
-    """Drops what environments print, such as BabyAI's rejected levels; several threads may be inside at once."""
-    global _quiet_count, _real_stdout
-    with _quiet_lock:
-        if _quiet_count == 0:
-            _real_stdout, sys.stdout = sys.stdout, io.StringIO()
-        _quiet_count += 1
+    """Drops what environments print in this thread, such as BabyAI's rejected levels."""
+    with _mute_lock:
+        muted = sys.stdout if isinstance(sys.stdout, _Muted) else _Muted(sys.stdout)
+        muted.threads.append(threading.get_ident())
+        sys.stdout = muted
     try:
         yield
     finally:
-        with _quiet_lock:
-            _quiet_count -= 1
-            if _quiet_count == 0:
-                sys.stdout, _real_stdout = _real_stdout, None
+        with _mute_lock:
+            muted.threads.remove(threading.get_ident())
+            if not muted.threads and sys.stdout is muted:
+                sys.stdout = muted.stream

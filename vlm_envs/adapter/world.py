@@ -22,6 +22,8 @@ from vlm_envs.world import World
 MAX_TRIES = 2_000
 """Seeds that are tried for one level of a split."""
 MAX_SEED = 2**31 - 1
+FORMAT_REWARD = 0.02
+"""By default 20 turns earn 0.4, less than an episode of MiniGrid that is solved."""
 
 _LEVEL = '{"seed": 5, "actions": []}'
 
@@ -205,6 +207,7 @@ class AdaptedWorld(World[AdaptedState, Action]):
         obs_mode: As in `World`; only `"image"` without `describe`.
         max_turns: Turns before the episode is truncated.
         max_actions_per_turn: Actions carried out per turn.
+        format_reward: As in `World`. It must be small beside the environment's own reward, since every turn pays it.
         **world_kwargs: Other arguments of `World`.
 
     Raises:
@@ -229,6 +232,7 @@ class AdaptedWorld(World[AdaptedState, Action]):
         obs_mode: str = "image",
         max_turns: int = 20,
         max_actions_per_turn: int = 5,
+        format_reward: float = FORMAT_REWARD,
         **world_kwargs: Any,
     ) -> None:
         settings = AdapterSettings(
@@ -252,6 +256,7 @@ class AdaptedWorld(World[AdaptedState, Action]):
             obs_mode=obs_mode,
             max_turns=max_turns,
             max_actions_per_turn=max_actions_per_turn,
+            format_reward=format_reward,
             **world_kwargs,
         )
         require(

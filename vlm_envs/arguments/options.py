@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import io
 import itertools
@@ -15,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
+from vlm_envs.arguments.docstrings import written_docstring
 from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.arguments.tables import table
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 from vlm_envs.requirements import missing_package_message
 
@@ -23,10 +26,11 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 OptionsT = TypeVar("OptionsT")
-Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]]]
+Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]] | str]
 """By name what holds a command's options, whose docstring says what it does, and what runs it.
 
-An options class may have `HINTS`: sentences on options that it does not have, by option."""
+Both may be named instead, as `"module:Options:run"`, to be imported only when the command is run. An options class may
+have `HINTS`: sentences on options that it does not have, by option."""
 
 _NO_CHOICE = re.compile(r"invalid choice (?P<value>.+) for argument '(?P<option>.+?)'\..*one of \((?P<choices>.+)\)")
 _TOO_FEW = re.compile(r"Missing value for argument '(?P<option>.+?)'\. Expected (?P<count>[2-9]) values\.")
@@ -146,29 +150,31 @@ def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict
     return names
 
 
-def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> int:
+def run_command(prog: str, commands: Commands, words: Sequence[str] | None, *, version: str = "") -> int:
     """Runs the command that the first word names, and says in one line why one could not be run.
 
     Args:
         prog: How the program is called: `python -m judges`.
         commands: What it can be told to do.
         words: Command line without the program's name; None takes that of the process.
+        version: What `--version` prints; empty if there is no such option.
 
     Returns:
         The exit code: what the command returned, or 0 for None; 2 when the call was wrong; 130 when interrupted.
     """
     name, *rest = [*(sys.argv[1:] if words is None else words)] or [""]
     if name in ("", "-h", "--help"):
-        summaries = [f"  {each:18} {description_of(kind).splitlines()[0]}" for each, (kind, _) in commands.items()]
-        print(f"usage: {prog} COMMAND [--options]", "", "commands:", *summaries, sep="\n")
-        print("", f"Options of a command: {prog} COMMAND --help", sep="\n")
+        print(*_usage(prog, commands, version), sep="\n")
         return 0 if name else EXIT_USAGE
+    if version and name == "--version":
+        print(version)
+        return 0
     try:
         if name not in commands:
             raise ConfigError(
                 f"Unknown command {name!r}.{did_you_mean(name, commands)} There are: {', '.join(commands)}."
             )
-        kind, run = commands[name]
+        kind, run = _imported(commands[name])
         hints = getattr(kind, "HINTS", None)
         options = parsed(kind, rest, Program(prog=f"{prog} {name}", description=description_of(kind), hints=hints))
         with fields_named(option_names(kind)):
@@ -189,6 +195,29 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None) -> i
         if told := str(interrupt):
             print(told, file=sys.stderr)
         return EXIT_INTERRUPTED
+
+
+def _usage(prog: str, commands: Commands, version: str) -> list[str]:
+    summaries = [(f"  {name}", _summary_of(command)) for name, command in commands.items()]
+    with_version = [f"       {prog} --version"] if version else []
+    start = [f"usage: {prog} COMMAND [--options]", *with_version, "", "commands:"]
+    return [*start, *table(summaries), "", f"Options of a command: {prog} COMMAND --help"]
+
+
+def _summary_of(command: tuple[type[Any], Callable[[Any], int | None]] | str) -> str:
+    if isinstance(command, str):
+        return written_docstring(command.rpartition(":")[0]).partition("\n")[0]
+    return description_of(command[0]).partition("\n")[0]
+
+
+def _imported(
+    command: tuple[type[Any], Callable[[Any], int | None]] | str,
+) -> tuple[type[Any], Callable[[Any], int | None]]:
+    if not isinstance(command, str):
+        return command
+    module, kind, run = command.split(":")
+    names = vars(importlib.import_module(module))
+    return names[kind], names[run]
 
 
 def tell(mistake: object) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
+from vlm_envs.arguments.tables import wrapped
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.settings import Settings, parse_settings
 from vlm_envs.errors import EngineUnavailableError
@@ -48,9 +49,9 @@ def run(options: CheckOptions) -> int:
         for result in run_checks(under_test):
             verdict = "skip" if result.skipped else "fail" if result.failure else "pass"
             verdicts[verdict] += 1
-            print(f"{verdict}  {result.name}: {_reason(result, first_with)}", flush=True)
+            _print(f"{verdict}  {result.name}: {_reason(result, first_with)}")
             if not note and (note := under_test.planner.note):
-                print(f"note  {note}.", flush=True)
+                _print(f"note  {note}.")
     failed = f", {verdicts['fail']} failed" if verdicts["fail"] else ""
     print(f"{verdicts['pass']} checks passed, {verdicts['skip']} skipped{failed}")
     return 1 if failed else 0
@@ -79,3 +80,7 @@ def require_engine(env_id: str, kwargs: dict[str, Any]) -> None:
         raise
     except (Exception, SystemExit):
         return
+
+
+def _print(text: str) -> None:
+    print("\n".join(wrapped(text, indent="      ")), flush=True)

@@ -1,9 +1,13 @@
-"""What `python -m vlm_envs` can be told to do: each command is one module with its options and what runs them."""
+"""The commands of `vlm-envs`, or `python -m vlm_envs`: each is one module with its options and what runs them."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from vlm_envs import __version__
 from vlm_envs.arguments.options import Commands, run_command
 from vlm_envs.cli import check, film, gallery, list_worlds, new, play, report
 
@@ -17,6 +21,9 @@ COMMANDS: Commands = {
     "film": (film.FilmOptions, film.run),
 }
 
+SCRIPT = "vlm-envs"
+"""Command that an installation adds."""
+
 
 def main(words: Sequence[str] | None = None) -> int:
     """Runs one command.
@@ -27,4 +34,8 @@ def main(words: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0 when all is well, 1 when a check failed, 2 when the call was wrong.
     """
-    return run_command("python -m vlm_envs", COMMANDS, words)
+    is_script = Path(sys.argv[0]).stem == SCRIPT
+    if is_script and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())  # as `python -m` does, for the user's own worlds
+    program = SCRIPT if is_script else "python -m vlm_envs"
+    return run_command(program, COMMANDS, words, version=f"vlm-envs {__version__}")

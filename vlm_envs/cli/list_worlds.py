@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import importlib.abc
-import importlib.util
 import inspect
 import json
 from collections.abc import Sequence
@@ -12,7 +9,9 @@ from dataclasses import dataclass
 
 import gymnasium as gym
 
-from vlm_envs.cli.needs import need_of, reasons_missing
+from vlm_envs.arguments.docstrings import written_docstring
+from vlm_envs.arguments.tables import table, wrapped
+from vlm_envs.cli.needs import need_of, packages_missing, reasons_missing
 from vlm_envs.errors import VLMEnvsError
 from vlm_envs.registration import VARIANTS, Need, creator_of, env_ids
 
@@ -40,42 +39,60 @@ class ListOptions:
 
     Attributes:
         json: Whether to print a JSON object: id to what is known of the world.
+        start_engines: Also start each engine whose packages are installed, which takes seconds: only that shows
+            whether its drivers and libraries fit.
     """
 
     json: bool = False
+    start_engines: bool = False
 
 
 def run(options: ListOptions) -> None:
     """Prints the worlds."""
-    listed = entries()
+    listed = entries(start_engines=options.start_engines)
     if options.json:
         print(json.dumps({entry.env_id: as_json(entry) for entry in listed}, indent=2, ensure_ascii=False))
     else:
-        print("\n".join(table(listed)))
+        print("\n".join(list_lines(listed, start_engines=options.start_engines)))
 
 
-def entries() -> list[Entry]:
-    """Returns every registered world, sorted by id. Engines are started, to see whether they are there."""
+def entries(*, start_engines: bool = True) -> list[Entry]:
+    """Returns every registered world, sorted by id.
+
+    Args:
+        start_engines: Whether engines are started to see whether they run; if not, only packages are looked for.
+    """
     needs = {env_id: need_of(env_id) for env_id in env_ids()}
-    reasons = reasons_missing(need for need in needs.values() if need is not None)
+    found = [need for need in needs.values() if need is not None]
+    reasons = reasons_missing(found) if start_engines else {need: packages_missing(need) for need in found}
     return [
         Entry(env_id=env_id, summary=describe(env_id), need=need, reason=None if need is None else reasons[need])
         for env_id, need in needs.items()
     ]
 
 
-def table(listed: Sequence[Entry]) -> list[str]:
-    """Returns one line a world, and below them what is missing."""
+def list_lines(listed: Sequence[Entry], *, start_engines: bool, width: float | None = None) -> list[str]:
+    """Returns the list for people, and below it what is missing."""
     rows = [
-        (entry.env_id, f"[{entry.need.extra}]" if entry.need else "", "ready" if entry.reason is None else "missing")
+        (
+            entry.env_id,
+            f"[{entry.need.extra}]" if entry.need else "",
+            _status(entry, start_engines=start_engines),
+        )
         for entry in listed
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) + f"  {entry.summary}"
-        for row, entry in zip(rows, listed, strict=True)
-    ]
-    return [*lines, "", *missing] if (missing := _what_is_missing(listed)) else lines
+    lines = table(rows, notes=[entry.summary for entry in listed], width=width)
+    if any("installed" in row for row in rows):
+        lines += ["", *wrapped("installed: its packages are. To start its engine, too: list --start-engines", width)]
+    if missing := _what_is_missing(listed):
+        lines += ["", *(line for text in missing for line in wrapped(text, width, indent="    "))]
+    return lines
+
+
+def _status(entry: Entry, *, start_engines: bool) -> str:
+    if entry.reason is not None:
+        return "missing"
+    return "installed" if entry.need and entry.need.probe and not start_engines else "ready"
 
 
 def _what_is_missing(listed: Sequence[Entry]) -> list[str]:
@@ -113,24 +130,9 @@ def docstring(env_id: str) -> str:
     It is read from the source, since importing a world takes the packages it needs.
     """
     entry_point = gym.registry[env_id].entry_point
-    written = _written_docstring(entry_point) if isinstance(entry_point, str) else None
-    if written is not None:
+    if isinstance(entry_point, str) and (written := written_docstring(entry_point)):
         return written
     try:
         return inspect.getdoc(creator_of(env_id)) or ""
     except (ImportError, VLMEnvsError):
         return ""
-
-
-def _written_docstring(entry_point: str) -> str | None:
-    """Returns the docstring that stands in the module of `"module:name"`, or None if it stands elsewhere."""
-    module, _, name = entry_point.partition(":")
-    try:
-        spec = importlib.util.find_spec(module)
-    except (ImportError, VLMEnvsError):
-        return None
-    source = spec.loader.get_source(module) if spec and isinstance(spec.loader, importlib.abc.InspectLoader) else None
-    for node in ast.parse(source).body if source else ():
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return ast.get_docstring(node)
-    return None

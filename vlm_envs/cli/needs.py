@@ -11,6 +11,7 @@ import gymnasium as gym
 
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import NEEDS, WORLDS, Need
+from vlm_envs.requirements import install_command
 
 
 def need_of(env_id: str) -> Need | None:
@@ -24,11 +25,8 @@ def reason_missing(need: Need) -> str | None:
 
     Packages are looked for; an engine is started, for only that tells whether its libraries and drivers fit.
     """
-    missing = [package for package in need.packages if importlib.util.find_spec(package) is None]
-    if missing:
-        besides = f" It also needs {need.besides}." if need.besides else ""
-        noun = "packages" if len(missing) > 1 else "package"
-        return f"no {noun} {', '.join(missing)}. Install: pip install 'vlm-envs[{need.extra}]'{besides}"
+    if missing := packages_missing(need):
+        return missing
     if not need.probe:
         return None
     module, _, function = need.probe.partition(":")
@@ -36,6 +34,16 @@ def reason_missing(need: Need) -> str | None:
         getattr(importlib.import_module(module), function)()
     except EngineUnavailableError as error:
         return str(error)
+    return None
+
+
+def packages_missing(need: Need) -> str | None:
+    """Returns which packages of a need are missing and how to install them, or None; starts no engine."""
+    missing = [package for package in need.packages if importlib.util.find_spec(package) is None]
+    if missing:
+        besides = f" It also needs {need.besides}." if need.besides else ""
+        noun = "packages" if len(missing) > 1 else "package"
+        return f"no {noun} {', '.join(missing)}. Install: {install_command(need.extra)}{besides}"
     return None
 
 

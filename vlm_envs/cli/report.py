@@ -11,6 +11,7 @@ from tyro.conf import Positional, arg
 
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ def run(options: ReportOptions) -> None:
         from vlm_envs.records.report.page import build_report
         from vlm_envs.records.report.stages import build_stages_report, stage_folders
     except ImportError as error:
-        raise EngineUnavailableError(f"{error}. A report needs: pip install 'vlm-envs[records]'") from error
+        raise EngineUnavailableError(f"{error}. A report needs: {install_command('records')}") from error
 
     def write(reload_s: float | None) -> Path:
         if options.beside is None and (folders := stage_folders(options.run)):

@@ -15,6 +15,7 @@ from vlm_envs.errors import require
 from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import MissingRunDataError, Record, replace_file
 from vlm_envs.records.run_data import RunReader, is_training_label
+from vlm_envs.splits import level_name
 
 PICTURE_PX, TEXT_PX, MARGIN_PX, FONT_PX = 280, 520, 16, 15
 INK, PALE, PAPER = "#22303c", "#7a8894", "#ffffff"
@@ -86,12 +87,12 @@ def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Imag
         picture: Image.Image | None = None
         for number, turn in enumerate(episode["turns"]):
             picture, asked, sections = _picture(turn, images) or picture, _question(turn), _sections(turn)
-            title = f"{episode['world'] or episode['env_id']}, level {episode['seed']}, turn {number + 1}"
+            title = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}, turn {number + 1}"
             for shown in range(len(sections) + 1):
                 is_whole = shown == len(sections)
                 yield _frame(title, picture, [*asked, *sections[:shown]], height), TURN_MS if is_whole else SECTION_MS
         end = "solved" if episode["success"] else "not solved"
-        title = f"{episode['world'] or episode['env_id']}, level {episode['seed']}: {end}"
+        title = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}: {end}"
         yield _frame(title, _picture(episode["final"], images) or picture, [*asked, *sections], height), END_MS
 
 

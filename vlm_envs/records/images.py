@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import PIL
 from PIL import Image
 
 from vlm_envs.records.json_lines import TEMPORARY, BrokenRunDataError, MissingRunDataError, replace_file
@@ -29,9 +30,7 @@ class ImageStore:
 
     def save(self, image: npt.NDArray[np.uint8]) -> str:
         """Writes a picture, uint8[H, W, 3], unless it is there already, and returns its name."""
-        buffer = io.BytesIO()
-        Image.fromarray(require_image(image)).save(buffer, format="PNG")
-        return self.add(buffer.getvalue())
+        return self.add(_encoded(image))
 
     def add(self, png: bytes) -> str:
         """Writes a PNG file as it is unless it is there already, and returns its name."""
@@ -41,10 +40,26 @@ class ImageStore:
             replace_file(path, png, sync=self._sync)
         return name
 
+    def restore(self, name: str, image: npt.NDArray[np.uint8]) -> bytes:
+        """Writes an image that is missing, drawn again as uint8[H, W, 3], and returns its PNG file.
+
+        Raises:
+            BrokenRunDataError: If its file is not the one that was named; nothing is written.
+        """
+        png = _encoded(image)
+        if hashlib.sha256(png).hexdigest() != name:
+            raise BrokenRunDataError(f"the image drawn now, encoded by Pillow {PIL.__version__}, is not {name}")
+        replace_file(self._path(name), png)  # without a sync: what is lost once more is drawn once more
+        return png
+
     def clean(self) -> None:
         """Takes away what a kill left half-written. Nobody else may be writing."""
         for path in self._folder.glob(f"*/.*{TEMPORARY}"):
             path.unlink(missing_ok=True)
+
+    def holds(self, name: str) -> bool:
+        """Returns whether there is a picture of that name."""
+        return self._path(name).is_file()
 
     def load(self, name: str) -> bytes:
         """Returns the PNG file of a picture.
@@ -66,3 +81,9 @@ class ImageStore:
         if not re.fullmatch(r"[0-9a-f]{64}", name):
             raise BrokenRunDataError(f"A picture is named by 64 hexadecimal digits; got {name!r}.")
         return self._folder / name[:2] / f"{name}.png"
+
+
+def _encoded(image: npt.NDArray[np.uint8]) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(require_image(image)).save(buffer, format="PNG")
+    return buffer.getvalue()

@@ -11,6 +11,7 @@ import gymnasium as gym
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunWriter, holds_run, slug
+from vlm_envs.requirements import install_command
 from vlm_envs.spaces import FreeText
 from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Observation, Trajectory, Turn
@@ -49,7 +50,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             )
         if importlib.util.find_spec("scipy") is None:
             raise EngineUnavailableError(
-                "RecordEpisodes needs the package scipy, which is not installed. Run: pip install 'vlm-envs[records]'"
+                f"RecordEpisodes needs the package scipy, which is not installed. Run: {install_command('records')}"
             )
         self._directory = Path(directory)
         if self._directory.exists() and not self._directory.is_dir():

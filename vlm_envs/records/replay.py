@@ -15,7 +15,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.records.episode_record import OF_PROVIDER, TurnNotes, episode_record
-from vlm_envs.records.json_lines import RunDataError, to_json
+from vlm_envs.records.json_lines import MissingRunDataError, RunDataError, to_json
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
@@ -47,7 +47,10 @@ class Difference:
 
 
 def replay(
-    record: Mapping[str, Any], world: gym.Env[Observation, str], image_of: Callable[[str], bytes]
+    record: Mapping[str, Any],
+    world: gym.Env[Observation, str],
+    image_of: Callable[[str], bytes],
+    restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None = None,
 ) -> Difference | None:
     """Plays a recorded episode again.
 
@@ -55,6 +58,8 @@ def replay(
         record: The episode, as `episode_record` returns it.
         world: The world it was played in, of equal settings.
         image_of: From a picture's name to its PNG file, as `RunReader.image`.
+        restore: Keeps an image that is missing, from its name and the image drawn now, and returns its PNG file, as
+            `ImageStore.restore`. With None, an episode whose images are missing differs.
 
     Returns:
         The first difference in an observation, a reward or one of its parts, a hash of a state, or an end; None if
@@ -62,13 +67,16 @@ def replay(
         differs too.
     """
     try:
-        return next(_differences(record, world, image_of), None)
+        return next(_differences(record, world, image_of, restore), None)
     except (LookupError, TypeError, AttributeError, ValueError, gym.error.Error) as error:
         return Difference(turn=0, what="the record", recorded=f"broken ({error!r})", replayed="played")
 
 
 def _differences(
-    record: Mapping[str, Any], world: gym.Env[Observation, str], image_of: Callable[[str], bytes]
+    record: Mapping[str, Any],
+    world: gym.Env[Observation, str],
+    image_of: Callable[[str], bytes],
+    restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None,
 ) -> Iterator[Difference]:
     """Yields each difference in the order of the episode."""
     drawn: list[npt.NDArray[np.uint8]] = []
@@ -85,7 +93,7 @@ def _differences(
             if name not in (*_OF_THE_AGENT, "images") and old[name] != new[name]:
                 yield _difference(number, name, old[name], new[name])
         images = [drawn[int(position)] for position in new["images"]]
-        yield from _pictures(number, old["images"], images, image_of)
+        yield from _pictures(number, old["images"], images, image_of, restore)
     if len(record["turns"]) != len(played.turns) or not (played.turns[-1].terminated or played.turns[-1].truncated):
         yield _difference(len(played.turns), "the number of turns", len(record["turns"]), len(played.turns))
     for name in ("start_state_hash", "success", "total_reward", "metrics"):
@@ -177,13 +185,14 @@ def _pictures(
     names: Sequence[str],
     images: Sequence[npt.NDArray[np.uint8]],
     image_of: Callable[[str], bytes],
+    restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None,
 ) -> Iterator[Difference]:
     """Yields which recorded pictures are not the ones that are drawn now."""
     if len(names) != len(images):
         yield _difference(number, "the number of pictures", len(names), len(images))
     for position, (name, image) in enumerate(zip(names, images, strict=False), start=1):
         try:
-            png = image_of(name)
+            png = _png_of(name, image, image_of, restore)
             recorded = _pixels(png)
         except (RunDataError, OSError, ValueError, SyntaxError) as error:
             yield Difference(turn=number, what=f"picture {position}", recorded=f"lost ({error})", replayed="drawn")
@@ -195,6 +204,20 @@ def _pictures(
         elif num_different := int((recorded != image).any(axis=-1).sum()):
             what = f"{num_different} pixels of picture {position}"
             yield Difference(turn=number, what=what, recorded="others", replayed="drawn anew")
+
+
+def _png_of(
+    name: str,
+    image: npt.NDArray[np.uint8],
+    image_of: Callable[[str], bytes],
+    restore: Callable[[str, npt.NDArray[np.uint8]], bytes] | None,
+) -> bytes:
+    try:
+        return image_of(name)
+    except MissingRunDataError:
+        if restore is None:
+            raise
+        return restore(name, image)
 
 
 def _pixels(png: bytes) -> npt.NDArray[np.uint8]:

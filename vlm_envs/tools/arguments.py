@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vlm_envs.errors import EngineUnavailableError, did_you_mean
+from vlm_envs.requirements import install_command
 from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
 
 try:
@@ -21,8 +22,7 @@ try:
     )
 except ImportError as error:
     raise EngineUnavailableError(
-        f"Tools need the package pydantic, which cannot be imported ({error}). "
-        "Install it: pip install 'vlm-envs[tools]'"
+        f"Tools need the package pydantic, which cannot be imported ({error}). Install it: {install_command('tools')}"
     ) from error
 
 __all__ = [

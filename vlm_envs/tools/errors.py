@@ -11,6 +11,7 @@ from enum import StrEnum
 from types import ModuleType
 
 from vlm_envs.errors import EngineUnavailableError, VLMEnvsError
+from vlm_envs.requirements import install_command
 
 MAX_QUOTED_CHARS = 60
 """Most characters of somebody else's text that an error message repeats."""
@@ -117,5 +118,5 @@ def require_package(name: str, purpose: str) -> ModuleType:
     except ImportError as error:
         raise EngineUnavailableError(
             f"{purpose} needs the package {name}, which cannot be imported ({error}). "
-            "Install it: pip install 'vlm-envs[tools]'"
+            f"Install it: {install_command('tools')}"
         ) from error

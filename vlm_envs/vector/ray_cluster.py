@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 
 _DEFAULTS = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -50,7 +51,7 @@ def connected_ray() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise EngineUnavailableError("workers='ray' needs Ray. Install it: pip install 'vlm-envs[ray]'") from error
+        raise EngineUnavailableError(f"workers='ray' needs Ray. Install it: {install_command('ray')}") from error
     if not ray.is_initialized():
         address = os.environ.get("RAY_ADDRESS", "")
         _require_reachable(address)

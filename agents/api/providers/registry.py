@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from vlm_envs.errors import EngineUnavailableError, require_choice
+from vlm_envs.requirements import install_command
 
 if TYPE_CHECKING:
     from agents.api.providers.provider import Connection, Provider
@@ -97,7 +98,7 @@ def make_provider(name: str, connection: Connection) -> Provider:
         factory = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         raise EngineUnavailableError(
-            f"{name} needs the package {error.name}, which is not installed. Run: pip install '.[api]'"
+            f"{name} needs the package {error.name}, which is not installed. Run: {install_command('api')}"
         ) from error
     made: Provider = factory(connection, **entry.settings)
     return made

@@ -49,6 +49,7 @@ from vlm_envs.records.json_lines import (
     to_json,
 )
 from vlm_envs.records.lock import LOCK, FolderLock
+from vlm_envs.records.report.episodes import image_names
 from vlm_envs.trajectory import Trajectory
 
 FORMAT = 1
@@ -237,6 +238,11 @@ class Board:
                 append_line(self.directory / _EPISODES, line, sync=True)
                 self._last_seals |= last_seals([line])
         return line
+
+    def has_images(self) -> bool:
+        """Returns whether every image of an episode without an error is in the board's folder."""
+        played = (episode for episode in self.episodes() if not episode["error"])
+        return all(self.images.holds(name) for episode in played for name in image_names(episode))
 
     def lines(self) -> list[Record]:
         """Returns every line, each try of an episode by itself."""

@@ -55,7 +55,8 @@ class ReplayedRow:
 def verify(board: Board) -> Iterator[ReplayedRow]:
     """Yields each row of a board when all of its episodes have been played again.
 
-    Of tries that a failure ended, the seals and the end are looked at only.
+    Of tries that a failure ended, the seals and the end are looked at only. Images that are missing are drawn again
+    and kept if their files are the same to the bit.
     """
     specs = {spec["label"]: spec for spec in board.record["worlds"]}
     lines = board.lines()
@@ -169,7 +170,7 @@ def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
     then, now = episode.get("reading", STRICT), getattr(world, "reading", STRICT)
     if then != now:
         return f"outside of its turns: its reading is {then!r}, but board.json has {now!r}"
-    if difference := replay(episode, world, board.images.load):
+    if difference := replay(episode, world, board.images.load, board.images.restore):
         return str(difference)
     turn = broken_seal(episode)
     if turn is None:
@@ -196,27 +197,34 @@ def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
 
 
 def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
-    """Returns which rows were verified and have not changed since.
+    """Returns which rows were verified and have not changed since, their images included.
 
     Args:
         board: The board.
         episodes: All of its episodes.
     """
+    marked = marked_rows(board, episodes)
+    return {row for row, of_row in _by_row(episodes).items() if row in marked and _has_pictures(board, of_row)}
+
+
+def marked_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
+    """Returns which rows were verified and have not changed since, whether or not their images are there."""
     path = board.directory / _MARKS
     if not path.is_file():
         return set()
     marks = parse_object(path.read_bytes(), str(path))
     if wrong := misshapen(marks, MARKS):
         raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Remove it; replay writes it again.")
+    marked = {(each["agent"], each["world"]): each["digest"] for each in marks["rows"]}
+    by_row = _by_row(episodes)
+    return {row for row, of_row in by_row.items() if row in marked and _digest(board, row, of_row) == marked[row]}
+
+
+def _by_row(episodes: Iterable[Record]) -> dict[RowName, list[Record]]:
     by_row: dict[RowName, list[Record]] = defaultdict(list)
     for episode in _played(episodes):
-        by_row[episode["agent"], episode["world"]].append(episode)
-    marked = {(each["agent"], each["world"]): each["digest"] for each in marks["rows"]}
-    return {
-        row
-        for row, of_row in by_row.items()
-        if row in marked and _digest(board, row, of_row) == marked[row] and _has_pictures(board, of_row)
-    }
+        by_row[row_of(episode)].append(episode)
+    return by_row
 
 
 def _has_pictures(board: Board, episodes: Iterable[Record]) -> bool:

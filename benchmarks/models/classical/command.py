@@ -20,6 +20,7 @@ from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.exports.discrete import BLOCK_PX, Controls, Seeing
 from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.requirements import install_command
 from vlm_envs.statistics.rates import wilson_interval
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Sb3Options:
         settings = self._settings(registered_name(world.env_id))
         if importlib.util.find_spec("stable_baselines3") is None:
             raise EngineUnavailableError(
-                "Training needs the package stable_baselines3, which is not installed. Run: pip install '.[sb3]'"
+                f"Training needs the package stable_baselines3, which is not installed. Run: {install_command('sb3')}"
             )
         require_available(registered_name(world.env_id))
         trained_for = self._trained_for(world, settings)

@@ -20,6 +20,8 @@ EXIT_DIFFERS = 1
 class ReplayOptions:
     """Play every episode of a board again and compare it bit by bit; rows that pass are marked verified.
 
+    Images that the board's folder lacks are drawn again, and kept if they are the same to the bit.
+
     Attributes:
         board: The board's folder.
     """

@@ -16,6 +16,7 @@ from benchmarks.models.measures.measures import judged_worlds, spent
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.mistakes import first_mistake
+from vlm_envs.requirements import install_command
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,7 +157,8 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
         from pyarrow import parquet
     except ImportError:
         raise EngineUnavailableError(
-            "--to parquet needs pyarrow, which is not installed. Run: pip install '.[parquet]', or export --to csv."
+            f"--to parquet needs pyarrow, which is not installed. Run: {install_command('parquet')}, or export "
+            "--to csv."
         ) from None
     types = {"text": pa.string(), "count": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
     schema = pa.schema([(name, types[_kind(name)]) for name in (rows[0] if rows else COLUMNS)])
@@ -186,7 +188,7 @@ def load_board(path: str | Path) -> pd.DataFrame:
         import pandas as pd
     except ImportError:
         raise EngineUnavailableError(
-            "load_board needs pandas, which is not installed. Run: pip install '.[frames]', or write a file with "
+            f"load_board needs pandas, which is not installed. Run: {install_command('frames')}, or write a file with "
             "python -m benchmarks export."
         ) from None
     frame_types: Mapping[Kind, str] = {"text": "string", "count": "Int64", "number": "Float64", "flag": "boolean"}

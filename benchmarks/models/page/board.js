@@ -68,7 +68,7 @@ function controlsView() {
   const groups = [choice(browsing.filters(), browsing.filter, (filter) => set({ filter }))];
   const mistakes = browsing.mistakes();
   if (mistakes.length) {
-    const kinds = [["", "Whatever went wrong"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
+    const kinds = [["", "All mistakes"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
     groups.push(choice(kinds, browsing.mistake, (mistake) => set({ mistake })));
   }
   return groups;
@@ -87,7 +87,7 @@ function levelButton(label, key, seed, index, isHere) {
   const [className, outcome] = outcomeOf(episode);
   const button = make("button", "level " + className);
   button.type = "button";
-  button.title = label.agent + ", seed " + seed + ", " + outcome;
+  button.title = label.agent + ", " + levelName(seed) + ", " + outcome;
   button.setAttribute("aria-label", button.title);
   if (!episode) button.disabled = true;
   else if (!episode.turns.length) button.classList.add("brief");
@@ -141,7 +141,7 @@ function playButton(episode) {
   if (!level) return undefined;
   const button = make("button", "play", "Play this level");
   button.type = "button";
-  button.addEventListener("click", () => play(levels, level, episode.world.replace("VLM/", "") + ", seed " + episode.seed, rivalsOf(episode)));
+  button.addEventListener("click", () => play(levels, level, episode.world.replace("VLM/", "") + ", " + levelName(episode.seed), rivalsOf(episode)));
   return button;
 }
 

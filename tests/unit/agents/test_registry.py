@@ -134,7 +134,7 @@ def test_a_directory_that_is_not_there_is_explained_before_torch_is_imported():
 def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "agents.hf.agent", raising=False)
-    with pytest.raises(EngineUnavailableError, match=r"'hf' needs the package torch.*pip install '\.\[train\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"'hf' needs the package torch.*pip install -e '\.\[train\]'"):
         make_agent("hf")
 
 

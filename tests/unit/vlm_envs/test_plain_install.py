@@ -1,6 +1,7 @@
 """What a newcomer has after `pip install .`: the base package and none of its extras."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -39,7 +40,8 @@ runpy.run_module("vlm_envs", run_name="__main__")
 def run_plain(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command line in a process that sees the base package's own requirements only."""
     command = [sys.executable, "-c", PLAIN, str(CHECKOUT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL)
+    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # lines as long as they are
+    return subprocess.run(command, capture_output=True, text=True, timeout=280, stdin=subprocess.DEVNULL, env=environ)
 
 
 def test_the_base_package_requires_nothing_else():
@@ -68,7 +70,7 @@ def test_list_shows_every_world_and_what_is_missing_for_it():
         ("VLM/RewardJudging-v0", "[tools]"),
     ):
         assert extra in rows[env_id] and "missing" in rows[env_id]
-        assert f"pip install 'vlm-envs{extra}'" in footer
+        assert f"pip install -e '.{extra}'" in footer
     assert "ZoomQA: answer a question" in rows["VLM/ZoomQA-v0"], "a description needs no import of the world"
 
 
@@ -108,7 +110,7 @@ def test_a_world_that_cannot_run_is_refused_once_with_the_remedy(command):
     for env_id, package in (("VLM/ZoomQA-v0", "tools"), ("VLM/Navigation-v0", "navigation")):
         result = run_plain(command, env_id)
         assert result.returncode == 2
-        assert result.stderr.count(f"pip install 'vlm-envs[{package}]'") == 1
+        assert result.stderr.count(f"pip install -e '.[{package}]'") == 1
         assert "Traceback" not in result.stderr
         assert "breaks" not in result.stdout, "the machine lacks something, not the world"
 

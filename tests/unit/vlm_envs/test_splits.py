@@ -11,7 +11,7 @@ from itertools import combinations
 import pytest
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_of, split_seeds
+from vlm_envs.splits import SPLIT_SEEDS, SPLITS, level_name, split_of, split_seeds
 
 
 def test_seed_ranges_do_not_meet_and_fit_32_bits() -> None:
@@ -63,3 +63,11 @@ def test_split_of_is_the_same_for_every_hash_seed() -> None:
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
         out = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
         assert out.stdout.decode().strip() == str(here)
+
+
+@pytest.mark.parametrize(
+    ("seed", "name"),
+    [(7, "level 7"), (1_000_000_000, "validation level 0"), (1_500_000_004, "test level 4"), (2**31, f"level {2**31}")],
+)
+def test_levels_are_named_for_people(seed: int, name: str) -> None:
+    assert level_name(seed) == name

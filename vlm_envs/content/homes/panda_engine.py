@@ -24,11 +24,11 @@ from vlm_envs.content.homes.portals import rooms_in_view
 from vlm_envs.content.homes.primitives import Mesh
 from vlm_envs.content.homes.scenes import room_meshes
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 from vlm_envs.tools.cache import BoundedCache
 
 NUM_CACHED_SCENES = 256
 _NEAR_M, _FAR_M = 0.1, 40.0
-_REMEDY = "Install the renderer: pip install 'vlm-envs[navigation]'"
 _RENDERER = "p3tinydisplay"
 _SETTINGS = f"load-display {_RENDERER}\nwindow-type offscreen\naudio-library-name null\nnotify-level-display error\n"
 
@@ -95,7 +95,7 @@ class PandaEngine:
         selection = self._core.GraphicsPipeSelection.get_global_ptr()
         self._pipe = selection.make_pipe("TinyOffscreenGraphicsPipe", _RENDERER)
         if self._pipe is None or not self._pipe.is_valid():
-            raise EngineUnavailableError(f"panda3d has no software renderer {_RENDERER} here. {_REMEDY}")
+            raise EngineUnavailableError(f"panda3d has no software renderer {_RENDERER} here. {_remedy()}")
         self._graphics = self._core.GraphicsEngine(self._pipe)
         self._camera = self._core.NodePath(self._core.Camera("eye", self._core.PerspectiveLens()))
         self._camera.node().get_lens().set_near_far(_NEAR_M, _FAR_M)
@@ -163,7 +163,7 @@ class PandaEngine:
                 core.GraphicsPipe.BF_refuse_window,
             )
             if output is None:
-                raise EngineUnavailableError(f"panda3d cannot draw pictures of {size_px} pixels. {_REMEDY}")
+                raise EngineUnavailableError(f"panda3d cannot draw pictures of {size_px} pixels. {_remedy()}")
             texture = core.Texture()
             output.add_render_texture(texture, core.GraphicsOutput.RTM_copy_ram, core.GraphicsOutput.RTP_color)
             output.set_clear_color((0.62, 0.76, 0.90, 1.0))
@@ -207,11 +207,15 @@ def engine() -> PandaEngine:
         return _Current.engine
 
 
+def _remedy() -> str:
+    return f"Install the renderer: {install_command('navigation')}"
+
+
 def _panda_core() -> Any:
     try:
         core: Any = importlib.import_module("panda3d.core")
     except ImportError as error:
-        raise EngineUnavailableError(f"Pictures of homes need panda3d, which is not installed. {_REMEDY}") from error
+        raise EngineUnavailableError(f"Pictures of homes need panda3d, which is not installed. {_remedy()}") from error
     core.load_prc_file_data("vlm_envs", _SETTINGS)
     _load_renderer(Path(core.__file__).parent)
     return core

@@ -5,5 +5,5 @@
 Three tracks after ARMBench-VL (ARM-Thinker, section 4): `fine_grained` perception, multi-page `document`s and
 `instruction_following`. The paper has language models write the flawed responses; ours are written by rule, so that
 what is right is certain, and nothing but looking tells: flawed and right responses have the same lengths, the same
-words and the same places. Needs the extra `vlm-envs[tools]`.
+words and the same places. Needs the extra `tools`.
 """

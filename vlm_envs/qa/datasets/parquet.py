@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, BinaryIO
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.requirements import install_command
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot
 
@@ -29,7 +30,7 @@ def opened_table(source: AbstractContextManager[BinaryIO], name: str) -> Iterato
     except ImportError as error:
         raise EngineUnavailableError(
             f"Reading {name} needs pyarrow, which cannot be imported ({error}). Install it: "
-            "pip install 'vlm-envs[parquet]'; or write the table as JSON lines."
+            f"{install_command('parquet')}; or write the table as JSON lines."
         ) from error
     try:
         with source as file:

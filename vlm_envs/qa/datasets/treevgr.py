@@ -8,7 +8,7 @@ column `options`, a list of texts or numbers, where the answer is a letter or on
 broken. Splits are by a hash of the image's path, so the questions of an image stay together.
 
 Answers in words are to be compared by a judge; by rule alone only the same words are right. Reading parquet needs
-pyarrow: `pip install 'vlm-envs[parquet]'`.
+pyarrow, the extra `parquet`.
 
 Not run on the original data here.
 """

@@ -23,10 +23,10 @@ function signed(value) {
   return (value > 0 ? "+" : "") + text.replace("-", "−");
 }
 
-// What went wrong first, as a sentence. Without a turn to blame there is no first.
+// The first mistake, as a sentence; an episode may fail without one.
 function blame(mistake) {
-  if (mistake.turn === null) return "Not solved; no single turn is to blame.";
-  return "Went wrong first: " + mistake.kind + " in turn " + (mistake.turn + 1) + ".";
+  if (mistake.turn === null) return "Not solved; no single turn caused it.";
+  return "First mistake: " + mistake.kind + " in turn " + (mistake.turn + 1) + ".";
 }
 
 // ---- Episodes ------------------------------------------------------------------------------------------
@@ -42,6 +42,13 @@ const COMPARED = [
 ];
 const TITLES = { all: "All", solved: "Solved", failed: "Failed", gained: "Newly solved", lost: "Newly failed" };
 const TITLES_OF_RUNS = { ...TITLES, gained: "Solved only here", lost: "Failed only here" };
+
+// As `vlm_envs.splits.level_name`.
+function levelName(seed) {
+  if (seed >= 1.5e9 && seed < 2e9) return "test level " + (seed - 1.5e9);
+  if (seed >= 1e9 && seed < 1.5e9) return "validation level " + (seed - 1e9);
+  return "level " + seed;
+}
 
 class Browsing {
   // Alone is an episode without the one it is compared with; a narrow screen starts so.
@@ -81,7 +88,7 @@ class Browsing {
       const blamed = episode.mistake ? episode.mistake.kind + " " + episode.mistake.detail : "solved";
       const { question } = episode;
       const asked = question ? [question.text, question.answered, question.correct] : [];
-      this.searched.set(episode, [episode.key, "seed " + episode.seed, blamed, ...asked, ...said].join("\n").toLowerCase());
+      this.searched.set(episode, [episode.key, "seed " + episode.seed, levelName(episode.seed), blamed, ...asked, ...said].join("\n").toLowerCase());
     }
     return this.searched.get(episode);
   }

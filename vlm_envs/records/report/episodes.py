@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -61,8 +62,8 @@ def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_byt
         max_bytes: Most bytes for all of it as JSON. One episode for each label is kept in any case.
 
     Returns:
-        `labels` (name, run, what it is compared with, how many were recorded and failed, episodes) and `images` (data
-        URI by name), ready for JSON.
+        `labels` (name, run, what it is compared with, how many were recorded and failed, mistakes by kind, episodes)
+        and `images` (data URI by name), ready for JSON.
     """
     recorded: list[_Recorded] = []
     for run, reader in readers.items():
@@ -113,6 +114,7 @@ def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]
                 "beside": each.beside,
                 "num_recorded": len(each.episodes),
                 "num_failed": sum(not episode["success"] for episode in each.episodes.values()),
+                "mistakes": _num_mistakes(each),
                 "episodes": [shown_episode(key, each.episodes[key]) for key in shown],
             }
         )
@@ -121,6 +123,12 @@ def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]
                 if images.get(name) is None:
                     images[name] = data_uri(each.reader.image, name)
     return {"labels": labels, "images": images}
+
+
+def _num_mistakes(recorded: _Recorded) -> dict[str, int]:
+    """Returns how many recorded episodes have which first mistake, the most frequent first."""
+    mistakes = (first_mistake(episode) for episode in recorded.episodes.values())
+    return dict(Counter(mistake.kind for mistake in mistakes if mistake is not None).most_common())
 
 
 def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:

@@ -157,7 +157,7 @@ def find(config: Any, *names: str) -> Any:
 
 
 def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) -> str:
-    """Says in plain words what was trained, and in which worlds."""
+    """Says in plain words what was trained, in which worlds, and how long it took."""
     model = find(config, "model")
     who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
     names = [_spoken(env_id) for env_id in env_ids]
@@ -167,7 +167,9 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     steps = [f"{num_learning:,} iteration{'s' * (num_learning != 1)} of {how}"] if num_learning else []
     if num_cold:
         steps.insert(0, "a supervised cold start on demonstrations")
-    return f"{who} was trained{where} with {' and then '.join(steps) or 'no recorded training yet'}."
+    time_s = wall_time_s(metrics)
+    how_long = f", in {written_time(time_s)}" if time_s else ""
+    return f"{who} was trained{where} with {' and then '.join(steps) or 'no recorded training yet'}{how_long}."
 
 
 def _spoken(world: str) -> str:

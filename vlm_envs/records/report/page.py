@@ -9,23 +9,18 @@ from typing import Any
 
 from markupsafe import Markup
 
-from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
 from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
 from vlm_envs.records.report.episodes import episode_browser
-from vlm_envs.records.report.headline import (
-    compare_runs,
-    comparisons,
-    find,
-    sentence,
-    wall_time_s,
-    written_time,
-)
+from vlm_envs.records.report.failures import failures
+from vlm_envs.records.report.headline import compare_runs, comparisons, find, sentence
 from vlm_envs.records.report.panels import Panel, PanelGroup, laid_beside, panel_groups
 from vlm_envs.records.report.values import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth
 from vlm_envs.records.run_data import RunReader, slug
 
 _HERE = Path(__file__).parent
+_SHOWN_IF_ANY = ("num_lost", "nonfinite_rewards")
+"""Columns of evaluations that are left out where all are zero."""
 
 
 def build_report(
@@ -94,11 +89,12 @@ def _page(
         filters={"cell": _cell, "heading": _heading, "look": look_classes},
         name=name,
         reload_s=reload_s,
-        facts=_facts(first.config, first.metrics()) if len(readers) == 1 else [],
+        facts=_facts(first.config) if len(readers) == 1 else [],
         is_training=_is_training(first),
         sentences=[sentence(each.config, each.metrics(), env_ids) for each in readers.values() if _is_training(each)],
         runs=list(readers) if len(readers) > 1 else [],
         comparisons=compared,
+        failures=failures(browser["labels"]),
         groups=placed,
         columns=_columns(evaluations),
         evaluations=evaluations,
@@ -121,13 +117,13 @@ def _names(readers: Sequence[RunReader]) -> list[str]:
     return folders if len(set(folders)) == len(folders) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
 
 
-def _facts(config: Mapping[str, Any], metrics: Sequence[Record]) -> list[str]:
-    """Returns what identifies the run: date, commit, wall time, as far as they are known."""
+def _facts(config: Mapping[str, Any]) -> list[str]:
+    """Returns what identifies the run: date and commit, as far as they are known."""
     date = find(config, "started_at", "date", "created_at")
     commit = find(config, "git_commit", "commit")
-    time_s = wall_time_s(metrics)
-    facts = [str(date)[:16].replace("T", " ") if date else "", f"commit {str(commit)[:10]}" if commit else ""]
-    return [fact for fact in (*facts, f"{written_time(time_s)} of training" if time_s else "") if fact]
+    is_known = commit not in (None, "", "unknown")
+    facts = [str(date)[:16].replace("T", " ") if date else "", f"commit {str(commit)[:10]}" if is_known else ""]
+    return [fact for fact in facts if fact]
 
 
 def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -161,6 +157,7 @@ def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
     known = ["label", "success", "num_episodes", "reward", "format_rate", "iteration", "world", "env_id", "split"]
     present = dict.fromkeys(key for line in evaluations for key in line)
     folded = {"num_successes", "success_low", "success_high"} | ({"env_id"} if "world" in present else set())
+    folded |= {key for key in _SHOWN_IF_ANY if not any(line.get(key) for line in evaluations)}
     return [key for key in known if key in present and key not in folded] + [
         key for key in present if key not in {*known, *folded}
     ]

@@ -73,7 +73,7 @@ function showControls() {
   controls.append(choice(browsing.filters(), browsing.filter, (filter) => set({ filter })));
   const mistakes = browsing.mistakes();
   if (mistakes.length) {
-    const kinds = [["", "Whatever went wrong"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
+    const kinds = [["", "All mistakes"], ...mistakes.map(([kind, count]) => [kind, kind, count])];
     controls.append(choice(kinds, browsing.mistake, (mistake) => set({ mistake })));
   }
   if (browsing.beside()) {
@@ -92,7 +92,7 @@ function showStrip(episodes) {
   episodes.forEach((episode, index) => {
     const button = make("button", episode.success ? "solved" : "");
     button.type = "button";
-    button.title = "Seed " + episode.seed + (episode.success ? ", solved" : ", failed: " + (episode.mistake?.kind ?? ""));
+    button.title = levelName(episode.seed) + (episode.success ? ", solved" : ", failed: " + (episode.mistake?.kind ?? ""));
     button.setAttribute("aria-label", button.title);
     if (index === browsing.index) button.setAttribute("aria-current", "true");
     button.addEventListener("click", () => set({ index }));
@@ -148,7 +148,11 @@ if (browsing.labels.length) {
     typedAt = Date.now();
     set({ query: event.target.value });
   });
-  window.addEventListener("hashchange", () => follow() && show());
+  window.addEventListener("hashchange", () => {
+    if (!follow()) return;
+    show();
+    document.getElementById("episodes").scrollIntoView();
+  });
   follow();
   show();
 }

@@ -5,5 +5,5 @@ of a text, by one of two public definitions (`PROFILES`). They need no model and
 and take bounded time. `draw_instruction` makes instructions with a text that satisfies them, `draw_broken` one that
 fails just one of their constraints.
 
-Needs the extra `vlm-envs[tools]` (pydantic; pysbd where sentences are counted).
+Needs the extra `tools` (pydantic; pysbd where sentences are counted).
 """

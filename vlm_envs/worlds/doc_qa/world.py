@@ -30,7 +30,7 @@ class DocQaWorld(QAWorld):
     into what was shown. Documents are annual reports of 5 to 60 pages, generated for each question: tables, charts,
     pages that look alike and differ in region or year, printed page numbers that differ from positions. One question
     in five has no answer in the report; then `Not answerable` is right. Or questions of a user's own data.
-    Needs `pip install 'vlm-envs[tools]'`.
+    Needs the extra `tools`.
 
     ## Action Space
     `FreeText`: the model's whole response. With `prompt_format="arm"` a thought, then either one call,

@@ -14,13 +14,13 @@ from os import PathLike
 from typing import Any
 
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 from vlm_envs.worlds.navigation.ai2thor_tasks import SceneState, heading_of, millimetres
 
 VERSION = "5.0.0"
 VISIBILITY_M = 10.0
 """How far away objects count as visible. Source: EmbodiedBench's navigation environment."""
 
-_INSTALL = f"Install it: pip install 'vlm-envs[ai2thor]' (ai2thor=={VERSION})."
 _NO_BUILD = (
     "AI2-THOR has no Unity build for this machine: {error}. Its builds come from AI2's own server, by commit and "
     "platform. Get one where that server can be reached, by running Controller(platform=CloudRendering) once there, "
@@ -150,7 +150,10 @@ def start_controller(**options: Any) -> Any:
         controller = importlib.import_module("ai2thor.controller")
         platform = importlib.import_module("ai2thor.platform")
     except ImportError as error:
-        raise EngineUnavailableError(f"engine='ai2thor' needs the package ai2thor. {_INSTALL}") from error
+        install = install_command("ai2thor")
+        raise EngineUnavailableError(
+            f"engine='ai2thor' needs the package ai2thor. Install it: {install} (ai2thor=={VERSION})."
+        ) from error
     try:
         return controller.Controller(platform=platform.CloudRendering, **options)
     except Exception as error:  # downloads, Vulkan and Unity fail in many ways; each is told, none is hidden

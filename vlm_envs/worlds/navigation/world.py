@@ -34,7 +34,7 @@ class NavigationWorld(World[Any, Action]):
     lattice of 0.25 m and looks in one of four directions; walls and furniture stop it.
 
     Homes are drawn by panda3d's software renderer, which needs neither GPU nor display and gives the same bytes in
-    every process (`pip install 'vlm-envs[navigation]'`).
+    every process (extra `navigation`).
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format. The answer holds actions from moveahead,
@@ -83,7 +83,7 @@ class NavigationWorld(World[Any, Action]):
     `render_mode="ansi"`.
 
     ## Second engine
-    `engine="ai2thor"` plays the same task in AI2-THOR's scenes (`pip install 'vlm-envs[ai2thor]'`, version 5.0.0).
+    `engine="ai2thor"` plays the same task in AI2-THOR's scenes (extra `ai2thor`, version 5.0.0).
     `local_executable_path` names a Unity build on your disk; without one AI2-THOR downloads its own. `scenes` lists
     scene names, by default the 120 rooms of iTHOR; `task_file` is a JSON file of EmbodiedBench's form (see
     `ai2thor_tasks`), which then gives scenes, targets, instructions and starts. *What ran*: the homes above, tested

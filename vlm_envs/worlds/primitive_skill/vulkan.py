@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 
 PROBE_TIMEOUT_S = 120
-INSTALL_PACKAGES = "pip install 'vlm-envs[manipulation]'"
 INSTALL_DRIVER = (
     "install a software Vulkan driver, Mesa's lavapipe of 2024 or later: on Debian 12 that is "
     "`apt-get install -t bookworm-backports mesa-vulkan-drivers libvulkan1` after adding the suite "
@@ -38,7 +38,8 @@ def mani_skill_assets() -> Path:
     """
     for package in ("sapien", "mani_skill"):
         if importlib.util.find_spec(package) is None:
-            raise EngineUnavailableError(f"PrimitiveSkill needs the package {package}; {INSTALL_PACKAGES}")
+            install = install_command("manipulation")
+            raise EngineUnavailableError(f"PrimitiveSkill needs the package {package}. Run: {install}")
     spec = importlib.util.find_spec("mani_skill")
     assert spec is not None and spec.submodule_search_locations
     return Path(spec.submodule_search_locations[0]) / "assets"

@@ -66,7 +66,7 @@ class PrimitiveSkillWorld(World[PrimitiveSkillState, Primitive]):
     text})` takes the JSON that `dynamics.dump(state)` writes.
 
     ## Requirements
-    `pip install 'vlm-envs[manipulation]'` (SAPIEN, and ManiSkill for its robot model) and a Vulkan driver, such as
+    The extra `manipulation` (SAPIEN, and ManiSkill for its robot model) and a Vulkan driver, such as
     Mesa's software driver of 2024 or later; on Debian 12 it is in bookworm-backports. Without them the first
     reset raises `EngineUnavailableError`, which says what is missing. The worlds of one process share one simulator.
 

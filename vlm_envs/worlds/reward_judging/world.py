@@ -31,7 +31,7 @@ class RewardJudgingWorld(QAWorld):
     from a long report) and `instruction_following` (texts that satisfy all of an instruction's constraints, or all but
     one). A wrong response has exactly one flaw. Lengths, places and words of right and wrong responses are alike, and
     what a wrong one says is true of something else in the same picture or report: only looking tells.
-    Needs `pip install 'vlm-envs[tools]'`.
+    Needs the extra `tools`.
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format. `arm`: a thought, then one call of a tool,

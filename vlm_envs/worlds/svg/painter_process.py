@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 from vlm_envs.worlds.svg import painter
 
 START_TIMEOUT_S = 60.0
@@ -138,7 +139,7 @@ def _start() -> tuple[subprocess.Popen[bytes], Connection]:
         _end(child, pipe)
         raise EngineUnavailableError(
             "Drawing SVG needs the package cairosvg and the library cairo 2; "
-            f"got: {ready[1:].decode(errors='replace')}. Install the package with pip install 'vlm-envs[svg]', and the "
+            f"got: {ready[1:].decode(errors='replace')}. Install the package with {install_command('svg')}, and the "
             "library with your system's packages (Debian: libcairo2, macOS with Homebrew: cairo)."
         )
     return child, pipe

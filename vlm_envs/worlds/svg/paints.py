@@ -165,7 +165,8 @@ def _package(name: str) -> Any:
         return import_module(name)
     except ImportError as error:
         from vlm_envs.errors import EngineUnavailableError  # Not at the top: the drawing process is without the package
+        from vlm_envs.requirements import install_command
 
         raise EngineUnavailableError(
-            f"Colors of drawings need the package {error.name}; install it with pip install 'vlm-envs[svg]'."
+            f"Colors of drawings need the package {error.name}; install it with {install_command('svg')}."
         ) from error

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.requirements import install_command
 from vlm_envs.worlds.svg.markup import SVG_NAMESPACE
 from vlm_envs.worlds.svg.paints import css_text
 
@@ -95,5 +96,5 @@ def _readers() -> tuple[Any, Any]:
         return import_module("tinycss2"), import_module("cssselect2")
     except ImportError as error:
         raise EngineUnavailableError(
-            f"Style sheets of drawings need the package {error.name}; install it with pip install 'vlm-envs[svg]'."
+            f"Style sheets of drawings need the package {error.name}; install it with {install_command('svg')}."
         ) from error

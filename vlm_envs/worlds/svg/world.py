@@ -22,7 +22,7 @@ class SvgWorld(World[SvgState, str]):
     Markup is drawn by cairosvg in a process of its own, under limits: 64 KiB, 1,000 elements as written and 5,000 with
     every reference followed, 32 levels, `render_timeout_s` seconds, 1 GiB of memory; entities, scripts, images and
     links to anything outside the markup are refused. What cannot be drawn scores 0, the next observation says why,
-    and the episode goes on. Needs `pip install 'vlm-envs[svg]'`.
+    and the episode goes on. Needs the extra `svg`.
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format. The answer is one SVG drawing (a code fence around
@@ -51,7 +51,7 @@ class SvgWorld(World[SvgState, str]):
     ## Arguments
     `difficulty="mixed"` or 1 to 5; `data=None`, a folder of .svg files, a .parquet, .csv or .jsonl table with the
     column `Svg`, or a folder of such tables (such as a local copy of starvector/svg-icons-simple, the paper's data;
-    parquet needs `pip install 'vlm-envs[parquet]'`), split by a hash of each markup; `resolution=224` pixels a side of
+    parquet needs the extra `parquet`), split by a hash of each markup; `resolution=224` pixels a side of
     each half; `scorer="structural"`, or `"module:factory"`, or an object with `name` and `similarity(target, drawing)`;
     the checkout has `"agents.perception.similarity:dreamsim"` and `"agents.perception.similarity:dino"`, which load
     local weights; `second_scorer=None`, the same; `similarity_weight=5.0`; `second_weight=1e-4`;

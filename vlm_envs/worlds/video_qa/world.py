@@ -26,7 +26,7 @@ class VideoQAWorld(QAWorld):
     Clips of a few things that rest, move in a straight line and rest again, over scenery with a coloured line in it.
     All frames are shown at once; text says when each is. What happens is known exactly: boxes, masks, crossings of the
     line and moves, so that points, frames and stretches in a response can be checked without a model. Needs
-    `pip install 'vlm-envs[tools]'`.
+    the extra `tools`.
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format, which ends the episode.

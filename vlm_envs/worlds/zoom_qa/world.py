@@ -30,7 +30,7 @@ class ZoomQAWorld(QAWorld):
     Generated scenes of 2,000 to 8,000 pixels a side (streets, shelves, desks, charts) hold dozens of things; questions
     are about those of 8 to 40 pixels. The picture is shown scaled to a budget, in which such things are a pixel or
     two; crops come from the original's pixels. Boxes, masks, attributes and counts are exact. Needs
-    `pip install 'vlm-envs[tools]'`.
+    the extra `tools`.
 
     ## Action Space
     `FreeText`: the model's whole response in the strategy's format.

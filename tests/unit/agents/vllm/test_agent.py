@@ -141,7 +141,7 @@ def test_what_it_cannot_be_made_from_is_told(tiny, engine, monkeypatch):
     with pytest.raises(FileNotFoundError):
         make_agent("vllm:nowhere")
     monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: None)
-    told = r"needs the package vllm,.*pip install '\.\[vllm\]' vllm==.*--vllm\.url"
+    told = r"needs the package vllm,.*pip install -e '\.\[vllm\]' vllm==.*--vllm\.url"
     with pytest.raises(EngineUnavailableError, match=told):
         make_engine(VLLMConfig(), *tiny)
 

@@ -1,5 +1,4 @@
 import queue
-import shutil
 import threading
 from contextlib import closing
 from functools import partial
@@ -7,7 +6,6 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 import agents.human
 from agents.registry import make_agent
@@ -18,14 +16,6 @@ from vlm_envs.vector.make import world_vector
 
 ASKED_OR_OVER = """() => /^Played/.test(document.getElementById("state").textContent) ? "over"
     : !document.getElementById("answer").disabled && document.images[0].complete && "asked" """
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
@@ -45,9 +35,9 @@ def played(monkeypatch):
     thread.join(timeout=30)
 
 
-def test_a_person_plays_an_episode_in_a_browser(browser, played):
+def test_a_person_plays_an_episode_in_a_browser(chromium, played):
     url, episodes = played
-    page = browser.new_page(viewport={"width": 375, "height": 700})
+    page = chromium.new_page(viewport={"width": 375, "height": 700})
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     page.goto(url)

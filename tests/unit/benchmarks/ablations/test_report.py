@@ -142,6 +142,6 @@ def test_the_page_is_what_the_result_files_say(tmp_path, monkeypatch, capsys):
     made = tmp_path / "ablations.md"
     assert main(["ablations", "--seeds", "0", "--page", str(made)]) == 0
     assert str(made) in capsys.readouterr().out
-    assert made.read_text() == (CHECKOUT / "docs" / "ablations.md").read_text(), (
+    assert made.read_text() == (CHECKOUT / "docs" / "research" / "ablations.md").read_text(), (
         "python -m benchmarks ablations --seeds 0"
     )

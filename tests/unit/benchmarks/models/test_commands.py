@@ -169,7 +169,7 @@ def test_a_missing_package_is_told_with_what_to_install(tmp_path, capsys, monkey
     monkeypatch.setitem(sys.modules, "openai", None)
     monkeypatch.delitem(sys.modules, "agents.api.providers.openai_responses", raising=False)
     assert main(["run", "--agent", "openai:gpt-4.1", "--world", LAKE, ALONE, "--out", str(tmp_path / "board")]) == 2
-    assert "pip install '.[api]'" in capsys.readouterr().err
+    assert "pip install -e '.[api]'" in capsys.readouterr().err
     assert not (tmp_path / "board").exists()
 
 

@@ -114,3 +114,16 @@ def test_nothing_is_told_from_nothing(pilot, capsys):
     (pilot.directory / "episodes.jsonl").unlink()
     assert main(["forecast", str(pilot.directory)]) == 2
     assert "has no episode to tell anything from" in capsys.readouterr().err
+
+
+def test_the_search_of_lazy_counts_once(tmp_path):
+    world = {"label": "W", "digest": "w", "env_id": "W", "kwargs": {}, "split": "test"}
+    definition = {"suite": None, "split": "test", "worlds": [world], "versions": {}}
+    agent = {"label": "lazy", "identity": {}, "digest": "lazy"}
+    with Board.open(tmp_path / "pilot", {**definition, "agents": [agent]}) as board:
+        pass
+    for seed in range(4):
+        named = {"world_digest": "w", "agent_digest": "lazy", "final": {"text": "", "images": []}}
+        line = episode("lazy", seed) | named | {"wall_s": 31.0 if seed == 0 else 0.5}
+        append_line(board.directory / "episodes.jsonl", line)
+    assert told(board)["lazy", 64].seconds == 31.0 + 0.5 * 63

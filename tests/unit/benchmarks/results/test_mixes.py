@@ -56,7 +56,9 @@ def test_a_mix_is_compared_on_the_same_levels_and_has_no_line_of_the_other_table
 def test_the_table_of_the_page_is_that_of_the_results_in_the_repository():
     kept = CHECKOUT / "docs" / "results"
     table = mix_lines([*load_results(kept), *load_results(kept / "specialists")])
-    assert len(table) > 2 and "\n".join(table) in (CHECKOUT / "docs" / "mix.md").read_text(encoding="utf-8")
+    assert len(table) > 2 and "\n".join(table) in (CHECKOUT / "docs" / "research" / "mix.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_levels_of_other_arguments_are_not_compared():

@@ -8,19 +8,34 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.results.report import expert_lines, greedy_lines, lines, load_results
+from benchmarks.results.report import expert_lines, greedy_lines, lines, load_results, summary_lines
 from tests.unit.benchmarks.results.test_results import made, result
 
 CHECKOUT = Path(__file__).parents[4]
 
 
 @pytest.mark.soak
-def test_the_table_of_the_readme_is_that_of_the_results_in_the_repository():
-    table = lines(load_results(CHECKOUT / "docs" / "results"))
-    assert len(table) > 4 and "\n".join(table) in (CHECKOUT / "README.md").read_text(encoding="utf-8")
+def test_the_tables_of_training_results_are_those_of_the_results_in_the_repository():
     page = (CHECKOUT / "docs" / "training-results.md").read_text(encoding="utf-8")
-    for of in (expert_lines, greedy_lines):
-        assert "\n".join(of(load_results(CHECKOUT / "docs" / "results"))) in page
+    for of in (lines, expert_lines, greedy_lines):
+        table = of(load_results(CHECKOUT / "docs" / "results"))
+        assert len(table) > 4 and "\n".join(table) in page
+
+
+def test_the_table_of_the_readme_is_that_of_the_results_in_the_repository(capsys):
+    assert main(["results", "--summary", "--results", str(CHECKOUT / "docs" / "results")]) == 0
+    table = capsys.readouterr().out
+    assert len(table.splitlines()) == 2 + 9
+    assert table in (CHECKOUT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_summary_has_one_row_per_world_and_leaves_out_controls():
+    world = replace(made([0.0] * 40, [0.0] * 10 + [1.0] * 30), world="VLM/FrozenLake-v0", lazy=[1.0] + [0.0] * 39)
+    seeds = [result(world, seed=seed) for seed in range(2)]
+    svg = replace(world, world="VLM/SVG-v0", measure="similarity")
+    *_, lake, drawing = summary_lines([*seeds, result(world, recipe="control"), result(svg, recipe="svg_tiny")])
+    assert lake == "| FrozenLake | 0% | 75% | 2% |"
+    assert drawing == "| SVG (similarity) | 0% | 75% | 2% |"
 
 
 def test_what_was_trained_is_held_against_its_start_without_drawing(tmp_path, capsys):

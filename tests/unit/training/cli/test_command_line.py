@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from tests.unit.training.own_critic import with_own_critic
 from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.cli.command_line import Recipe, configured, find_recipe, option_value
+from training.cli.short_help import MAIN_OPTIONS
+from training.cli.stage_options import stage_options
 from training.cli.world_options import read_world_options
 from training.config.saved import plain, rebuilt
 from training.config.worlds.pools import PoolConfig
@@ -373,8 +376,36 @@ def test_only_an_algorithm_with_a_critic_has_settings_of_one(capsys):
 
 def test_the_options_of_a_judge_s_endpoint_are_listed_and_those_it_needs_are_named(capsys):
     with pytest.raises(SystemExit):
-        configured(RECIPE, ["--help"])
+        configured(RECIPE, ["--help-all"])
     shown = capsys.readouterr().out
     assert "--judge.endpoint.base-url STR" in shown and "endpoint-config" not in shown
     with pytest.raises(ConfigError, match=r"^--judge\.endpoint\.base-url must be the endpoint.s address"):
         configured(RECIPE, words("--judge.endpoint.model x"))
+
+
+def options_shown(capsys, *given: str) -> list[str]:
+    with pytest.raises(SystemExit) as stop:
+        configured(RECIPE, [*given])
+    assert stop.value.code == 0
+    return re.findall(r"^(?:│ |  )(--\w[\w.-]*)", capsys.readouterr().out, re.MULTILINE)
+
+
+def test_help_shows_the_main_options_and_names_what_shows_all(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for word in ("--help", "-h"):
+        assert sorted(options_shown(capsys, word)) == sorted(MAIN_OPTIONS)
+    with pytest.raises(SystemExit):
+        configured(RECIPE, ["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(MAIN_OPTIONS) == 20 and len(lines) < 100
+    everything = options_shown(capsys, "--help-all")
+    assert {*MAIN_OPTIONS} < {*everything}
+    assert lines[-1] == f"All {len(everything)} options: python -m training {RECIPE.words} --help-all"
+    assert "--num-iterations INT" in "".join(lines) and "(default: 0)" in "".join(lines)
+
+
+def test_a_stage_lists_all_of_its_options(capsys):
+    recipe, words_left = find_recipe(["mags_tiny", "--stages.precision.help"])
+    with pytest.raises(SystemExit):
+        stage_options(recipe, recipe.made(), words_left)
+    assert "--judge.endpoint.base-url STR" in capsys.readouterr().out

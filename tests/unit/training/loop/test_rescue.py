@@ -113,7 +113,7 @@ def test_sigterm_saves_at_once_as_a_scheduler_leaves_no_time_for_more(config, mo
     words = ["frozenlake_tiny", "--name", config.name, "--output", config.output]
     with monkeypatch.context() as patched:
         patched.setattr(owner, name, ended)
-        patched.setattr("training.__main__._run_recipe", lambda *_: train(config))
+        patched.setattr("training.commands._run_recipe", lambda *_: train(config))
         assert main(words) == 128 + signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL, "the handler is put back"
     num_done, where = (1, "in iteration 1") if place == "an update" else (2, "after 2 iterations")

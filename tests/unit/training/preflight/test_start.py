@@ -284,7 +284,7 @@ def test_a_cold_start_from_data_that_is_not_there_is_refused_first(tmp_path, cap
 @pytest.mark.parametrize(
     ("package", "words", "remedy"),
     [
-        ("peft", ["--lora.rank", "8"], "pip install 'vlm-envs[scale]'"),
+        ("peft", ["--lora.rank", "8"], "pip install -e '.[scale]'"),
         ("flash_attn", ["--memory.attention", "flash_attention_2"], "pip install flash-attn"),
     ],
 )

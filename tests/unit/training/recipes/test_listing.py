@@ -6,23 +6,47 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+import training.commands
 from training.__main__ import main
-from training.recipes.listing import FACTS, PACKAGES_OF_TRAINING, extras_of
+from training.cli.overview import COMMANDS, summaries
+from training.config.curation.curate import CurateConfig
+from training.config.run import RunConfig
+from training.recipes import first_starts, listing
+from training.recipes.listing import FACTS
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.vagen import SETTINGS
 from vlm_envs.cli.needs import need_of
-from vlm_envs.registration import NEEDS
+from vlm_envs.registration import NEEDS, registered_name
 
 CHECKOUT = Path(__file__).parents[4]
 ALL = RECIPES | STAGED_RECIPES | STAGED_PRESETS
 WORLDS = {f"{name}:{world}": partial(preset, world) for name, preset in OF_A_WORLD.items() for world in SETTINGS}
 EXTRAS = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+PACKAGES_OF_TRAINING = frozenset({"matplotlib", "pydantic"})
+"""What worlds import, by import name, and the extra `train` brings as well."""
+
+
+def extras_of(made):
+    """Returns the extras that a recipe's worlds need, sorted; without those that bring no more than `train` does."""
+    needs = filter(None, (need_of(registered_name(spec.env_id)) for spec in worlds_of(made)))
+    return tuple(sorted({need.extra for need in needs if not PACKAGES_OF_TRAINING.issuperset(need.packages)}))
+
+
+def worlds_of(made):
+    """Yields the worlds of a run, or of all stages of one."""
+    for run in (made,) if isinstance(made, RunConfig) else (stage.run for stage in made.stages):
+        if isinstance(run, RunConfig):
+            yield from run.worlds
+        elif isinstance(run, CurateConfig):
+            yield from run.specs
 
 
 def whole(*extras: str) -> set[str]:
@@ -61,10 +85,12 @@ def test_make_train_installs_what_the_recipes_worlds_need_and_no_more(recipe, cl
     assert besides == {*whole("sim"), *(needed - whole("sim"))} if needed & whole("sim") else besides == needed
 
 
-def test_some_recipes_need_extras_and_others_none():
-    assert extras_of(RECIPES["frozenlake_tiny"]()) == extras_of(RECIPES["zoomqa_tiny"]()) == ()
-    assert extras_of(RECIPES["docqa_tiny"]()) == extras_of(STAGED_RECIPES["arm_thinker_tiny"]()) == ("tools",)
-    assert extras_of(RECIPES["mix_tiny"]()) == ("manipulation", "navigation", "svg", "tools")
+def test_the_list_is_of_the_recipes_there_are_and_of_what_they_need():
+    assert {name: facts.extras for name, facts in FACTS.items()} == {name: extras_of(ALL[name]()) for name in FACTS}
+    assert list(FACTS) == [*ALL]
+    assert summaries() == {name: recipe.__doc__.strip().partition("\n")[0] for name, recipe in ALL.items()}
+    assert tuple(first_starts.FIRST_STARTS) == listing.FIRST_STARTS
+    assert list(COMMANDS) == list(training.commands.COMMANDS)
 
 
 def test_training_brings_what_it_is_said_to_bring():
@@ -83,8 +109,18 @@ def test_a_recipe_whose_world_needs_what_pip_cannot_install_says_so():
 def test_the_list_says_what_is_needed_besides_training(capsys):
     assert main(["list"]) == 0
     shown = capsys.readouterr().out
-    needs = {line.split()[0]: re.split(r"  +", line)[1] for line in shown.splitlines()[1 : 1 + len(ALL)]}
+    needs = {line.split()[0]: re.split(r"  +", line)[2] for line in shown.splitlines()[1 : 1 + len(ALL)]}
     assert needs["docqa_tiny"] == ".[tools]"
     assert needs["svg_tiny"] == ".[svg], make drivers (root)"
     assert needs["frozenlake_tiny"] == "nothing"
     assert "make train CONFIG=RECIPE" in shown
+
+
+@pytest.mark.parametrize("word", ["--help", "list"])
+def test_neither_help_nor_the_list_imports_torch_or_recipes(word):
+    code = (
+        f"import sys; from training.__main__ import main; main([{word!r}]); "
+        "print({'torch', 'pydantic', 'training.recipes.tiny', 'training.config.run'} & set(sys.modules))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, timeout=60)
+    assert shown.stdout.splitlines()[-1] == "set()", shown.stderr

@@ -243,12 +243,12 @@ def test_mistakes_are_told_with_what_there_is(capsys, tmp_path, monkeypatch, sma
 
 
 @pytest.mark.soak
-def test_the_tables_of_vagens_page_are_of_what_is_kept():
+def test_the_tables_of_vagens_runs_are_of_what_is_kept():
     sweep = vagen_tables()
     known = load_outcomes(CHECKOUT / "docs" / "sweeps" / f"{sweep.name}.json")
     assert {arm.name for arm in sweep.arms} == {*known} and all([*seeds] == [1, 2, 3] for seeds in known.values())
     told = [line for line in lines(sweep, known) if line.startswith("|")]
-    page = (CHECKOUT / "docs" / "vagen.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs" / "research" / "paper-runs.md").read_text(encoding="utf-8")
     assert len(told) > 20 and all(line in page for line in told)
 
 

@@ -1,6 +1,7 @@
 import copy
 import logging
 import pickle
+import threading
 from types import SimpleNamespace
 
 import gymnasium as gym
@@ -10,7 +11,8 @@ import pytest
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.adapter import simulator
-from vlm_envs.adapter.world import AdaptedWorld
+from vlm_envs.adapter.simulator import _quiet_stdout
+from vlm_envs.adapter.world import FORMAT_REWARD, AdaptedWorld
 from vlm_envs.errors import ConfigError, LevelError, WorldContractError
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_of, split_seeds
 from vlm_envs.testing.contract import check_world
@@ -37,11 +39,11 @@ def test_an_episode_is_played_in_text_and_earns_the_environments_own_reward():
     assert observation["text"].endswith("Mission: count to 3\nNote: calmly")
     assert observation["image"].shape == (8, 16, 3) and info["state_text"] == ""
     observation, reward, terminated, truncated, info = act(world, "go", "stay")
-    assert (reward, terminated, truncated) == (0.5, False, False) and info["reward_terms"]["env"] == 0.0
+    assert (reward, terminated, truncated) == (FORMAT_REWARD, False, False) and info["reward_terms"]["env"] == 0.0
     observation, reward, terminated, truncated, info = act(world, "go", "go", "go")
     assert info["actions"] == ("go",)  # the rest of the turn is dropped at the end
-    assert (reward, terminated, truncated, info["success"]) == (3.0, True, False, True)
-    assert info["reward_terms"] == {"env": 2.5, "format": 0.5} and info["metrics"] == {"env_return": 2.5}
+    assert (reward, terminated, truncated, info["success"]) == (2.5 + FORMAT_REWARD, True, False, True)
+    assert info["reward_terms"] == {"env": 2.5, "format": FORMAT_REWARD} and info["metrics"] == {"env_return": 2.5}
     assert observation["image"][1, 1, 0] == 3
 
 
@@ -360,3 +362,24 @@ def test_closing_twice_is_harmless():
     world.reset(seed=0)
     world.close()
     world.close()
+
+
+def test_only_the_thread_of_an_environment_is_muted(capsys):
+    inside, done = threading.Event(), threading.Event()
+
+    def environment():
+        with _quiet_stdout():
+            print("of the environment")
+            inside.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=environment)
+    thread.start()
+    assert inside.wait(10)
+    print("of another thread")
+    with _quiet_stdout():
+        print("of another environment")
+    done.set()
+    thread.join()
+    print("afterwards")
+    assert capsys.readouterr().out == "of another thread\nafterwards\n"

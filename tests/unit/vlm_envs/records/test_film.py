@@ -8,6 +8,7 @@ from PIL import Image
 
 from tests.unit.vlm_envs.records.test_run_data import trajectory, turn
 from vlm_envs.cli.commands import main
+from vlm_envs.records import film
 from vlm_envs.records.film import END_MS, PICTURE_PX, SECTION_MS, TURN_MS, write_film
 from vlm_envs.records.json_lines import MissingRunDataError
 from vlm_envs.records.run_data import RunWriter
@@ -114,3 +115,16 @@ def test_the_last_image_stays_where_none_follows(tmp_path):
     *_, (last, duration) = film_of(tmp_path, asked("What is it?"))
     assert duration == END_MS
     assert abs(last[60, 40].astype(int) - (200, 30, 30)).max() < 16
+
+
+def test_levels_of_a_split_are_named_by_their_place_in_it(tmp_path, monkeypatch):
+    titles = []
+    draw = film._frame
+    monkeypatch.setattr(film, "_frame", lambda title, *rest: titles.append(title) or draw(title, *rest))
+    shades = np.full((16, 16, 3), 90, np.uint8)
+    shown = turn(observation={"text": "look", "image": shades}, info={"success": True, "sections": SAID})
+    writer = RunWriter(tmp_path)
+    writer.config({})
+    writer.trajectories("after", [trajectory(shown, seed=1_500_000_004)])
+    write_film(tmp_path, tmp_path / "film.gif")
+    assert titles and all(", test level 4" in title for title in titles)

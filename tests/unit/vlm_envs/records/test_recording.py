@@ -112,7 +112,7 @@ def test_a_film_is_made_of_recordings(tmp_path, capsys, label, told):
 
 def test_a_missing_package_is_reported_before_anything_is_played(tmp_path, monkeypatch):
     monkeypatch.setattr("vlm_envs.records.recording.importlib.util.find_spec", {"scipy": None}.get)
-    with pytest.raises(EngineUnavailableError, match=r"needs the package scipy.*pip install 'vlm-envs\[records\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"needs the package scipy.*pip install .*"):
         RecordEpisodes(lake(), tmp_path / "new")
 
 

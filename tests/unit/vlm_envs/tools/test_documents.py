@@ -181,7 +181,7 @@ def test_a_missing_engine_names_the_extra(monkeypatch):
         raise ImportError(f"No module named {name!r}")
 
     monkeypatch.setattr(errors.importlib, "import_module", missing)
-    with pytest.raises(EngineUnavailableError, match=r"pip install 'vlm-envs\[tools\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install -e '\.\[tools\]'"):
         report().page_text(1)
 
 

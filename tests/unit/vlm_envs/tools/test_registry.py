@@ -152,7 +152,7 @@ def test_a_fault_of_the_tool_itself_is_not_hidden():
 def test_a_missing_pydantic_names_the_extra():
     program = "import sys; sys.modules['pydantic'] = None; import vlm_envs.tools.zoom"
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=CHECKOUT, timeout=280)
-    assert "EngineUnavailableError" in result.stderr and "pip install 'vlm-envs[tools]'" in result.stderr
+    assert "EngineUnavailableError" in result.stderr and "pip install -e '.[tools]'" in result.stderr
 
 
 def test_names_of_tools_are_different():

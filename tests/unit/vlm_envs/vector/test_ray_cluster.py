@@ -41,7 +41,7 @@ def test_a_missing_package_is_one_line_that_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(EngineUnavailableError) as caught:
         world_vector("VLM/FrozenLake-v0", 2, workers="ray")
-    assert str(caught.value) == "workers='ray' needs Ray. Install it: pip install 'vlm-envs[ray]'"
+    assert str(caught.value) == "workers='ray' needs Ray. Install it: pip install -e '.[ray]'"
 
 
 def test_ray_says_nothing_and_reports_nothing_unless_told_to(init):

@@ -200,7 +200,7 @@ def test_a_missing_extra_is_told_with_its_remedy(tmp_path, monkeypatch, capsys):
         importlib.util, "find_spec", lambda name, *rest: None if name == "stable_baselines3" else find(name, *rest)
     )
     assert main(["sb3", LAKE, "--out", str(tmp_path / "out")]) == 2
-    assert "stable_baselines3, which is not installed. Run: pip install '.[sb3]'" in capsys.readouterr().err
+    assert "stable_baselines3, which is not installed. Run: pip install -e '.[sb3]'" in capsys.readouterr().err
 
 
 def test_nothing_of_the_extra_is_needed_to_list_the_commands():

@@ -1,10 +1,8 @@
-"""One small real board, and the system's Chromium to open pages in."""
+"""One small real board, opened in the system's Chromium."""
 
-import shutil
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.spec import WorldSpec
@@ -41,16 +39,6 @@ def question_board(tmp_path_factory):
     run.board.close()
     build_page(directory)
     return directory
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    assert path, "Chromium is missing: sudo .ci/drivers --browser"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

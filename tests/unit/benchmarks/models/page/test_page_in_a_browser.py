@@ -9,6 +9,7 @@ import pytest
 from benchmarks.models.board.board import Board
 from benchmarks.models.page.page import build_page
 from tests.unit.benchmarks.models.page.made import HOSTILE, LAKE, MODEL, QUESTIONS, SOKOBAN, of
+from vlm_envs.splits import level_name
 
 PHONE = {"viewport": {"width": 375, "height": 812}, "is_mobile": True, "has_touch": True}
 
@@ -159,6 +160,8 @@ def test_an_address_leads_back_to_an_episode_and_its_rival(opened):
 def test_a_turn_shows_prompt_thoughts_response_reward_regret_and_usage(opened, board):
     [first, *_] = [each for each in records(board, MODEL, SOKOBAN) if not each["error"]]
     page = opened(of(MODEL, SOKOBAN, episode=f"{first['seed']}/0"))
+    assert level_name(first["seed"]).startswith("test level ")
+    assert f"{level_name(first['seed'])}, " in page.locator("#stage header").first.inner_text()
     turn = page.locator("#stage .turn").first
     told = turn.inner_text()
     assert "Sokoban" in told and "thoughts" in told and "reward" in told

@@ -24,11 +24,8 @@ def test_its_python_runs():
         exec(compile(block, "docs/judging.md", "exec"), {"__name__": "document"})
 
 
-def test_it_names_every_track_and_data_set_and_only_files_that_exist():
-    assert all(f"`{name}`" in TEXT for name in (*TRACKS, *DATASETS))
-    named = re.findall(r"`(tests/[\w/]+\.py)`", TEXT)
-    assert named
-    assert all((CHECKOUT / path).is_file() for path in named)
+def test_it_names_every_track_and_data_set():
+    assert [name for name in (*TRACKS, *DATASETS) if f"`{name}`" not in TEXT] == []
 
 
 def test_it_names_every_kind_of_flaw_that_the_code_can_plant():

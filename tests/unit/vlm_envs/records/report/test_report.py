@@ -242,6 +242,8 @@ def test_the_sentence_says_what_was_trained():
         "Some-VLM-3B was trained to play FrozenLake with a supervised cold start on demonstrations and then "
         "1,200 iterations of PPO with bi-level GAE."
     )
+    timed = [{**line, "elapsed_s": 725.0} for line in metrics]
+    assert sentence(config, timed, [ENV_ID]).endswith("PPO with bi-level GAE, in 12 min 5 s.")
     assert find({"a": {"b": {"seed": 1}}, "c": {"seed": 2}}, "nothing", "seed") == 2
 
 
@@ -346,15 +348,15 @@ def test_the_worlds_of_a_mix_stand_under_success_as_rates():
 def test_a_live_page_reads_its_file_again_and_a_finished_one_does_not(tmp_path):
     write_run(tmp_path)
     live = build_report(tmp_path, reload_s=20).read_text(encoding="utf-8")
-    assert payload(live)["reload_s"] == 20 and "live: read again every 20 s" in live
+    assert payload(live)["reload_s"] == 20 and "live: reloaded every 20 s" in live
     assert payload(build_report(tmp_path).read_text(encoding="utf-8"))["reload_s"] is None
 
 
 def test_success_stands_beside_the_label_where_a_phone_still_shows_it(tmp_path):
     write_run(tmp_path)
-    header = re.search(r"<thead><tr>(.*?)</tr>", build_report(tmp_path).read_text(encoding="utf-8"))[1]
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    header = re.search(r"<thead><tr>(.*?)</tr>", html.partition('id="evaluations"')[2])[1]
     assert header.startswith("<th>label</th><th>success</th>")
-    html = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert '<td data-name="label" class="label">before</td>' in html  # what the phone's layout goes by
     assert re.search(r'<td data-name="success" class="success">100%</td>', html)
 

@@ -137,8 +137,8 @@ def test_what_went_wrong_is_a_sentence_and_numbers_have_true_minus_signs():
         "say([-2.2e-4, 2e6, 1234.4, 0.1234, 0, null].map((value) => short(value))); say(short(0.3125, 'rate'));",
         "say(signed(-0.5));",
     ) == [
-        "Went wrong first: lost in turn 1.",
-        "Not solved; no single turn is to blame.",
+        "First mistake: lost in turn 1.",
+        "Not solved; no single turn caused it.",
         ["−2.2e−4", "2e6", "1,234", "0.123", "0", "–"],
         "31.3%",
         "−0.5",

@@ -1,0 +1,244 @@
+"""Takes commands of pages as far as their arguments are understood, and runs none."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from tests.docs.blocks import CHECKOUT
+from tests.docs.shell import Command
+
+
+class RefusedCommandError(AssertionError):
+    """A command of a page has arguments that its program does not take."""
+
+
+class _ParsedCommand(Exception):
+    """Ends a command where its work would begin."""
+
+
+def check_command(command: Command) -> None:
+    """Parses the arguments of one command.
+
+    Raises:
+        RefusedCommandError: If its program does not take them; the message is the program's own.
+    """
+    program, *words = command.words
+    if program == "accelerate":
+        program, words = "python", words[words.index("-m") :]
+    if program == "vlm-envs":
+        program, words = "python", ["-m", "vlm_envs", *words]
+    if program == "make":
+        _check_make(words)
+    elif program == "pip":
+        _check_pip(words)
+    elif program in ("python", "python3") and words[0] == "-m" and words[1] in _MODULES:
+        folders = [folder for folder in command.python_path.split(os.pathsep) if folder]
+        with _from(command.folder, folders):
+            _check_module(words[1], words[2:])
+    elif program in ("python", "python3") and words[0] != "-m":
+        _require((command.folder / words[0]).is_file(), command.words, "no such file")
+
+
+def _check_make(words: Sequence[str]) -> None:
+    made = subprocess.run(
+        ["make", "--dry-run", *words, f"PYTHON={sys.executable}"], capture_output=True, text=True, cwd=CHECKOUT
+    )
+    _require(made.returncode == 0, ["make", *words], made.stderr)
+
+
+def _check_pip(words: Sequence[str]) -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for word in words:
+        for extra in re.findall(r"[\w-]+", word.partition("[")[2]):
+            _require(extra in project["optional-dependencies"], words, f"there is no extra {extra}")
+        is_ours = re.match(r"vlm[-_]envs\b", word) is not None
+        _require(not is_ours, words, "from a checkout, pip installs '.' or '.[extra]'")
+
+
+def _check_module(module: str, words: list[str]) -> None:
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            _MODULES[module](words)
+    except _ParsedCommand:
+        return
+    except SystemExit as stop:
+        _require(stop.code in (0, None), [module, *words], f"exit status {stop.code}")
+    except FileNotFoundError:
+        # What the reader has and this machine has not
+        ours = [word.rpartition(":")[2] for word in words if "training/recipes/" in word]
+        _require(all(Path(path).exists() for path in ours), words, "no such file")
+    except (ValueError, LookupError, OSError) as error:  # `ConfigError` is a `ValueError`
+        raise RefusedCommandError(f"python -m {module} {' '.join(words)}: {error}") from error
+
+
+def _check_training(words: list[str]) -> None:
+    from training import __main__ as training
+    from training.cli.cold_start_options import cold_start_options
+    from training.cli.command_line import configured, find_recipe
+    from training.cli.curation_options import curation_options
+    from training.cli.pool import pool_to_draw
+    from training.cli.sft_options import sft_options
+    from training.cli.stage_options import stage_options
+    from training.cli.upscaler_options import upscaler_options
+    from training.config.pairs import PairsConfig
+    from training.config.stages import StagesConfig
+    from training.plan.command import run_plan
+    from training.sweeps.command import run_sweep_command
+    from vlm_envs.arguments.options import Program, parsed
+
+    program = Program(prog="python -m training", description="")
+    commands: dict[str, Callable[[list[str]], object]] = {
+        "list": lambda rest: training.main(["list", *rest]),
+        "cold_start": cold_start_options,
+        "sft": sft_options,
+        "curate": lambda rest: curation_options(rest, program),
+        "pairs": lambda rest: parsed(PairsConfig, rest, program),
+        "pool": lambda rest: _without_files(pool_to_draw, rest),
+        "plan": lambda rest: _stopped("training.plan.command.require_checkpoint", run_plan, rest),
+        "sweep": lambda rest: _stopped("training.sweeps.runner.run_sweep", run_sweep_command, rest),
+        "upscaler": upscaler_options,
+    }
+    if words[0] in commands:
+        commands[words[0]](words[1:])
+        return
+    recipe, rest = find_recipe(words)
+    _require(recipe is not None, words, "there is no such recipe")
+    assert recipe is not None
+    made = recipe.made()
+    if isinstance(made, StagesConfig):
+        stage_options(recipe, made, rest)
+    else:
+        configured(recipe, [word for word in rest if word != "--resume"])
+
+
+def _check_benchmarks(words: list[str]) -> None:
+    from benchmarks import __main__ as benchmarks
+    from benchmarks.models.cli.evaluate import EvaluateOptions
+    from benchmarks.models.cli.run import RunOptions
+
+    options = _parsed_by(benchmarks, words)
+    if isinstance(options, RunOptions | EvaluateOptions):
+        _require(options.out is not None, words, "a board needs a folder: --out boards/NAME")
+    if isinstance(options, RunOptions):
+        _check_board(options.agent, options.world, options.split, options.reading)
+    elif isinstance(options, EvaluateOptions):
+        _check_board((options.sampled_agent,), options.worlds, options.split, options.reading)
+
+
+def _check_board(agents: Sequence[str], worlds: Sequence[str], split: str, reading: str) -> None:
+    """Refuses agents and worlds that no board takes, and checkpoints that have learned other arguments of a world."""
+    from agents.hf.learnt import format_differences
+    from benchmarks.models.board.spec import AgentSpec, WorldSpec
+    from benchmarks.models.play.contestants import asked_agents
+    from vlm_envs.making import keyword_parameters
+    from vlm_envs.registration import creator_of
+
+    specs = [WorldSpec.parse(world, split, reading) for world in worlds]
+    for spec in specs:
+        unknown = set(spec.kwargs) - set(keyword_parameters(creator_of(spec.env_id)))
+        _require(not unknown, [spec.label], f"the world has no arguments {sorted(unknown)}")
+    for agent in agents:
+        _without_files(lambda text: asked_agents([text], references=False), agent)
+        kind, _, directory = AgentSpec.parse(agent).name.partition(":")
+        if kind != "hf" or not Path(directory).is_dir():
+            continue
+        for spec in specs:
+            differences = format_differences(Path(directory), spec.env_id, spec.kwargs)
+            _require(not differences, [agent, spec.label], f"the checkpoint has learned otherwise: {differences}")
+
+
+def _check_agents(words: list[str]) -> None:
+    from agents import __main__ as agents
+    from agents.cli.cast import RECIPE
+    from agents.cli.play import PlayConfig
+    from agents.registry import require_agent
+
+    options = _parsed_by(agents, words)
+    if isinstance(options, PlayConfig):
+        name = options.agent.partition(",")[0]
+        if name.partition(":")[0] != RECIPE:
+            _without_files(require_agent, name)
+
+
+def _check_judges(words: list[str]) -> None:
+    from judges import __main__ as judges
+
+    _parsed_by(judges, words)
+
+
+def _check_worlds(words: list[str]) -> None:
+    from vlm_envs.cli import commands
+
+    _parsed_by(commands, words)
+
+
+_MODULES: Mapping[str, Callable[[list[str]], None]] = {
+    "agents": _check_agents,
+    "benchmarks": _check_benchmarks,
+    "judges": _check_judges,
+    "training": _check_training,
+    "vlm_envs": _check_worlds,
+}
+
+
+def _parsed_by(module: Any, words: list[str]) -> Any:
+    """Returns the options that a program's command line gives; None where it asks for help."""
+    from vlm_envs.arguments import options
+
+    found: list[Any] = []
+    mistakes: list[object] = []
+
+    def parse_only(*arguments: Any, **settings: Any) -> Any:
+        found.append(parsed(*arguments, **settings))
+        raise _ParsedCommand
+
+    parsed = options.parsed
+    with (
+        mock.patch.object(options, "parsed", parse_only),
+        mock.patch.object(options, "tell", mistakes.append),
+        contextlib.suppress(_ParsedCommand),
+    ):
+        code = module.main(words)
+        _require(code == 0, [module.__name__, *words], str(mistakes))
+    return found[0] if found else None
+
+
+def _stopped(function: str, command: Callable[[list[str]], object], words: list[str]) -> None:
+    """Runs a command up to a function of its own."""
+    with mock.patch(function, side_effect=_ParsedCommand):
+        command(words)
+
+
+def _without_files(function: Callable[[Any], object], argument: Any) -> None:
+    """Calls a function that looks for a checkpoint of the reader's own, which is not here."""
+    with contextlib.suppress(FileNotFoundError):
+        function(argument)
+
+
+@contextlib.contextmanager
+def _from(folder: Path, python_path: Sequence[str]) -> Iterator[None]:
+    """Works in a folder, as a process would that was started there."""
+    paths = [str(folder), *(str(folder / path) for path in python_path)]
+    before = set(sys.modules)
+    with contextlib.chdir(folder), mock.patch.object(sys, "path", [*paths, *sys.path]):
+        try:
+            yield
+        finally:  # Files of the page, whose names other pages may give to others
+            for name in set(sys.modules) - before:
+                if Path(getattr(sys.modules[name], "__file__", None) or "").parent == folder:
+                    del sys.modules[name]
+
+
+def _require(is_right: bool, words: Sequence[str], reason: str) -> None:
+    if not is_right:
+        raise RefusedCommandError(f"{' '.join(words)}: {reason}")

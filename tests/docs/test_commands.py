@@ -1,0 +1,134 @@
+"""Commands and programs of pages do what the pages say: `make docs-test`.
+
+A block marked `run` runs, in the order of its page and in a folder of links to the checkout; one marked `dry` is
+taken as far as its arguments are understood.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.blocks import Block, blocks_of, user_pages
+from tests.docs.dry import RefusedCommandError, check_command
+from tests.docs.shell import commands_of, link_checkout, run_script
+
+BLOCK_TIMEOUT_S = 240
+
+OURS = ("vlm_envs", "agents", "judges", "training", "benchmarks")
+
+BLOCKS = [block for page in user_pages() for block in blocks_of(page)]
+CHECKED = [block for block in BLOCKS if block.mark in ("run", "dry")]
+
+
+def name_of(block: Block) -> str:
+    return f"{block.page}:{block.line}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    link_checkout(tmp_path)
+    return tmp_path
+
+
+def write_files(page: str, folder: Path) -> None:
+    """Writes the files that a page has its reader write."""
+    for block in blocks_of(page):
+        if block.file:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+
+
+@pytest.mark.parametrize("block", [block for block in CHECKED if block.language == "bash"], ids=name_of)
+def test_the_arguments_of_commands_are_understood(block, folder):
+    write_files(block.page, folder)
+    before = [each.text for each in blocks_of(block.page) if each.language == "bash" and each.line < block.line]
+    exported = [line for text in before for line in text.splitlines() if line.startswith("export ")]
+    for command in commands_of("\n".join([*exported, block.text]), folder):
+        check_command(command)
+
+
+@pytest.mark.parametrize("block", [block for block in CHECKED if block.language == "python"], ids=name_of)
+def test_what_programs_import_is_there(block, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder / "examples"))
+    body = "    ..." if block.text.endswith(":") else ""  # of a block that shows the head of a function alone
+    for node in ast.walk(ast.parse(f"{block.text}\n{body}")):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in OURS:
+            module = importlib.import_module(node.module)
+            assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("page", sorted({block.page for block in BLOCKS if block.mark == "run"}))
+def test_a_page_runs_from_top_to_bottom(page, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), str(folder / "examples"), *sys.path])
+    write_files(page, folder)
+    names: dict[str, Any] = {"__name__": "page"}
+    printed = ""
+    for block in blocks_of(page):
+        if block.mark == "output":
+            assert [line for line in block.text.splitlines() if line not in printed.splitlines()] == [], printed
+        if block.mark != "run":
+            continue
+        if block.language == "python":
+            exec(compile(block.text, name_of(block), "exec"), names)
+            continue
+        done = run_script(block.text, folder, BLOCK_TIMEOUT_S)
+        printed = done.stdout
+        assert done.returncode == 0, f"{name_of(block)}\n{block.text}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+
+
+# --- The checks themselves ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("python -m training frozenlake_tiny --num-iteration 3", "--num-iterations"),
+        ("for n in 1 2; do python -m training pool nowhere --num-samples $n --out a; done", "pool takes a recipe"),
+        ("accelerate launch -m training mags --no-such-option 1", "--no-such-option"),
+        ("python -m benchmarks run --agent randm --world VLM/Sokoban-v0 --out b", "randm"),
+        ("python -m benchmarks run --agent random --world VLM/Sokoban-v0", "--out"),
+        ("python -m benchmarks run --agent random --world VLM/Sokoban-v0:boxes=2 --out b", "boxes"),
+        (
+            "python -m benchmarks run --agent hf:training/recipes/checkpoints/frozenlake_tiny "
+            "--world VLM/FrozenLake-v0 --out b",
+            "has learned otherwise",
+        ),
+        ("python -m agents play oracl VLM/Sokoban-v0", "oracl"),
+        ("python -m judges calibrat VLM/Sokoban-v0", "calibrat"),
+        ("python -m vlm_envs play --seed x VLM/Sokoban-v0", "--seed"),
+        ("pip install 'vlm-envs[tools]'", "from a checkout"),
+        ("pip install -e '.[tool]'", "no extra tool"),
+        ("make trian", "trian"),
+        ("python examples/no_such.py", "no such file"),
+    ],
+)
+def test_a_wrong_command_is_refused(script, reason, folder):
+    with pytest.raises((RefusedCommandError, ImportError), match=reason):
+        for command in commands_of(script, folder):
+            check_command(command)
+
+
+def test_bash_expands_loops_variables_and_folders(folder):
+    script = 'A=1; for n in x y; do PYTHONPATH=examples python -m agents play $n; done; cd examples; make b C="$A 2"'
+    found = commands_of(script, folder)
+    assert [(command.folder.name, command.python_path, command.words[-1]) for command in found] == [
+        (folder.name, "examples", "x"),
+        (folder.name, "examples", "y"),
+        ("examples", "", "C=1 2"),
+    ]
+
+
+def test_a_block_that_fails_is_found(folder):
+    done = run_script("python -m vlm_envs play Sokoban\necho unreached", folder, BLOCK_TIMEOUT_S)
+    assert done.returncode != 0 and "unreached" not in done.stdout
+    with pytest.raises(subprocess.CalledProcessError):
+        commands_of("cd no-such-folder", folder)

@@ -1,0 +1,322 @@
+"""What `python -m training` runs: recipes, and the commands of `COMMANDS`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
+from training.cli.cold_start_options import (
+    COLD_START_USAGE,
+    cold_start_options,
+    next_command,
+    require_free,
+    start_directory,
+)
+from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
+from training.cli.curation_options import curation_options
+from training.cli.overview import recipe_lines, usage_lines
+from training.cli.pool import pool_to_draw
+from training.cli.sft_options import sft_options
+from training.cli.short_help import HELP, HELP_ALL
+from training.cli.stage_options import stage_options
+from training.cli.upscaler_options import upscaler_options
+from training.config.curation.curate import CurateConfig
+from training.config.going_on import going_on_by
+from training.config.pairs import PairsConfig
+from training.config.places import numbered, require_writable
+from training.config.processes import process_rank
+from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
+from training.config.run import RunConfig
+from training.config.stages import StagesConfig
+from training.config.supervised.sft import SFTConfig
+from training.config.supervised.upscaler import UpscalerConfig
+from training.errors import (
+    CurationInterruptedError,
+    GradientError,
+    NothingCuratedError,
+    PeerError,
+    PeerInterruptedError,
+    TerminatedError,
+    TrainingStoppedError,
+)
+from training.plan.command import run_plan
+from training.preflight.curation import require_teachable, trivial_in, unjudged_in
+from training.preflight.endpoints import endpoints_of, require_answers
+from training.preflight.pools import require_pools
+from training.preflight.sft import check_fine_tuning, require_one_process
+from training.preflight.stages import checked_stages, is_free
+from training.preflight.start import checked, ready
+from training.preflight.upscaler import check_upscaler
+from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from training.sweeps.command import run_sweep_command
+from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
+from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.errors import VLMEnvsError, did_you_mean, require
+from vlm_envs.records.json_lines import RunDataError
+from vlm_envs.records.lock import alone_in
+from vlm_envs.requirements import missing_package_message
+
+_TOLD_WITHIN_S = 5.0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a recipe or a command.
+
+    Args:
+        arguments: Command line without the program's name; the process's own by default.
+
+    Returns:
+        Exit status: 0 for success, 1 for a training that cannot go on or a curation that keeps nothing, 2 for a mistake
+        on the command line or in the configuration, 130 when interrupted, by SIGTERM, too, where that
+        waits for a short step to be finished, and 143 where it ends at once.
+    """
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    name, rest = (words[0], words[1:]) if words else ("--help", [])
+    try:
+        if name in COMMANDS:
+            COMMANDS[name](rest)
+        elif name in ("-h", "--help"):
+            print("\n".join(usage_lines()))
+        else:
+            recipe, options = find_recipe(words)
+            if recipe is None:
+                known = [*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS, *COMMANDS]
+                tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)} All of them: python -m training --help")
+                return 2
+            made = recipe.made()
+            if isinstance(made, StagesConfig):
+                _run_stages(recipe, made, options)
+            else:
+                _run_recipe(recipe, options)
+    except TrainingStoppedError as error:
+        if not isinstance(error, GradientError) or process_rank() == 0:
+            print(f"stopped: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        if not {*HELP, HELP_ALL, "list"} & {name, *rest}:
+            raise
+        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except (VLMEnvsError, RunDataError, ValueError, FileNotFoundError, FileExistsError) as error:
+        _let_the_main_process_tell()
+        if process_rank() == 0 or not isinstance(error, PeerError):
+            tell(error)
+        return 2
+    except ModuleNotFoundError as error:
+        tell(missing_package_message(error, "training"))
+        return 2
+    except KeyboardInterrupt as interrupt:
+        if not isinstance(interrupt, PeerInterruptedError):
+            print(str(interrupt) or "Stopped at once.", file=sys.stderr)
+        return 128 + (signal.SIGTERM if isinstance(interrupt, TerminatedError) else signal.SIGINT)
+    return 0
+
+
+def _let_the_main_process_tell() -> None:
+    """Waits in any other process, whose launcher ends it meanwhile if the main one has found the same and told it."""
+    if process_rank() > 0:
+        time.sleep(_TOLD_WITHIN_S)
+
+
+def _run_recipe(recipe: Recipe, words: list[str]) -> None:
+    resume = "--resume" in words
+    words = [word for word in words if word != "--resume"]
+    config = _resumed(recipe, words) if resume else configured(recipe, words)
+    if not resume and option_value(words, "--name") is None:
+        config = replace(config, name=_free_name(config))
+    with fields_named(option_names(RunConfig)):
+        config = checked(config, resume=resume)
+    if process_rank() == 0 and recipe.title:
+        print(f"{recipe.name}: {recipe.title}", flush=True)
+    from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
+
+    default = recipe.config()
+    with (
+        fields_named(option_names(RunConfig)),
+        going_on_by(recipe.as_words, config, name=default.name, output=default.output),
+    ):
+        train_checked(config, resume=resume)
+
+
+def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
+    config, resume = stage_options(recipe, made, words)
+    if not resume and option_value(words, "--name") is None:
+        require_writable(config.directory, config.output)
+        free = (name for name in numbered(config.name) if is_free(Path(config.output) / name))
+        config = replace(config, name=next(free))
+    left = checked_stages(config, resume=resume)
+    if process_rank() == 0 and recipe.title:
+        print(f"{recipe.name}: {recipe.title}", flush=True)
+    from training.loop.stages import train_stages_checked  # Only now: a mistake in an option need not wait for torch.
+
+    with going_on_by(recipe.as_words, config, name=made.name, output=made.output):
+        train_stages_checked(config, left, resume=resume)
+
+
+def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
+    """Returns the configuration of the run of this name with the command line's changes, if it may have them."""
+    if {*HELP, HELP_ALL} & {*words}:
+        return configured(recipe, words)
+    default = recipe.config()
+    output, name = option_value(words, "--output"), option_value(words, "--name")
+    output, name = default.output if output is None else output, default.name if name is None else name
+    with fields_named(option_names(RunConfig)):
+        replace(default, output=output, name=name)  # whose checks come before the name is looked for
+        directory = Path(output) / name
+        saved = replace(saved_config(directory), output=output, name=name)
+    if recipe_word(started_by(directory)) != recipe.name:  # which may have been given other worlds, as options
+        check_same_worlds(recipe.name, default.worlds, saved)
+    num_done, asked = num_iterations_done(directory / LATEST), option_value(words, "--num-iterations")
+    if num_done is not None and asked is not None and asked.isdecimal():
+        check_length(int(asked), num_done)
+    config = configured(recipe, words, saved)
+    check_same_run(config, directory)
+    return config
+
+
+def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
+    """Returns the recipe's name, or with the first number that no finished or resumable run has."""
+    require_writable(Path(config.output) / config.name, config.output)
+    runs = ((name, Path(config.output) / name) for name in numbered(config.name))
+    return next(name for name, run in runs if not has_checkpoint(run / LATEST) and not is_in_cold_start(run))
+
+
+def _cold_start(words: list[str]) -> None:
+    if words[:1] in (["-h"], ["--help"]):
+        print(COLD_START_USAGE)
+        return
+    recipe, config = cold_start_options(words)
+    directory = start_directory(config, is_named=option_value(words, "--name") is not None)
+    of_pools = require_pools(config.worlds)
+    config, told = ready(config, imitates=True)
+    told = [*of_pools, *told]
+    print(*told, sep="\n", end="\n" if told else "")
+    from training.loop.process import prepare
+    from training.loop.run import make_cold_start
+
+    prepare(config)
+    with alone_in(directory):
+        require_free(directory)  # another may have been made meanwhile
+        print(f"Imitates for {config.cold_start.num_steps:,} steps, into {directory}", flush=True)
+        make_cold_start(config, directory, writer=None)
+    print(f"Cold start: {directory}\n{next_command(recipe, directory)}")
+
+
+def _sft(words: list[str]) -> None:
+    config, resume = sft_options(words)
+    if not resume and option_value(words, "--name") is None:
+        config = replace(config, name=_free_name(config))
+    with (
+        fields_named(option_names(SFTConfig)),
+        going_on_by(["sft"], config, name=SFTConfig.name, output=SFTConfig.output),
+    ):
+        require_one_process()
+        check_fine_tuning(config, resume=resume)
+        from training.loop.supervised.sft import fine_tune_checked
+
+        fine_tune_checked(config, resume=resume)
+
+
+def _upscaler(words: list[str]) -> None:
+    config, resume = upscaler_options(words)
+    if not resume and option_value(words, "--name") is None:
+        config = replace(config, name=_free_name(config))
+    with (
+        fields_named(option_names(UpscalerConfig)),
+        going_on_by(["upscaler"], config, name=UpscalerConfig.name, output=UpscalerConfig.output),
+    ):
+        check_upscaler(config, resume=resume)
+        from training.loop.supervised.upscaler import train_upscaler
+
+        print(f"Weights: {train_upscaler(config, resume=resume)}")
+
+
+def _curate(words: list[str]) -> None:
+    program = Program(prog="python -m training curate", description=description_of(CurateConfig))
+    config = curation_options(words, program)
+    with fields_named(option_names(CurateConfig)):
+        require_teachable(config)
+        told = [*trivial_in(config), *unjudged_in(config)]
+        print(*told, sep="\n", end="\n" if told else "")
+        require_answers(endpoints_of(config))
+        # Only now: a mistake in an option need not wait for torch
+        from training.data.curation.curate import make_data_set
+
+        try:
+            directory, result = make_data_set(config)
+        except CurationInterruptedError as interrupt:
+            message = f"Interrupted. {interrupt}; the same command goes on where this one ended."
+            raise KeyboardInterrupt(message) from interrupt
+    print(result)
+    print(f"Data set: {directory}")
+    if not result.total.num_kept:
+        raise NothingCuratedError(
+            f"{directory} is empty, as nothing is good enough to imitate; passed over: {result.total.losses}. Ask more "
+            "questions (--num-samples), lower --threshold, or choose another --expert, and another --name."
+        )
+    print(
+        f"Train on it: python -m training sft --model DIR --data {directory}\n"
+        f"         or: python -m training cold_start RECIPE --cold-start.data {directory}"
+    )
+
+
+def _pairs(words: list[str]) -> None:
+    program = Program(prog="python -m training pairs", description=description_of(PairsConfig))
+    config = parsed(PairsConfig, words, program)
+    from training.data.pairs import build_pairs
+
+    with fields_named(option_names(PairsConfig)):
+        require_answers(endpoints_of(config))
+        file, built = build_pairs(config)
+    print(built)
+    print(f"Responses to be judged: {file}")
+    print(
+        f"Train on them: --worlds.0.env-id VLM/RewardJudging-v0 --worlds.0.kwargs.dataset judged "
+        f"--worlds.0.kwargs.folder {config.folder}"
+    )
+
+
+def _pool(words: list[str]) -> None:
+    trained_on, spec, config = pool_to_draw(words)
+    # Only now: a mistake on the command line need not wait for it
+    from training.data.worlds.pool_drawing import draw_pool
+
+    drawn = draw_pool(spec, config)
+    if drawn.num_levels < config.num_samples:
+        print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
+    print(drawn)
+    print(f"Pool: {config.out}")
+    print(f"Train on it: python -m training {trained_on}")
+
+
+def _list(words: list[str]) -> None:
+    """Shows what each recipe needs and how long it takes.
+
+    Raises:
+        ConfigError: If there are words behind it that do not ask for help.
+    """
+    if {*words} & {"-h", "--help"}:
+        print("usage: python -m training list\n\nShows what each recipe needs and how long it takes here.")
+        return
+    require(not words, f"`python -m training list` takes nothing; got {' '.join(words)}.")
+    print("\n".join(recipe_lines()))
+
+
+COMMANDS: dict[str, Callable[[list[str]], object]] = {
+    "list": _list,
+    "sft": _sft,
+    "sweep": run_sweep_command,
+    "cold_start": _cold_start,
+    "pool": _pool,
+    "plan": run_plan,
+    "upscaler": _upscaler,
+    "pairs": _pairs,
+    "curate": _curate,
+}
+"""What is not a recipe, by its name in `training.cli.overview.COMMANDS`."""
