@@ -29,6 +29,7 @@ def test(package: str, *versions: str) -> bool:
         subprocess.run([*install, str(CHECKOUT), package, *versions, "pytest", "pytest-timeout"], check=True)
         environ = {**os.environ, "ADAPTED_PACKAGE": package, "PYTHONPATH": ""}
         command = [python, "-m", "pytest", "tests/adapters", "--noconftest", "-p", "no:cacheprovider", "-q", "-s"]
+        command += ["--timeout", "1800", "--session-timeout", "7200"]  # MuJoCo draws ten images per second
         return subprocess.run(command, cwd=CHECKOUT, env=environ, check=False).returncode == 0
 
 

@@ -2,6 +2,7 @@ import copy
 import logging
 import pickle
 import threading
+from types import SimpleNamespace
 
 import gymnasium as gym
 import numpy as np
@@ -324,6 +325,36 @@ def test_gymnasium_makes_adapted_worlds_alone_in_vectors_and_by_numbers():
     vector = gym.make_vec(env_id, 2, action_mode="discrete")
     assert vector.single_action_space.n == 3
     vector.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "expected"),
+    [
+        (0, None, [1.0, 1.0, 1.0]),
+        (0, {"lookat": [9.0] * 3}, [9.0] * 3),
+        (1, None, [5.0, 6.0, 7.0]),
+        (2, None, [9.0] * 3),
+    ],
+)
+def test_cameras_of_mujoco_are_centered_and_freed_in_their_own_context(kind, config, expected):
+    """A free camera looks at the median of all shapes, a tracking one at its body; fixed ones stay."""
+    calls = []
+    camera = SimpleNamespace(type=kind, lookat=np.full(3, 9.0), trackbodyid=0)
+    viewer = SimpleNamespace(
+        cam=camera,
+        con=SimpleNamespace(free=lambda: calls.append("free")),
+        make_context_current=lambda: calls.append("current"),
+    )
+    world = world_of(actions=NAMES)
+    unwrapped = world.dynamics.simulator.env.unwrapped
+    unwrapped.mujoco_renderer = SimpleNamespace(viewer=viewer, default_cam_config=config)
+    unwrapped.data = SimpleNamespace(
+        geom_xpos=np.array([[0.0] * 3, [1.0] * 3, [8.0] * 3]), subtree_com=[[5.0, 6.0, 7.0]]
+    )
+    world.reset(seed=0)
+    assert camera.lookat.tolist() == expected and calls == ["current"]
+    world.close()
+    assert calls == ["current", "current", "free"]
 
 
 def test_closing_twice_is_harmless():
