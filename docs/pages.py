@@ -10,12 +10,11 @@ import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import tyro
-from PIL import Image
 
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verify
@@ -23,7 +22,7 @@ from benchmarks.models.page.page import build_page
 from docs import grid, house
 from judges.episode_rewards.listing import as_markdown
 from judges.episode_rewards.registry import SHIPPED
-from vlm_envs.cli.gallery import GAP_PX, PAPER, file_name, stack, strip_of
+from vlm_envs.cli.gallery import file_name, strip_of
 from vlm_envs.cli.list_worlds import describe, docstring
 from vlm_envs.registration import NEEDS, VARIANTS, WORLDS
 
@@ -33,7 +32,6 @@ BOARDS = DOCS / "boards"
 RECORDS = ("board.json", "episodes.jsonl", "verified.json")
 """Files of a board that are not made from others."""
 PICTURES = DOCS / "images" / "worlds"
-ALL_WORLDS = DOCS / "images" / "worlds.png"
 
 SEEDS = {
     "VLM/Sokoban-v0": 3,
@@ -50,15 +48,6 @@ SEEDS = {
     "VLM/RewardJudging-v0": 1,
 }
 """Id to the seed of the episode that is shown."""
-
-OVERVIEW = (
-    ("VLM/Sokoban-v0", "VLM/FrozenLake-v0"),
-    ("VLM/Navigation-v0", "VLM/PrimitiveSkillDrawer-v0"),
-    ("VLM/ZoomQA-v0", "VLM/SVG-v0"),
-    ("VLM/DocQA-v0", "VLM/RewardJudging-v0"),
-    ("VLM/VideoQA-v0",),
-)
-"""Which pictures stand side by side in the picture of all worlds."""
 
 EXAMPLE = re.compile(r"(`(?P<path>examples/\w+\.py)`:\n\n```python\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 """A whole example in a page, after its name."""
@@ -142,23 +131,6 @@ def _setting(kwargs: Mapping[str, Any]) -> str:
     return ", ".join(f"`{name}={json.dumps(value)}`" for name, value in kwargs.items())
 
 
-def side_by_side(images: Sequence[Image.Image]) -> Image.Image:
-    """Returns pictures in one row, as high as the highest."""
-    width = sum(image.width for image in images) + GAP_PX * (len(images) - 1)
-    row = Image.new("RGB", (width, max(image.height for image in images)), PAPER)
-    left = 0
-    for image in images:
-        row.paste(image, (left, 0))
-        left += image.width + GAP_PX
-    return row
-
-
-def overview() -> Image.Image:
-    """Returns the picture of all worlds, put together from the pictures of each."""
-    rows = [[Image.open(PICTURES / file_name(env_id)) for env_id in row] for row in OVERVIEW]
-    return stack([side_by_side(row) for row in rows])
-
-
 def write_boards(folder: Path = BOARDS) -> list[str]:
     """Writes the page of each board in docs/boards, whose missing images a replay of its episodes draws again.
 
@@ -200,7 +172,6 @@ def main(*, pictures: bool = False, boards: bool = False) -> None:
         PICTURES.mkdir(parents=True, exist_ok=True)
         for env_id, seed in SEEDS.items():
             strip_of(env_id, seed).image.save(PICTURES / file_name(env_id), optimize=True)
-        overview().save(ALL_WORLDS, optimize=True)
         grid.grid().save(grid.PATH, optimize=True)
     (DOCS / "worlds").mkdir(exist_ok=True)
     for path, text in pages().items():

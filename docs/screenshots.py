@@ -35,7 +35,7 @@ EPISODE = {
 
 
 def main(*, board: Path | None = None, address: str = "#" + urlencode(EPISODE), report: Path | None = None) -> None:
-    """Writes `board_episode.png` and `report.png` into docs/images.
+    """Writes `board.png`, `board_episode.png`, and `report.png` into docs/images.
 
     Args:
         board: Folder of a board with its page, `index.html`; None for no screenshot of it.
@@ -51,6 +51,7 @@ def main(*, board: Path | None = None, address: str = "#" + urlencode(EPISODE), 
             )
     with _browser() as browser:
         if board is not None:
+            save(browser, board / "index.html", IMAGES / "board.png", BOARD_HEIGHT_PX)
             save(browser, board / "index.html", IMAGES / "board_episode.png", BOARD_HEIGHT_PX, address, start="#map")
         if report is not None:
             save(browser, report / "report.html", IMAGES / "report.png", REPORT_HEIGHT_PX)
