@@ -93,7 +93,10 @@ def run(options: PlayOptions) -> None:
     elif is_terminal:
         _play_with_editor(session, colors)
     else:
-        serve(session, keys.from_lines(sys.stdin), _Printer(session, colors).show)
+        print("\n".join(wrapped(session.opening(), sys.stdout)))
+        has_quit = serve(session, keys.from_lines(sys.stdin), _Printer(session, colors).show)
+        if not (has_quit or session.over):
+            print("The input ended before the episode.")
 
 
 def session_of(env_id: str, **kwargs: Any) -> Session:
@@ -107,14 +110,19 @@ def session_of(env_id: str, **kwargs: Any) -> Session:
     return QASession(env_id, **kwargs)
 
 
-def serve(session: Session, commands: Iterable[Command], show: Callable[[], None]) -> None:
-    """Carries out commands until `Ask.QUIT` or their end, showing the session before the first and after each."""
+def serve(session: Session, commands: Iterable[Command], show: Callable[[], None]) -> bool:
+    """Carries out commands until `Ask.QUIT` or their end, showing the session before the first and after each.
+
+    Returns:
+        Whether the person quit.
+    """
     show()
     for command in commands:
         if command.ask is Ask.QUIT:
-            return
+            return True
         session.follow(command)
         show()
+    return False
 
 
 def frame(session: Session, colors: Colors, help_line: str, told: Sequence[str]) -> list[str]:
@@ -129,7 +137,7 @@ def frame(session: Session, colors: Colors, help_line: str, told: Sequence[str])
 def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str]:
     """Returns the picture in the rows that the lines below it leave; a long text scrolls it away rather than out."""
     if colors == "none":
-        return str(session.world.dynamics.dump(session.world.state)).splitlines()
+        return session.drawn_in_words()
     columns, rows = shutil.get_terminal_size()
     max_rows = rows - NUM_SPARE_ROWS - sum(1 + max(0, len(line) - 1) // columns for line in below)
     if not session.world.shows_several:

@@ -147,6 +147,19 @@ class Session:
         task, state = self.world.task, self.world.state
         return "\n".join(filter(None, (task.instruction(state), task.hint(state)))).splitlines()
 
+    def opening(self) -> list[str]:
+        """Returns what to show once, at the start: the goal and the rules."""
+        task = self.world.task
+        return [f"{task.name}. {task.goal}", *task.rules]
+
+    def drawn_in_words(self) -> list[str]:
+        """Returns the state for terminals without colors: symbols where the world has them, else words."""
+        world = self.world
+        words = (
+            "" if "symbolic" in world.task.representations else world.view.describe(world.state, world.representation)
+        )
+        return (words or world.dynamics.dump(world.state)).splitlines()
+
     def status(self) -> list[str]:
         """Returns what to show under the picture: three lines."""
         terms = ", ".join(f"{name} {value:+g}" for name, value in self.terms.items() if value)

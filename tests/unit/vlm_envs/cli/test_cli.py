@@ -254,7 +254,9 @@ def test_lines_are_commands_or_actions():
 @pytest.mark.parametrize(("size", "rows"), [("5", 5), ("7", 7)])
 def test_play_size_sets_the_rows(size, rows):
     result = run_cli("play", "VLM/FrozenLake-v0", "--size", size)
-    assert len(result.stdout.splitlines()[0]) == rows
+    lines = result.stdout.splitlines()
+    assert lines[0] == "FrozenLake. Walk over the ice to the goal."
+    assert rows in map(len, lines[1:]) and lines[-1] == "The input ended before the episode."
 
 
 @pytest.mark.parametrize(("obs_mode", "has_symbols"), [("image", True), ("text", False), ("image+text", True)])
