@@ -76,7 +76,7 @@ def stop_on_interrupt(
         if is_requested:
             raise KeyboardInterrupt
         is_requested = True
-        print(f"Stopping after this {step}; press Ctrl-C again to stop immediately; {lost}.{more()}", flush=True)
+        print(f"Stopping after this {step}, then saving. Press Ctrl-C again to stop immediately: {lost}.{more()}", flush=True)
 
     previous = {signal.SIGINT: signal.signal(signal.SIGINT, request)}
     if num_processes() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
