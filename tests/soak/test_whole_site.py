@@ -1,11 +1,9 @@
 """The whole site, API reference included: every page at two widths in light and dark, and what search finds."""
 
-import shutil
 from itertools import product
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import sync_playwright
 from sphinx.util.inventory import InventoryFile
 
 import vlm_envs
@@ -16,16 +14,6 @@ from tests.unit.built_site import build_site, opened, overflow, served
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     return build_site(tmp_path_factory.mktemp("whole") / "site", whole_site=True)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    assert path, "Chromium is missing: sudo .ci/drivers --browser"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), list(product((1280, 390), ("light", "dark"))))

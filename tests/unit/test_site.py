@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tomllib
 from collections import Counter
 from html.parser import HTMLParser
@@ -117,18 +116,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sphinx", reason="needs Sphinx: pip install -e '.[dev]'")
     base = tmp_path_factory.getbasetemp()
     return build_site((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site", whole_site=False)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    assert path, "Chromium is missing: sudo .ci/drivers --browser"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 def text_of(document: str) -> str:
