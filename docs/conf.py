@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
@@ -50,6 +51,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "vlm-envs"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
+html_favicon = "static/favicon.svg"
 templates_path = ["templates"]
 html_sidebars = {"**": ["group-pages"]}
 html_search_scorer = str(DOCS / "templates" / "search-scorer.js")
@@ -86,6 +88,12 @@ def add_tables_of_contents(app: Sphinx, page: str, source: list[str]) -> None:
 def _toctree(entries: Any) -> str:
     listed = "\n".join(entry if entry.endswith(">") else f"/{entry}" for entry in entries)
     return f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
+
+
+def add_search_words(app: Sphinx, doctree: Any) -> None:
+    """Adds the words by which search finds a page to the index."""
+    words = navigation.SEARCH_WORDS.get(app.env.docname, ())
+    doctree.append(addnodes.index(entries=[("single", word, "", "main", None) for word in words]))
 
 
 def add_group_pages(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
@@ -135,5 +143,6 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-signature", shorten_signature)
     app.connect("source-read", leave_out_code)
     app.connect("source-read", add_tables_of_contents)
+    app.connect("doctree-read", add_search_words)
     app.connect("html-page-context", add_group_pages)
     app.connect("build-finished", add_boards)

@@ -37,6 +37,15 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 RESEARCH = "Research notes"
 """The title of the entry that stands apart from the main groups."""
 
+SEARCH_WORDS: dict[str, tuple[str, ...]] = {
+    "quickstart": ("tutorial", "getting started"),
+    "benchmark": ("evaluate", "evaluation", "benchmark", "huggingface", "hugging face", "stable baselines"),
+    "boards": ("stable baselines",),
+    "training": ("train", "training", "checkpoint", "huggingface", "hugging face"),
+    "scale": ("gpu", "gpus"),
+}
+"""Page to the words by which search finds it first, whichever words it uses itself."""
+
 
 def groups() -> dict[str, list[str]]:
     """Returns title to page names without suffix, for every group; pages that do not exist are left out."""

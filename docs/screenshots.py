@@ -1,6 +1,9 @@
 """Takes the README's screenshots of a board and of a training report, with the system's Chromium.
 
 `python -m docs.screenshots --board docs/boards/four-worlds --report runs/frozenlake_tiny`
+
+The README's animation needs no browser; after `make train`:
+`vlm-envs film runs/frozenlake_tiny --out docs/images/frozenlake_tiny.gif`
 """
 
 from __future__ import annotations

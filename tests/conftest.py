@@ -2,6 +2,7 @@
 
 import gc
 import os
+import shutil
 
 import pytest
 from hypothesis import settings
@@ -41,3 +42,16 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)  # models are called so often that a search after 700 objects takes a twentieth
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The system's Chromium; one per session, since Playwright's synchronous API starts once per process."""
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    assert path, "Chromium is missing: sudo .ci/drivers --browser"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()

@@ -88,3 +88,21 @@ def overflow(page: Page) -> int:
             return Math.max(...parts.map(part => part.scrollWidth - part.clientWidth));
         }""")
     )
+
+
+def broken_words(page: Page) -> list[str]:
+    """Returns the words in the tables of a page that are broken over several lines."""
+    return list(
+        page.evaluate(r"""() => [...document.querySelectorAll("article :is(td, th)")].flatMap(cell => {
+            const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), broken = [], range = new Range();
+            while (texts.nextNode()) {
+                for (const word of texts.currentNode.data.matchAll(/[\p{L}\p{N}]+/gu)) {
+                    range.setStart(texts.currentNode, word.index);
+                    range.setEnd(texts.currentNode, word.index + word[0].length);
+                    const lines = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+                    if (lines.size > 1) broken.push(word[0]);
+                }
+            }
+            return broken;
+        })""")
+    )

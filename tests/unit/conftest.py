@@ -6,7 +6,6 @@ The fixtures import torch and transformers, which take seconds, and most tests b
 from __future__ import annotations
 
 import multiprocessing
-import shutil
 
 import pytest
 
@@ -28,19 +27,6 @@ def worker_processes_are_forks():
 
     multiprocessing.set_forkserver_preload(["vlm_envs.vector.local_worker", *PRELOADED])
     VectorWorld.__init__.__kwdefaults__["start_method"] = "forkserver"
-
-
-@pytest.fixture(scope="session")
-def chromium():
-    """The system's Chromium; one per session, since Playwright's synchronous API starts once per process."""
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    assert path, "Chromium is missing: sudo .ci/drivers --browser"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

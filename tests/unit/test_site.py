@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import tomllib
 from collections import Counter
 from html.parser import HTMLParser
@@ -15,7 +14,7 @@ import pytest
 from PIL import Image
 
 from docs import navigation, pages
-from tests.unit.built_site import build_site, opened, overflow, served
+from tests.unit.built_site import broken_words, build_site, opened, overflow, served
 from vlm_envs.cli.gallery import GAP_PX, PICTURE_HEIGHT_PX, file_name
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.registration import VARIANTS, WORLDS
@@ -117,18 +116,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("sphinx", reason="needs Sphinx: pip install -e '.[dev]'")
     base = tmp_path_factory.getbasetemp()
     return build_site((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "site", whole_site=False)
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    assert path, "Chromium is missing: sudo .ci/drivers --browser"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 def text_of(document: str) -> str:
@@ -278,6 +265,17 @@ def test_pages_fit_their_window_search_is_visible_and_no_other_host_is_asked(sit
             assert box is not None and 0 <= box["x"] <= width - box["width"] and 0 <= box["y"] <= 60, name
             assert page.evaluate("document.documentElement.dataset.theme") == scheme
         assert elsewhere == []
+
+
+def test_the_site_has_an_icon_of_its_own(site):
+    (icon,) = re.findall(r'<link rel="icon" href="([^"]+)"', html_of(site, "index.md"))
+    assert (site / icon.partition("?")[0]).is_file()
+
+
+def test_words_in_tables_of_results_stay_whole(site, chromium):
+    with served(site) as address, opened(chromium, address, width=1280, scheme="light") as (page, _):
+        page.goto(f"{address}training-results.html")
+        assert broken_words(page) == []
 
 
 def test_code_has_colors_and_a_copy_button(site, chromium):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from benchmarks.models.board.board import telling_of
+from benchmarks.models.board.board import Board, telling_of
 from benchmarks.models.page.page import build_page
 from vlm_envs.arguments.ranges import require_above
 
@@ -36,3 +37,9 @@ def run_page(options: PageOptions) -> None:
     with telling_of(options.board):
         max_bytes = round(1e6 * options.max_megabytes)
         print(build_page(options.board, single_file=options.single_file, max_bytes=max_bytes))
+        if not Board(options.board).has_images():
+            print(
+                "The board's folder lacks images, so the page shows none for some turns. "
+                f"Draw them: python -m benchmarks replay {options.board}",
+                file=sys.stderr,
+            )

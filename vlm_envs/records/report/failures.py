@@ -37,7 +37,7 @@ class Column:
         label: The evaluation's label.
         num_failed: Recorded episodes that were not solved.
         num_recorded: Recorded episodes.
-        address: Link to its failures in the episode browser.
+        address: Link to its failures in the episode browser; empty if it has none.
     """
 
     label: str
@@ -105,7 +105,7 @@ def failures(labels: Sequence[Mapping[str, Any]]) -> Failures | None:
             label=label["label"],
             num_failed=label["num_failed"],
             num_recorded=label["num_recorded"],
-            address=_address(label),
+            address=_address(label) if label["num_failed"] else "",
         )
         for label in compared
     )

@@ -118,11 +118,16 @@ function show() {
     stage.append(episodeView(episode, browsing.here().label));
   }
   document.getElementById("stage").replaceWith(stage);
-  history.replaceState(null, "", browsing.toAddress());
+  remember(browsing.toAddress());
+}
+
+// Links to sections keep what is chosen, so that the browser's Back button restores it there, too.
+function remember(address) {
+  history.replaceState({ chosen: browsing.toAddress() }, "", address);
 }
 
 function follow() {
-  const isOurs = browsing.follow(location.hash);
+  const isOurs = browsing.follow(history.state?.chosen ?? location.hash);
   document.getElementById("search").value = browsing.query;
   return isOurs;
 }
@@ -149,9 +154,11 @@ if (browsing.labels.length) {
     set({ query: event.target.value });
   });
   window.addEventListener("hashchange", () => {
-    if (!follow()) return;
-    show();
-    document.getElementById("episodes").scrollIntoView();
+    const address = location.hash;
+    const isGoingBack = Boolean(history.state?.chosen);
+    if (follow()) show();
+    if (!new URLSearchParams(address.slice(1)).has("label")) remember(address);
+    else if (!isGoingBack) document.getElementById("episodes").scrollIntoView();
   });
   follow();
   show();

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -289,6 +290,16 @@ def test_a_page_command_that_finds_no_room_says_where_and_what_to_do(tmp_path, c
     monkeypatch.setattr("benchmarks.models.page.page.write_document", full)
     assert main(["page", str(tmp_path)]) == 2
     assert f"Cannot write to {tmp_path}: No space left on device. " in capsys.readouterr().err
+
+
+def test_a_board_without_its_images_names_the_command_that_draws_them(tmp_path, capsys):
+    assert main([*RUN, "--out", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["page", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
+    shutil.rmtree(tmp_path / "images")
+    assert main(["page", str(tmp_path)]) == 0
+    assert f"python -m benchmarks replay {tmp_path}" in capsys.readouterr().err
 
 
 def test_the_suites_are_listed(capsys):

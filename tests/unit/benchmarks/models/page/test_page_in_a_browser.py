@@ -44,6 +44,10 @@ def test_the_table_has_a_row_for_each_agent_and_what_is_unknown_is_empty(opened,
     assert int(errors.inner_text()) == num_errors
 
 
+def test_an_image_that_is_missing_names_the_command_that_draws_it(opened):
+    assert "python -m benchmarks replay" in opened().evaluate("missingImage().textContent")
+
+
 def test_rows_that_were_replayed_are_marked_until_something_changes(opened, board, tmp_path):
     page = opened()
     assert page.locator(".sortable .verified").count() == 8

@@ -105,3 +105,68 @@ def test_the_page_fits_the_screen_and_episodes_come_soon(report, chromium, width
     assert page.locator("#episodes").bounding_box()["y"] < 40
     assert troubles == []
     context.close()
+
+
+LONG = "a_run_whose_name_takes_as_much_as_a_file_name_of_67_characters_1_"
+
+
+@pytest.fixture(scope="module")
+def long_report(tmp_path_factory):
+    """The report of two runs of long names whose evaluations have long labels."""
+    directories = [tmp_path_factory.mktemp("runs") / f"{LONG}{i}" for i in range(2)]
+    for directory in directories:
+        writer = write_run(directory, num_iterations=2)
+        for label in ("before", f"an_evaluation_of_a_checkpoint_{LONG}"):
+            write_evaluation(writer, label, 2, [failing(0), play(1)])
+    return build_report(directories[0], beside=directories[1])
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_names_of_runs_and_evaluations_fit_the_screen(long_report, chromium, width):
+    page = chromium.new_page(viewport={"width": width, "height": 844})
+    page.goto(f"file://{long_report}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.close()
+
+
+@pytest.fixture(scope="module")
+def solved_report(tmp_path_factory):
+    """The report of a run that solves its one level afterwards."""
+    directory = tmp_path_factory.mktemp("solved")
+    writer = RunWriter(directory)
+    writer.config({})
+    write_evaluation(writer, "before", 0, [failing(0)])
+    write_evaluation(writer, "after", 2, [play(0)])
+    return build_report(directory)
+
+
+def test_only_evaluations_with_failures_link_to_them(solved_report):
+    head = re.search(r'<table class="failures">.*?</thead>', solved_report.read_text("utf-8"), flags=re.DOTALL)[0]
+    assert re.findall(r'<a href="(.+?)">(\w+)</a>', head) == [("#label=before&amp;filter=failed", "before")]
+    assert ">after</th>" in head
+
+
+def test_a_single_solved_episode_is_not_counted_as_several(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.config({})
+    write_evaluation(writer, "after", 2, [play(0)])
+    section = (
+        build_report(tmp_path).read_text("utf-8").partition('<section id="failures">')[2].partition("</section>")[0]
+    )
+    assert "The only recorded episode of “after” was solved." in section
+
+
+def test_going_back_restores_the_chosen_episodes(solved_report, chromium):
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    page.set_default_timeout(5000)
+    page.goto(f"file://{solved_report}")
+    is_chosen = "label => browsing.here().label === label"
+    page.locator(".contents a", has_text="Failures").click()
+    page.locator("#failures thead a", has_text="before").click()
+    page.wait_for_function(is_chosen, arg="before")
+    page.go_back()
+    assert page.url.endswith("#failures")
+    page.wait_for_function(is_chosen, arg="after")
+    page.go_forward()
+    page.wait_for_function(is_chosen, arg="before")
+    page.close()
