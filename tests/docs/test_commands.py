@@ -65,6 +65,8 @@ def test_what_programs_import_is_there(block, folder, monkeypatch):
         elif isinstance(node, ast.Import):
             for imported in (each.name for each in node.names if each.name.partition(".")[0] in OURS):
                 importlib.import_module(imported)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OURS:
+            assert hasattr(importlib.import_module(node.value.id), node.attr), f"{node.value.id}.{node.attr}"
 
 
 @pytest.mark.timeout(600)
