@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from agents.cli.cast import RECIPE
 from agents.cli.play import PlayConfig
 from agents.registry import AGENTS, usage
+from vlm_envs import __version__
 from vlm_envs.arguments.options import Commands, run_command
 from vlm_envs.arguments.tables import table
 
@@ -40,7 +41,7 @@ def main(words: Sequence[str] | None = None) -> int:
         interrupted.
     """
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # A page of turns is no place for bars.
-    return run_command("python -m agents", COMMANDS, words)
+    return run_command("python -m agents", COMMANDS, words, version=f"vlm-envs {__version__}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vlm_envs import __version__
 from vlm_envs.arguments.options import EXIT_USAGE, Commands, run_command, tell
 from vlm_envs.errors import ConfigError
 from vlm_envs.requirements import missing_package_message
@@ -97,7 +98,7 @@ def main(words: Sequence[str] | None = None) -> int:
         except ModuleNotFoundError as error:
             tell(missing_package_message(error, "benchmarks"))
             return EXIT_USAGE
-    return run_command(_PROG, COMMANDS, words)
+    return run_command(_PROG, COMMANDS, words, version=f"vlm-envs {__version__}")
 
 
 def _bilevel_variants(options: BilevelVariants) -> None:

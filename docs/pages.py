@@ -156,18 +156,23 @@ def write_boards(folder: Path = BOARDS) -> list[str]:
     return differences
 
 
-def main(*, pictures: bool = False, boards: bool = False) -> None:
+def main(*, pictures: bool = False, boards: bool = False) -> int:
     """Writes the parts of docs/ that are taken from elsewhere.
 
     Args:
         pictures: Draws the pictures, too; takes every world's engine.
         boards: Writes the pages of the boards in docs/boards and draws their missing images; without `pictures`,
             nothing else.
+
+    Returns:
+        Exit status: 1 if an episode of a board did not replay to the bit, else 0.
     """
     if boards:
-        print(*write_boards(), sep="\n", end="", file=sys.stderr)
-        if not pictures:
-            return
+        differences = write_boards()
+        for line in differences:
+            print(line, file=sys.stderr)
+        if differences or not pictures:
+            return 1 if differences else 0
     if pictures:
         PICTURES.mkdir(parents=True, exist_ok=True)
         for env_id, seed in SEEDS.items():
@@ -176,7 +181,8 @@ def main(*, pictures: bool = False, boards: bool = False) -> None:
     (DOCS / "worlds").mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
+    return 0
 
 
 if __name__ == "__main__":
-    tyro.cli(main)
+    sys.exit(tyro.cli(main))

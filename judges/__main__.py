@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from vlm_envs import __version__
 from vlm_envs.arguments.options import Commands, run_command
 
 COMMANDS: Commands = {
@@ -23,7 +24,7 @@ def main(arguments: list[str] | None = None) -> int:
     Returns:
         Exit status: 0, or 2 for a mistake in the arguments and for a model that gives nothing to report on.
     """
-    return run_command("python -m judges", COMMANDS, arguments)
+    return run_command("python -m judges", COMMANDS, arguments, version=f"vlm-envs {__version__}")
 
 
 if __name__ == "__main__":

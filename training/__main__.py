@@ -7,6 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from training.cli.overview import recipe_lines, usage_lines
+from vlm_envs import __version__
+from vlm_envs.arguments.options import EXIT_USAGE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status, as `training.commands.main`.
+        Exit status, as `training.commands.main`; 2 without arguments.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words in ([], ["-h"], ["--help"], ["list"]):
@@ -25,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0 if words else EXIT_USAGE
+    if words == ["--version"]:
+        print(f"vlm-envs {__version__}")
         return 0
     # Only now: what recipes and commands are made of takes seconds to import
     from training.commands import main as run

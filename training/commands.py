@@ -23,7 +23,7 @@ from training.cli.curation_options import curation_options
 from training.cli.overview import recipe_lines, usage_lines
 from training.cli.pool import pool_to_draw
 from training.cli.sft_options import sft_options
-from training.cli.short_help import HELP, HELP_ALL
+from training.cli.short_help import CURATION_OPTIONS
 from training.cli.stage_options import stage_options
 from training.cli.upscaler_options import upscaler_options
 from training.config.curation.curate import CurateConfig
@@ -57,6 +57,7 @@ from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.sweeps.command import run_sweep_command
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.arguments.short_help import asks_for_help
 from vlm_envs.errors import VLMEnvsError, did_you_mean, require
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.records.lock import alone_in
@@ -99,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"stopped: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
-        if not {*HELP, HELP_ALL, "list"} & {name, *rest}:
+        if name != "list" and not asks_for_help([name, *rest]):
             raise
         # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -161,7 +162,7 @@ def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:
     """Returns the configuration of the run of this name with the command line's changes, if it may have them."""
-    if {*HELP, HELP_ALL} & {*words}:
+    if asks_for_help(words):
         return configured(recipe, words)
     default = recipe.config()
     output, name = option_value(words, "--output"), option_value(words, "--name")
@@ -188,7 +189,7 @@ def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
 
 
 def _cold_start(words: list[str]) -> None:
-    if words[:1] in (["-h"], ["--help"]):
+    if words[:1] in (["-h"], ["--help"], ["--help-all"]):
         print(COLD_START_USAGE)
         return
     recipe, config = cold_start_options(words)
@@ -238,7 +239,9 @@ def _upscaler(words: list[str]) -> None:
 
 
 def _curate(words: list[str]) -> None:
-    program = Program(prog="python -m training curate", description=description_of(CurateConfig))
+    program = Program(
+        prog="python -m training curate", description=description_of(CurateConfig), main_options=CURATION_OPTIONS
+    )
     config = curation_options(words, program)
     with fields_named(option_names(CurateConfig)):
         require_teachable(config)
@@ -301,7 +304,7 @@ def _list(words: list[str]) -> None:
     Raises:
         ConfigError: If there are words behind it that do not ask for help.
     """
-    if {*words} & {"-h", "--help"}:
+    if asks_for_help(words):
         print("usage: python -m training list\n\nShows what each recipe needs and how long it takes here.")
         return
     require(not words, f"`python -m training list` takes nothing; got {' '.join(words)}.")

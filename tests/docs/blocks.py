@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-LANGUAGES = ("bash", "console", "python")
+LANGUAGES = ("bash", "sh", "shell", "console", "python")
 """Languages whose blocks need a mark."""
 
 MARKS = ("run", "dry", "not run here", "example", "output")
@@ -16,7 +16,7 @@ _COMMENT = re.compile(r"<!-- (?P<mark>run|dry|output) -->")
 _NOTE = re.compile(r"\*Not run here: .+\*")
 _EXAMPLE = re.compile(r"`(?P<path>examples/\w+\.py)`:$")
 _FILE = re.compile(r"(?<=[` ])[a-z_]+\.(?:py|toml)(?=`)")
-_FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+)(?P<language>\w*)")
+_FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+|~~~+) ?(?P<language>\w*)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +66,8 @@ def blocks_of(page: str) -> list[Block]:
             language = found["language"]
             if language == "console":  # Commands after a prompt, and what they print
                 language, text = "bash", "\n".join(line[2:] for line in text.split("\n") if line.startswith("$ "))
+            if language in ("sh", "shell"):
+                language = "bash"
             blocks.append(Block(page=page, line=index + 1, language=language, text=text, mark=mark, file=file))
         index = end + 1
     return blocks

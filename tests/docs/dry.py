@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import os
 import re
@@ -16,6 +17,9 @@ from unittest import mock
 
 from tests.docs.blocks import CHECKOUT
 from tests.docs.shell import Command
+
+_ENV_ID = re.compile(r"\bVLM/[\w-]+")
+_OWN_PATH = re.compile(r"(?:^|[=:])((?:docs|examples|tests|training)/[\w./-]+)")
 
 
 class RefusedCommandError(AssertionError):
@@ -33,7 +37,9 @@ def check_command(command: Command) -> None:
         RefusedCommandError: If its program does not take them; the message is the program's own.
     """
     program, *words = command.words
+    _check_names(command)
     if program == "accelerate":
+        _require(words[:1] == ["launch"], command.words, "accelerate takes launch")
         program, words = "python", words[words.index("-m") :]
     if program == "vlm-envs":
         program, words = "python", ["-m", "vlm_envs", *words]
@@ -45,11 +51,37 @@ def check_command(command: Command) -> None:
         folders = [folder for folder in command.python_path.split(os.pathsep) if folder]
         with _from(command.folder, folders):
             _check_module(words[1], words[2:])
+    elif program in ("python", "python3") and words[0] == "-m":
+        _require(_is_module(words[1]), command.words, f"there is no module {words[1]}")
     elif program in ("python", "python3") and words[0] != "-m":
         _require((command.folder / words[0]).is_file(), command.words, "no such file")
 
 
+def _check_names(command: Command) -> None:
+    """Refuses ids of worlds that are not registered, and files that the checkout would have and has not."""
+    from vlm_envs.registration import VARIANTS, WORLDS
+
+    for word in command.words:
+        for env_id in _ENV_ID.findall(word):
+            _require(env_id in WORLDS or env_id in VARIANTS, command.words, f"there is no world {env_id}")
+        for path in _OWN_PATH.findall(word):
+            _require((CHECKOUT / path).exists(), command.words, f"no such file: {path}")
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def _check_make(words: Sequence[str]) -> None:
+    from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES, STAGED_VARIANTS
+
+    recipes = {*OF_A_WORLD, *RECIPES, *STAGED_PRESETS, *STAGED_RECIPES, *STAGED_VARIANTS}
+    for word in words:
+        name, _, value = word.partition("=")
+        _require(name != "CONFIG" or value.partition(":")[0] in recipes, words, f"there is no recipe {value}")
     made = subprocess.run(
         ["make", "--dry-run", *words, f"PYTHON={sys.executable}"], capture_output=True, text=True, cwd=CHECKOUT
     )
@@ -58,6 +90,7 @@ def _check_make(words: Sequence[str]) -> None:
 
 def _check_pip(words: Sequence[str]) -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    _require(words[:1] == ["install"], ["pip", *words], "pip takes install")
     for word in words:
         for extra in re.findall(r"[\w-]+", word.partition("[")[2]):
             _require(extra in project["optional-dependencies"], words, f"there is no extra {extra}")

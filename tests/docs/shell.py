@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 from tests.docs.blocks import CHECKOUT
 
 _PROGRAMS = ("python", "python3", "pip", "make", "accelerate", "vllm", "vlm-envs", "source")
+
+_BASH = shutil.which("bash") or "bash"
 
 _KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "JUDGE_KEY")
 
@@ -46,7 +49,8 @@ def link_checkout(folder: Path) -> None:
 def commands_of(script: str, folder: Path) -> list[Command]:
     """Returns the commands of a shell block in the order in which it would run them, none of them run.
 
-    Bash itself expands variables, loops, and quotes; each program is a function that records its arguments.
+    Bash itself expands variables, loops, and quotes; each program is a function that records its arguments. Programs
+    other than those of the pages are not found.
 
     Raises:
         subprocess.CalledProcessError: If the shell cannot run the block; the output names the line.
@@ -55,9 +59,10 @@ def commands_of(script: str, folder: Path) -> list[Command]:
     record.write_text("", encoding="utf-8")
     body = 'printf "%s\\0" "$PWD" "${PYTHONPATH-}" NAME "$@" >>"$RECORD"; printf "\\n\\0" >>"$RECORD"'
     functions = "\n".join(f"{name}() {{ {body.replace('NAME', name)}; }}" for name in _PROGRAMS)
-    environ = {**_environ(), "RECORD": str(record), "PYTHONPATH": ""}
+    functions += "\nexit() { echo 'a block that ends early is not checked' >&2; return 1; }"
+    environ = {**_environ(), "RECORD": str(record), "PYTHONPATH": "", "PATH": str(folder / "no-programs")}
     subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", f"{functions}\n{script}"],
+        [_BASH, "-euo", "pipefail", "-c", f"{functions}\n{script}"],
         capture_output=True,
         text=True,
         cwd=folder,

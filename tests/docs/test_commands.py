@@ -62,6 +62,11 @@ def test_what_programs_import_is_there(block, folder, monkeypatch):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in OURS:
             module = importlib.import_module(node.module)
             assert [each.name for each in node.names if not hasattr(module, each.name)] == []
+        elif isinstance(node, ast.Import):
+            for imported in (each.name for each in node.names if each.name.partition(".")[0] in OURS):
+                importlib.import_module(imported)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OURS:
+            assert hasattr(importlib.import_module(node.value.id), node.attr), f"{node.value.id}.{node.attr}"
 
 
 @pytest.mark.timeout(600)
@@ -109,12 +114,28 @@ def test_a_page_runs_from_top_to_bottom(page, folder, monkeypatch):
         ("pip install -e '.[tool]'", "no extra tool"),
         ("make trian", "trian"),
         ("python examples/no_such.py", "no such file"),
+        ("python -m trainin frozenlake_tiny", "no module trainin"),
+        ("vlm-envs play VLM/Sokobn-v0", "no world VLM/Sokobn-v0"),
+        ("python -m judges calibrate VLM/Nope-v0", "no world VLM/Nope-v0"),
+        ("make train CONFIG=no_such_recipe", "no recipe no_such_recipe"),
+        ("make play ENV_ID=VLM/Nope-v0", "no world VLM/Nope-v0"),
+        ("python -m benchmarks replay docs/boards/no-such-board", "no such file"),
+        ("python -m pytest tests/none", "no such file"),
+        ("pip instal -e .", "pip takes install"),
+        ("accelerate lunch -m training mags", "accelerate takes launch"),
     ],
 )
 def test_a_wrong_command_is_refused(script, reason, folder):
     with pytest.raises((RefusedCommandError, ImportError), match=reason):
         for command in commands_of(script, folder):
             check_command(command)
+
+
+@pytest.mark.parametrize("script", ["exit 0; python -m trainin x", "touch a"])
+def test_a_block_that_ends_early_or_runs_other_programs_is_refused(script, folder):
+    with pytest.raises(subprocess.CalledProcessError):
+        commands_of(script, folder)
+    assert not (folder / "a").exists()
 
 
 def test_bash_expands_loops_variables_and_folders(folder):

@@ -108,6 +108,13 @@ def test_the_version_is_printed_by_either_name_of_the_command(capsys, monkeypatc
         assert capsys.readouterr().out == f"vlm-envs {vlm_envs.__version__}\n"
 
 
+@pytest.mark.parametrize("program", [agents.__main__, benchmarks.__main__, judges.__main__, training.__main__])
+def test_every_program_prints_the_version_and_needs_a_command(program, capsys):
+    assert program.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"vlm-envs {vlm_envs.__version__}\n"
+    assert program.main([]) == 2
+
+
 @pytest.mark.parametrize(
     ("name", "usage"), [("/usr/bin/vlm-envs", "vlm-envs"), ("x/__main__.py", "python -m vlm_envs")]
 )

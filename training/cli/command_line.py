@@ -6,7 +6,6 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +16,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cli.endpoint_options import asks_for_endpoint, endpoint_to_fill
-from training.cli.short_help import HELP, HELP_ALL, shortened
+from training.cli.short_help import COLD_START_OPTIONS, MAIN_OPTIONS
 from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.processes import process_rank
 from training.config.run import RunConfig
@@ -72,11 +71,13 @@ class Recipe:
         name: What that is.
         make: The function.
         option: The option whose value the name is on a command line; empty where the name stands alone.
+        help_all: Command that lists every option, where that is not the name with `--help-all`.
     """
 
     name: str
     make: Callable[[], RunConfig | StagesConfig]
     option: str = ""
+    help_all: str = ""
 
     @property
     def words(self) -> str:
@@ -231,8 +232,6 @@ def configured(
             the process with a message and status 2.
     """
     start = recipe.config() if default is None else default
-    is_short = not makes_cold_start and bool({*HELP} & {*words}) and HELP_ALL not in words
-    words = ["--help" if word == HELP_ALL else word for word in words]
     named, words = take_option(words, "--algorithm")
     if named is not None:
         start = _unchecked(start, algorithm=switched(start.algorithm, named))
@@ -243,10 +242,17 @@ def configured(
     start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
     command = "cold_start " if makes_cold_start else ""
-    program = Training(prog=f"python -m training {command}{recipe.words}", description=f"{recipe.description} {_HELP}")
+    program = Training(
+        prog=f"python -m training {command}{recipe.words}",
+        description=f"{recipe.description} {_HELP}",
+        main_options=(
+            *(COLD_START_OPTIONS if makes_cold_start else MAIN_OPTIONS),
+            *(["--algorithm."] if named else []),
+        ),
+        help_all=recipe.help_all,
+    )
     default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
-    with shortened(program, with_algorithm=named is not None) if is_short else nullcontext():
-        config = parsed(_Options, rest, program, default=default_options).run
+    config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
     if process_rank() == 0:

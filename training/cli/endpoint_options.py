@@ -8,11 +8,12 @@ from dataclasses import MISSING, fields
 import tyro
 
 from agents.api.config import EndpointConfig
+from vlm_envs.arguments.short_help import asks_for_help
 
 
 def asks_for_endpoint(words: Sequence[str], prefix: str) -> bool:
     """Returns whether options of an endpoint, which begin with `prefix`, are given or asked for."""
-    return any(word in ("-h", "--help") or word.startswith(prefix) for word in words)
+    return asks_for_help(words) or any(word.startswith(prefix) for word in words)
 
 
 def endpoint_to_fill() -> EndpointConfig:

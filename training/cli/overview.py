@@ -29,6 +29,7 @@ def usage_lines() -> list[str]:
         "                          a world of your own, or any other, by its id",
         "       python -m training --recipe my_recipe.py [--options]",
         "                          a recipe of your own",
+        "       python -m training --version",
         "",
         "recipes:",
         *table([(f"  {name:18}", summary) for name, summary in summaries().items()]),

@@ -14,6 +14,7 @@ from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.recipes.shipped import RECIPES
 from vlm_envs.arguments.options import Program, description_of, parsed
+from vlm_envs.arguments.short_help import HELP, HELP_ALL
 from vlm_envs.errors import ConfigError, require
 
 
@@ -31,7 +32,7 @@ def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
         ConfigError: If an option is refused, or what it names is not there.
         FileNotFoundError: If the agent's checkpoint is not there.
     """
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in (*HELP, HELP_ALL):
         parsed(DrawPoolConfig, ["--help"], _program("RECIPE"))
     recipe, options = find_recipe(words)
     if recipe is None:

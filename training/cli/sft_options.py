@@ -14,6 +14,7 @@ from training.cli.command_line import option_value
 from training.config.supervised.sft import SFTConfig
 from training.preflight.sft import saved_fine_tuning
 from vlm_envs.arguments.options import Program, description_of, parsed
+from vlm_envs.arguments.short_help import asks_for_help
 
 _DEFAULTS = {"output": "runs", "name": "sft"}
 
@@ -39,7 +40,7 @@ def sft_options(words: Sequence[str]) -> tuple[SFTConfig, bool]:
         FileNotFoundError: If one is to go on that is not there.
         ConfigError: If an option is not known, lacks its value or cannot be.
     """
-    resume, asks = "--resume" in words, bool({"-h", "--help"} & {*words})
+    resume, asks = "--resume" in words, asks_for_help(words)
     program = Program(prog="python -m training sft", description=description_of(SFTConfig))
     default = _Options(run=_resumed(words)) if resume and not asks else None
     return parsed(_Options, [word for word in words if word != "--resume"], program, default=default).run, resume

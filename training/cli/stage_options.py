@@ -17,7 +17,7 @@ from tyro.conf import FlagCreatePairsOff
 
 from training.cli.command_line import Recipe, configured, option_value, take_option
 from training.cli.curation_options import curation_options
-from training.cli.short_help import HELP, HELP_ALL
+from training.cli.short_help import CURATION_OPTIONS
 from training.config.curation.curate import CurateConfig
 from training.config.eval_sampling import how_evaluated
 from training.config.run import RunConfig
@@ -25,6 +25,8 @@ from training.config.stages import Stage, StageRun, StagesConfig
 from training.config.stages_record import saved_stages
 from training.config.supervised.sft import SFTConfig
 from vlm_envs.arguments.options import Program, parsed
+from vlm_envs.arguments.short_help import HELP, HELP_ALL, asks_for_help
+from vlm_envs.arguments.tables import wrapped
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 
 _PREFIX = "--stages."
@@ -68,11 +70,11 @@ def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> t
         FileNotFoundError: If they are to go on and are not there.
         ConfigError: If an option is not known, lacks its value or cannot be.
     """
-    own, of_stages = split_by_stage([HELP[-1] if word == HELP_ALL else word for word in words], made.stages)
-    if {*HELP} & {*own}:
+    own, of_stages = split_by_stage(words, made.stages)
+    if asks_for_help(own):
         print(stages_told(made))
     resume = "--resume" in own
-    default = _saved(made, own) if resume and not {*HELP} & {*own} else made
+    default = _saved(made, own) if resume and not asks_for_help(own) else made
     program = _Program(prog=f"python -m training {recipe.words}", description=recipe.description, stages=made.stages)
     start = _Options(name=default.name, output=default.output, model=default.model)
     said = parsed(_Options, own, program, default=start)
@@ -154,17 +156,18 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: b
 
 def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool) -> StageRun:
     run = stage.run
+    prog = f"python -m training {recipe.words} (stage {stage.name})"
+    help_all = f"python -m training {recipe.words} {stage.option}.{HELP_ALL.removeprefix('--')}"
     if isinstance(run, RunConfig):
-        words = [HELP_ALL if word in HELP else word for word in words]
-        of_stage = replace(recipe, name=f"{recipe.name} (stage {stage.name})", make=lambda: run)
+        of_stage = replace(recipe, name=f"{recipe.name} (stage {stage.name})", make=lambda: run, help_all=help_all)
         return configured(of_stage, words, run if resume else None)
     if isinstance(run, CurateConfig):
-        program = Program(prog=f"python -m training {recipe.words} (stage {stage.name})", description="A curation.")
+        program = Program(prog=prog, description="A curation.", main_options=CURATION_OPTIONS, help_all=help_all)
         return curation_options(words, program, run)
     default = copy.copy(run)
     if option_value(words, "--data") is not None:  # data sets that are named stand in place of its own
         object.__setattr__(default, "data", ())
-    program = Program(prog=f"python -m training {recipe.words} (stage {stage.name})", description="A fine-tuning.")
+    program = Program(prog=prog, description="A fine-tuning.", help_all=help_all)
     return parsed(SFTConfig, words, program, default=default)
 
 
@@ -179,7 +182,11 @@ def _of_stage(stage: Stage) -> Iterator[None]:
 
 def stages_told(config: StagesConfig) -> str:
     """Returns the stages in words, a line each, and where their options are listed."""
-    lines = [f"  {number}. {_told(stage)}" for number, stage in enumerate(config.stages, start=1)]
+    lines = [
+        line
+        for number, stage in enumerate(config.stages, start=1)
+        for line in wrapped(f"  {number}. {_told(stage)}", indent="     ")
+    ]
     listed = "\n".join(f"  {stage.option}.help" for stage in config.stages)
     return "\n".join(["stages:", *lines, "", "Options of each, behind its name, are listed by:", listed, ""])
 

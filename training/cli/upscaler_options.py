@@ -13,6 +13,7 @@ from training.cli.command_line import option_value
 from training.config.supervised.upscaler import UpscalerConfig
 from training.preflight.upscaler import saved_upscaler
 from vlm_envs.arguments.options import Program, description_of, parsed
+from vlm_envs.arguments.short_help import asks_for_help
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ def upscaler_options(words: Sequence[str]) -> tuple[UpscalerConfig, bool]:
         FileNotFoundError: If one is to go on that is not there.
         ConfigError: If an option is not known, lacks its value or cannot be.
     """
-    resume, asks = "--resume" in words, bool({"-h", "--help"} & {*words})
+    resume, asks = "--resume" in words, asks_for_help(words)
     program = Program(prog="python -m training upscaler", description=description_of(UpscalerConfig))
     default = _Options(run=_resumed(words) if resume and not asks else UpscalerConfig())
     return parsed(_Options, [word for word in words if word != "--resume"], program, default=default).run, resume

@@ -26,10 +26,10 @@ _STRUCTURED = {
 
 
 def frozenlake_tiny() -> RunConfig:
-    """FrozenLake 4x4, sampled: the start solves 0.70, its teacher and more imitation 0.77, RL (80 iterations) 0.94.
+    """FrozenLake 4x4, sampled: RL (120 iterations) takes the start from 75% to 98% of test levels.
 
-    That teacher overlooks holes in three of ten turns, such as people do. The start has imitated it and no other: it
-    solves seven levels of ten. What it writes is true all the same.
+    The start has imitated a teacher that overlooks holes in three of ten turns, as people do. What it writes is true
+    all the same.
     """
     return _grid_recipe(
         "frozenlake_tiny",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from training.config.sweep import SweepConfig
 from vlm_envs.arguments.options import Program, description_of, parsed
+from vlm_envs.arguments.short_help import HELP, HELP_ALL
 from vlm_envs.errors import ConfigError, did_you_mean, require_choice
 
 
@@ -22,7 +23,7 @@ def run_sweep_command(words: Sequence[str]) -> None:
         prog=f"python -m training sweep {'NAME' if name.startswith('-') else name}",
         description=f"{description_of(SweepConfig)}\n\nSweeps: {', '.join(SWEEPS)}.",
     )
-    if name in ("-h", "--help"):
+    if name in (*HELP, HELP_ALL):
         parsed(SweepConfig, ["--help"], program)
     if name.startswith("-"):
         raise ConfigError(f"Which sweep? Its name comes first: {', '.join(SWEEPS)}.")

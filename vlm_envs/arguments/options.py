@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 from vlm_envs.arguments.docstrings import written_docstring
 from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.arguments.short_help import HELP_ALL, asks_for_help, readable, shortened
 from vlm_envs.arguments.tables import table
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 from vlm_envs.requirements import missing_package_message
@@ -63,11 +64,22 @@ class Program:
         prog: How: `python -m training frozenlake_tiny`.
         description: What it does.
         hints: Sentences on options that it does not have, by option.
+        main_options: Options that `--help` shows, as `shortened` takes them; `--help-all` shows the others, too. All if
+            empty.
+        help_all: Command that lists every option; empty for `prog` with `--help`, or with `--help-all` where that
+            shows more.
     """
 
     prog: str
     description: str
     hints: Mapping[str, str] | None = None
+    main_options: Sequence[str] = ()
+    help_all: str = ""
+
+    @property
+    def listing(self) -> str:
+        """The command that lists every option."""
+        return self.help_all or f"{self.prog} {HELP_ALL if self.main_options else '--help'}"
 
     def refusal(self, option: str, value: str) -> str:
         """Returns why an option, though a field has its name, is none; empty where it is one.
@@ -85,7 +97,7 @@ class Program:
 
     def stray(self, word: str) -> str:
         """Returns what is said of a word that belongs to no option."""
-        return f"{word!r} belongs to no option of {self.prog}. All of them: {self.prog} --help"
+        return f"{word!r} belongs to no option of {self.prog}. All of them: {self.listing}"
 
 
 def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default: OptionsT | None = None) -> OptionsT:
@@ -93,7 +105,7 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
 
     Args:
         kind: Its type, a dataclass.
-        words: The options, and their values.
+        words: The options, and their values. `--help-all` shows every option, in all programs.
         program: What they belong to.
         default: Gives what is not said; None for the type's own defaults.
 
@@ -104,12 +116,19 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
     import tyro  # which takes longer than all that `import vlm_envs` does
 
     options = option_names(kind, default=default)
+    is_short = bool(program.main_options) and HELP_ALL not in words and asks_for_help(words)
+    words = ["--help" if word == HELP_ALL else word for word in words]
     _refuse_unknown(words, options, program)
     _refuse_repeated(words, options)
     start: dict[str, Any] = {} if default is None else {"default": default}
     said = io.StringIO()
+    short_help = shortened(program.prog, program.description, program.main_options, program.listing)
     try:
-        with fields_named(options), contextlib.redirect_stderr(said):
+        with (
+            short_help if is_short else readable() if asks_for_help(words) else contextlib.nullcontext(),
+            fields_named(options),
+            contextlib.redirect_stderr(said),
+        ):
             found: tuple[OptionsT, list[str]] = tyro.cli(
                 kind, args=words, prog=program.prog, description=program.description, return_unknown_args=True, **start
             )
@@ -232,7 +251,7 @@ def _told(frame: str, program: Program, words: Sequence[str]) -> str:
     said = " ".join(next(part for is_rule, part in parts if not is_rule)).strip()
     if said.startswith("Missing from "):
         needed = said.partition(f"{program.prog}: ")[2].split(" (required)")[:-1]
-        return f"{program.prog} needs {' and '.join(each.split()[0] for each in needed)}. See {program.prog} --help"
+        return f"{program.prog} needs {' and '.join(each.split()[0] for each in needed)}. See {program.listing}"
     if found := _NO_CHOICE.match(said):
         choices = sorted(set(re.findall(r"'(.+?)'", found["choices"])) - {"None"})
         said = f"{found['option']} must be one of {', '.join(map(repr, choices))}; got {found['value']}."
@@ -240,7 +259,7 @@ def _told(frame: str, program: Program, words: Sequence[str]) -> str:
         said = _too_few(found["option"], int(found["count"]), words)
     for pattern, plain in _PARSER_SAYS:
         said = re.sub(pattern, plain, said)
-    return f"{said if said.endswith('.') else f'{said}.'} All options: {program.prog} --help"
+    return f"{said if said.endswith('.') else f'{said}.'} All options: {program.listing}"
 
 
 def _too_few(option: str, count: int, words: Sequence[str]) -> str:
@@ -281,7 +300,7 @@ def _refuse_unknown(words: Sequence[str], options: Mapping[type, Mapping[str, st
             continue
         own_hint = (program.hints or {}).get(name)
         meant = f" {own_hint}" if own_hint else _nearest(name, known) or program.hint(name)
-        raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.prog} --help")
+        raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.listing}")
 
 
 def _refuse_repeated(words: Sequence[str], options: Mapping[type, Mapping[str, str]]) -> None:

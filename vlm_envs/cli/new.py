@@ -83,7 +83,7 @@ Wrote {package}. Next:
   cd {shlex.quote(str(package))}
   python -m vlm_envs check {env_id}
   python -m vlm_envs play {env_id}
-  python -m pytest
+  python -m pytest    (needs pytest: pip install pytest)
 Train it, in a checkout of vlm-envs:
   PYTHONPATH={shlex.quote(str(package.absolute()))} python -m training {env_id} \\
       --worlds.0.kwargs.prompt-format no_think --cold-start.num-steps 400 --num-iterations 40

@@ -38,11 +38,11 @@ MISTAKES = {
     f"{LAKE} --num-groups 0": "--num-groups must be at least 1; got 0.",
     f"{LAKE} --num-itertions 3": (
         "error: python -m training frozenlake_tiny has no option --num-itertions. Did you mean '--num-iterations'? All "
-        "of them: python -m training frozenlake_tiny --help"
+        "of them: python -m training frozenlake_tiny --help-all"
     ),
     f"cold_start {LAKE} --num-steps 10": (
         "error: python -m training cold_start frozenlake_tiny has no option --num-steps. Did you mean "
-        "--cold-start.num-steps? All of them: python -m training cold_start frozenlake_tiny --help"
+        "--cold-start.num-steps? All of them: python -m training cold_start frozenlake_tiny --help-all"
     ),
     f"{LAKE} --clip-low 0.1": "has no option --clip-low. Did you mean --ppo.clip-low?",
     f"{LAKE} --learning-rate 1": "Did you mean --algorithm.critic.learning-rate or --ppo.learning-rate",

@@ -27,6 +27,14 @@ def test_the_shown_board_is_verified_and_its_table_is_what_it_measured():
     )
 
 
+def test_the_command_fails_where_an_episode_does_not_replay(monkeypatch, capsys):
+    monkeypatch.setattr(pages, "write_boards", lambda: ["made: episode 3 differs", "made: episode 4 differs"])
+    assert pages.main(boards=True) == 1
+    assert capsys.readouterr().err == "made: episode 3 differs\nmade: episode 4 differs\n"
+    monkeypatch.setattr(pages, "write_boards", list)
+    assert pages.main(boards=True) == 0
+
+
 def test_pages_are_written_from_episodes_without_images(tmp_path, monkeypatch):
     play(tmp_path / "made", [contestant(OracleAgent(), "oracle")], worlds=[WorldSpec.parse(LAKE)], episodes=1)
     board = Board(tmp_path / "made")

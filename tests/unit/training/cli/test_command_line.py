@@ -18,6 +18,7 @@ from training.cli.command_line import Recipe, configured, find_recipe, option_va
 from training.cli.short_help import MAIN_OPTIONS
 from training.cli.stage_options import stage_options
 from training.cli.world_options import read_world_options
+from training.commands import COMMANDS
 from training.config.saved import plain, rebuilt
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
@@ -405,7 +406,37 @@ def test_help_shows_the_main_options_and_names_what_shows_all(capsys, monkeypatc
 
 
 def test_a_stage_lists_all_of_its_options(capsys):
-    recipe, words_left = find_recipe(["mags_tiny", "--stages.precision.help"])
+    recipe, words_left = find_recipe(["mags_tiny", "--stages.precision.help-all"])
     with pytest.raises(SystemExit):
         stage_options(recipe, recipe.made(), words_left)
     assert "--judge.endpoint.base-url STR" in capsys.readouterr().out
+
+
+def test_the_short_help_of_a_stage_names_what_lists_the_rest(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    recipe, words_left = find_recipe(["mags_tiny", "--stages.precision.help"])
+    with pytest.raises(SystemExit):
+        stage_options(recipe, recipe.made(), words_left)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 100 and max(map(len, lines)) <= 80
+    assert lines[-1].endswith("options: python -m training mags_tiny --stages.precision.help-all")
+
+
+@pytest.mark.parametrize("command", ["sft", "curate", "pairs", "pool", "plan", "upscaler", "sweep"])
+def test_every_command_lists_all_options_in_lines_that_fit(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        COMMANDS[command](["--help-all"])
+    assert stop.value.code == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80 and not line.startswith("usage:")] == []
+    assert len(lines) > 25
+
+
+def test_the_short_help_of_commands_with_many_options(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for given in (["curate"], ["cold_start", "frozenlake_tiny"]):
+        with pytest.raises(SystemExit):
+            COMMANDS[given[0]]([*given[1:], "--help"])
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) < 100 and lines[-1].endswith(f"python -m training {' '.join(given)} --help-all")

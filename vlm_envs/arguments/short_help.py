@@ -1,0 +1,84 @@
+"""The short help of a command with many options: those that most users need, and how to list the others."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from collections.abc import Iterator, Sequence
+
+from vlm_envs.arguments.tables import wrapped
+
+HELP = ("-h", "--help")
+HELP_ALL = "--help-all"
+
+_FRAMES = ("│ ", "  ")
+"""What options begin with where the parser draws frames, and where the output cannot show them."""
+
+_OPTION = re.compile(r"--\w[\w.-]*")
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Returns whether a command line asks for the short or the whole help."""
+    return bool({*HELP, HELP_ALL} & {*words})
+
+
+@contextlib.contextmanager
+def shortened(prog: str, description: str, main_options: Sequence[str], help_all: str) -> Iterator[None]:
+    """Prints the help that is asked for within the block with the main options only.
+
+    Args:
+        prog: Command that the options belong to.
+        description: What it does.
+        main_options: Options that are shown; a name that ends with a dot stands for all options that begin with it.
+        help_all: Command that lists every option.
+    """
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    except SystemExit:
+        options = list(_options(printed.getvalue()))
+        prefixes = tuple(name for name in main_options if name.endswith("."))
+        shown = [(name, lines) for name, lines in options if name in main_options or name.startswith(prefixes)]
+        resume = " [--resume]" if "--resume" in dict(shown) else ""
+        print(f"usage: {prog} [--options]{resume}", "", *paragraphs(description), "", "options:", sep="\n")
+        print(*(f"  {line}" for _, lines in shown for line in lines), sep="\n")
+        print(f"\nAll {len(options)} options: {help_all}")
+        raise
+    print(printed.getvalue(), end="")
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Wraps the descriptions that are printed within the block to the width of the terminal."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        lines = [line.rstrip() for line in printed.getvalue().rstrip().splitlines()]
+        is_text = [not line.startswith(("usage:", " ", "│", "╭", "╰")) for line in lines]
+        pairs = zip(lines, is_text, strict=True)
+        print(*(part for line, wraps in pairs for part in (wrapped(line) if wraps else [line])), sep="\n")
+
+
+def paragraphs(text: str) -> list[str]:
+    """Returns the lines of a text, each paragraph wrapped to the width of the terminal."""
+    lines = [line for part in text.split("\n\n") for line in ("", *wrapped(" ".join(part.split())))]
+    return lines[1:]
+
+
+def _options(full: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields each option of a help text with its lines."""
+    name = ""
+    lines: list[str] = []
+    for line in full.splitlines():
+        text = line[2:].rstrip(" │") if line.startswith(_FRAMES) else ""
+        start = _OPTION.match(text)
+        continues = text.startswith("  ") or (text and not any(line.startswith(" ") for line in lines))
+        if start or not continues:
+            if name:
+                yield name, lines
+            name, lines = (start[0] if start else ""), []
+        lines.append(text)
