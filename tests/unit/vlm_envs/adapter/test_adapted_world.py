@@ -11,7 +11,7 @@ import pytest
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.adapter import simulator
-from vlm_envs.adapter.simulator import _quiet_stdout
+from vlm_envs.adapter.live_env import quiet_stdout
 from vlm_envs.adapter.world import FORMAT_REWARD, AdaptedWorld
 from vlm_envs.errors import ConfigError, LevelError, WorldContractError
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_of, split_seeds
@@ -368,7 +368,7 @@ def test_only_the_thread_of_an_environment_is_muted(capsys):
     inside, done = threading.Event(), threading.Event()
 
     def environment():
-        with _quiet_stdout():
+        with quiet_stdout():
             print("of the environment")
             inside.set()
             done.wait(10)
@@ -377,7 +377,7 @@ def test_only_the_thread_of_an_environment_is_muted(capsys):
     thread.start()
     assert inside.wait(10)
     print("of another thread")
-    with _quiet_stdout():
+    with quiet_stdout():
         print("of another environment")
     done.set()
     thread.join()
