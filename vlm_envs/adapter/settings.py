@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -268,6 +269,8 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
 
 def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
     """Registers a world; raises `ConfigError` where Gymnasium refuses its name beside another one."""
+    # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
+    warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
     try:
         register(world_id, ENTRY_POINT, **kwargs)
     except gym.error.RegistrationError as error:

@@ -132,6 +132,13 @@ def test_arguments_are_checked_when_a_world_is_adapted(kwargs, words):
     assert len(str(caught.value)) < 300
 
 
+def test_older_versions_are_made_without_a_warning(recwarn):
+    gym.register("Tests/Tally-v1", tally.TallyEnv)
+    old, _ = (vlm_envs.adapt(f"Tests/Tally-v{version}", success="reward") for version in range(2))
+    gym.make(old)
+    assert not [warning for warning in recwarn if "out of date" in str(warning.message)]
+
+
 def test_ids_that_only_look_like_one_are_explained(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "Count.TOML").write_text(f'env = "{TALLY}"\nname = "upper"\n')
