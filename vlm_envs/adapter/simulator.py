@@ -115,15 +115,16 @@ class Simulator:
         return self._env
 
     @property
-    def actions_to_success(self) -> tuple[int, str]:
-        """Number of actions that success takes, 0 where it is not known; and why, to be followed by "N actions"."""
+    def actions_to_success(self) -> tuple[int, str, str]:
+        """Number of actions that success takes, 0 where it is not known; why; and how to need fewer."""
         spec = self.env.spec
         limit = 0 if spec is None else spec.max_episode_steps or 0
+        shorter = ", or make={'max_episode_steps': ...}"
         if self._rule == "truncated":
-            return limit, "is to last"
+            return limit, "is to last", shorter
         if isinstance(self._rule, int | float) and self._rule <= 0:
-            return limit, "is decided when the environment ends, which may take"
-        return (self.known.num_actions if self.known else 0), "takes about"
+            return limit, "is decided when the environment ends, which may take", shorter
+        return (self.known.num_actions if self.known else 0), "takes about", ""
 
     @property
     def can_describe(self) -> bool:

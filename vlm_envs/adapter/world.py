@@ -267,10 +267,10 @@ class AdaptedWorld(World[AdaptedState, Action]):
         )
         self.set_picture_shape(simulator.image_shape)
         most = min(self.max_turns * self.max_actions_per_turn, self.max_steps or math.inf)
-        needed, why = simulator.actions_to_success
+        needed, why, shorter = simulator.actions_to_success
         if most < needed:
             num_turns = math.ceil(needed / self.max_actions_per_turn)
             notice(
                 f"Success in {env} {why} {needed} actions, but an episode here has at most {most}. Set "
-                f"max_turns={num_turns}, max_actions_per_turn, or make={{'max_episode_steps': ...}}."
+                f"max_turns={num_turns} or max_actions_per_turn{shorter}."
             )
