@@ -150,8 +150,8 @@ def registered_name(env_id: str) -> str:
     Raises:
         ConfigError: If the module cannot be imported, or no such world is registered; it names the closest one.
     """
-    prefix, _, described = env_id.partition(":")
-    if described and prefix in RESOLVERS:
+    prefix, colon, described = env_id.partition(":")
+    if colon and prefix in RESOLVERS:
         return RESOLVERS[prefix](described)
     module, colon, name = env_id.rpartition(":")
     if colon:

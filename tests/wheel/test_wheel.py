@@ -138,9 +138,12 @@ def test_a_new_world_passes_its_check(installed):
     assert "checks passed" in installed.run("vlm-envs", "check", "my_world:Own/MyWorld-v0", folder=folder)
 
 
-@pytest.mark.skipif(not hasattr(vlm_envs, "adapt"), reason="this version adapts no environments")
-def test_an_environment_is_adapted(installed):
+def test_an_environment_is_adapted_after_the_install_that_is_hinted_at(installed):
+    for command in ("check", "play"):
+        told = installed.run("vlm-envs", command, "adapt:FrozenLake-v1", code=2)
+        assert told.startswith("error: ") and told.count("\n") == 1 and "pygame is not installed" in told
     installed.install(["gymnasium[toy-text]"])
+    assert 'pip install "gymnasium[toy-text]"' in told
     (installed.folder / "adapted.py").write_text(ADAPT)
     assert "FrozenLake" in installed.run("python", "adapted.py")
     assert "checks passed" in installed.run("vlm-envs", "check", "adapt:FrozenLake-v1")

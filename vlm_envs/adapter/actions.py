@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from gymnasium import spaces
 
 from vlm_envs.errors import ConfigError, require
@@ -22,6 +22,8 @@ _MAX_CHARS = 2_000
 """Longest text that is read as numbers."""
 _NOT_IN_NAMES = frozenset(",;<>\n\r\t")
 _MAX_SHOWN_BOUNDS = 32
+MAX_LISTED = 40
+"""Discrete spaces with more actions have numbers in brackets in place of names, unless names are given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +54,26 @@ class ActionTexts:
         """What an action looks like, for prompts and error messages."""
         if self.names:
             return "one of " + ", ".join(self.names)
-        low, high = self._bounds
-        kind = "numbers" if self._is_real else "whole numbers"
-        example = self.write(tuple(self._sample(np.random.default_rng(0))))
-        ranges = [f"from {_shown(least)} to {_shown(most)}" for least, most in zip(low, high, strict=True)]
+        bounds, kind = self._bounds, "number" if self._is_real else "whole number"
+        example = self.write(self._sample(np.random.default_rng(0)))
+        ranges = [f"from {_shown(least)} to {_shown(most)}" for least, most in bounds]
+        if len(ranges) == 1:
+            return f"1 {kind} in brackets, such as {example}, {ranges[0]}"
         if len(set(ranges)) == 1:
-            return f"{low.size} {kind if low.size > 1 else kind[:-1]} in brackets, such as {example}, each {ranges[0]}"
-        listed = "; ".join(ranges[:_MAX_SHOWN_BOUNDS])
-        return f"{low.size} {kind} in brackets, such as {example}: {listed}"
+            return f"{len(ranges)} {kind}s in brackets, such as {example}, each {ranges[0]}"
+        return f"{len(ranges)} {kind}s in brackets, such as {example}: {'; '.join(ranges[:_MAX_SHOWN_BOUNDS])}"
+
+    def listed(self, numbers: Sequence[int]) -> str:
+        """Returns actions of a discrete space as text, for prompts; those without a name are left out.
+
+        Args:
+            numbers: The actions.
+        """
+        names = [name for name, action in self.names.items() if action in numbers]
+        texts = names if self.names else [self.write(number) for number in numbers]
+        shown = texts if self.names else texts[:MAX_LISTED]
+        more = f" and {len(texts) - len(shown)} more" if len(texts) > len(shown) else ""
+        return self.grammar.separator.join(f" {text}" for text in shown).strip() + more
 
     def read(self, text: str) -> Action | None:
         """Returns the action that a text is, or None."""
@@ -92,20 +106,23 @@ class ActionTexts:
         if isinstance(value, str):
             return self._by_name.get(value.casefold())
         try:
-            numbers = np.asarray(value)
-        except ValueError:  # sequences of different lengths
+            numbers = np.asarray(value, None if hasattr(value, "dtype") else object).reshape(-1).tolist()
+        except ValueError:  # sequences of different shapes
             return None
-        low, high = self._bounds
-        if numbers.dtype.kind not in "iuf" or numbers.size != low.size:
+        kinds = int | float | np.integer | np.floating
+        if any(isinstance(number, bool) or not isinstance(number, kinds) for number in numbers):
             return None
-        flat = numbers.reshape(-1)
-        if not (np.isfinite(flat.astype(np.float64)).all() and (flat >= low).all() and (flat <= high).all()):
+        if len(numbers) != len(self._bounds) or not all(map(math.isfinite, map(_as_float, numbers))):
             return None
         if self._is_real:
-            return tuple(map(float, flat))
-        if any(number != int(number) for number in flat):
+            numbers = [self._real(number) for number in numbers]
+        elif any(number != int(number) for number in numbers):
             return None
-        whole = tuple(map(int, flat))
+        if not all(least <= number <= most for number, (least, most) in zip(numbers, self._bounds, strict=True)):
+            return None
+        if self._is_real:  # a number may be too large for the space's dtype
+            return tuple(numbers) if all(map(math.isfinite, numbers)) else None
+        whole = tuple(map(int, numbers))
         return whole[0] if isinstance(self.space, spaces.Discrete) else whole
 
     def value_of(self, action: Action) -> Any:
@@ -126,34 +143,43 @@ class ActionTexts:
             possible = [action for action in actions if action in allowed] if allowed is not None else actions
             possible = possible or actions
             return possible[rng.integers(len(possible))]
-        return tuple(self._sample(rng))
+        if allowed and isinstance(self.space, spaces.Discrete):
+            return allowed[int(rng.integers(len(allowed)))]
+        return self._sample(rng)
 
-    def _sample(self, rng: np.random.Generator) -> list[int | float]:
-        low, high = self._bounds
-        if not self._is_real:
-            return [int(rng.integers(int(least), int(most) + 1)) for least, most in zip(low, high, strict=True)]
-        low, high = (np.where(np.isfinite(bound), bound, start) for bound, start in ((low, -1.0), (high, 1.0)))
-        drawn = np.round(rng.uniform(np.minimum(low, high), np.maximum(low, high)), 2)
-        return [float(number) for number in np.clip(drawn, *self._bounds)]
+    def _sample(self, rng: np.random.Generator) -> Action:
+        if self._is_real:
+            return tuple(self._real(_drawn(rng, least, most)) for least, most in self._bounds)
+        dtype: Any = np.uint64 if self.space.dtype == np.uint64 else np.int64
+        whole = ((int(least), int(most)) for least, most in self._bounds)
+        numbers = [int(rng.integers(least, most, dtype=dtype, endpoint=True)) for least, most in whole]
+        return numbers[0] if isinstance(self.space, spaces.Discrete) else tuple(numbers)
 
     @property
     def _is_real(self) -> bool:
         return isinstance(self.space, spaces.Box) and np.issubdtype(self.space.dtype, np.floating)
 
-    @property
-    def _bounds(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Least and largest value of each number in a row."""
+    def _real(self, number: float) -> float:
+        """Returns the shortest decimal of a number in the space's dtype: 0.7, not 0.699999988, for float32."""
+        assert self.space.dtype is not None
+        with np.errstate(over="ignore"):
+            return float(str(self.space.dtype.type(_as_float(number))))
+
+    @cached_property
+    def _bounds(self) -> tuple[tuple[int | float, int | float], ...]:
+        """Least and largest value of each number in a row; those of float spaces as `_real` gives numbers."""
         space = self.space
         if isinstance(space, spaces.Discrete):
-            low, high = np.array([space.start]), np.array([space.start + space.n - 1])
-        elif isinstance(space, spaces.MultiDiscrete):
+            return ((int(space.start), int(space.start) + int(space.n) - 1),)
+        if isinstance(space, spaces.MultiDiscrete):
             low, high = space.start, space.start + space.nvec - 1
         elif isinstance(space, spaces.MultiBinary):
-            low, high = np.zeros(space.shape), np.ones(space.shape)
+            low, high = np.zeros(space.shape, np.int8), np.ones(space.shape, np.int8)
         else:
             assert isinstance(space, spaces.Box)
             low, high = space.low, space.high
-        return low.reshape(-1).astype(np.float64), high.reshape(-1).astype(np.float64)
+        number = self._real if self._is_real else int
+        return tuple((number(least), number(most)) for least, most in zip(low.flat, high.flat, strict=True))
 
 
 def action_texts(
@@ -194,10 +220,13 @@ def action_texts(
             f"actions must have {count} names, for the numbers {first} to {first + count - 1}; got {len(named)}: "
             f"{', '.join(map(str, named))}. To leave actions out, map names to numbers.",
         )
+    own_names = own_names[:count]
     if named is not None:
         names = [*named]
-    elif len({name.casefold() for name in own_names[:count]}) == count:
-        names = [*own_names[:count]]
+    elif len({name.casefold() for name in own_names}) == count and all(map(_can_be_read, own_names)):
+        names = [*own_names]
+    elif count > MAX_LISTED:
+        return numbers
     else:
         names = [str(number) for number in range(first, first + count)]
     return ActionTexts(
@@ -209,19 +238,45 @@ def _checked(names: Mapping[str, Action | None], given: object, space: spaces.Sp
     """Returns named actions; raises `ConfigError` unless each name can be read and each value is in the space."""
     require(bool(names), "actions must have at least one name; got none. Leave actions out for the environment's own.")
     found: dict[str, Action] = {}
+    folded: set[str] = set()
     for name, action in names.items():
         if action is None:
             assert isinstance(given, Mapping)
             raise ConfigError(f"actions: {name!r} is {given[name]!r}, which is not an action of {space}.")
-        fits = bool(name.strip()) and name == name.strip() and not _NOT_IN_NAMES & set(name)
         require(
-            fits and name.casefold() not in map(str.casefold, found),
+            _can_be_read(name) and name.casefold() not in folded,
             f"actions: {name!r} cannot be read back: names must be different from each other in any case, not empty, "
             "and without commas, semicolons, angle brackets, and spaces around them.",
         )
         found[name] = action
+        folded.add(name.casefold())
     return found
 
 
+def _can_be_read(name: str) -> bool:
+    return bool(name) and name == name.strip() and not _NOT_IN_NAMES & set(name)
+
+
+def _drawn(rng: np.random.Generator, least: float, most: float) -> float:
+    """Returns a number between bounds, of few digits; where a bound is infinite, from near the other one or zero."""
+    least_drawn = least if math.isfinite(least) else (most - max(2.0, abs(most)) if math.isfinite(most) else -1.0)
+    most_drawn = most if math.isfinite(most) else (least + max(2.0, abs(least)) if math.isfinite(least) else 1.0)
+    part = rng.random()
+    drawn = least_drawn * (1 - part) + most_drawn * part  # a difference of the bounds may be too large
+    span = most_drawn / 2 - least_drawn / 2
+    num_digits = 2 if span <= 0 else max(2, 1 - math.floor(math.log10(span)))
+    return min(max(round(drawn, num_digits), least), most)
+
+
+def _as_float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # of a whole number
+        return math.inf
+
+
 def _shown(bound: float) -> str:
-    return ("minus infinity" if bound < 0 else "infinity") if math.isinf(bound) else f"{bound:g}"
+    """Returns a bound as it is read, or in words."""
+    if math.isinf(bound):
+        return "minus infinity" if bound < 0 else "infinity"
+    return json.dumps(bound).removesuffix(".0")

@@ -15,11 +15,13 @@ class Known:
         success: A value of the setting `success`.
         goal: One sentence; empty for none.
         actions: Names of a discrete space's numbers; empty where the environment has its own.
+        num_actions: About how many actions success takes where that is more than an episode has by default; else 0.
     """
 
     success: str | float
     goal: str = ""
     actions: tuple[str, ...] = ()
+    num_actions: int = 0
 
 
 _TOY_TEXT, _CLASSIC = "gymnasium.envs.toy_text.", "gymnasium.envs.classic_control."
@@ -59,6 +61,7 @@ KNOWN: Mapping[str, Known] = MappingProxyType(
             success="terminated",
             goal="Drive the car up to the flag; it has to gain speed on the slopes.",
             actions=("left", "none", "right"),
+            num_actions=120,
         ),
         f"{_CLASSIC}continuous_mountain_car": Known(
             success="terminated", goal="Drive the car up to the flag; it has to gain speed on the slopes."

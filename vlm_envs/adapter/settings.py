@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
@@ -42,7 +43,7 @@ HEADLESS: Mapping[str, str] = {
 SUCCESS_RULES = ("reward", "terminated", "truncated")
 INFO_RULE = "info:"
 
-_NAME = re.compile(r"[\w.-]+")
+_NAME = re.compile(r"[\w-][\w.-]{0,99}")
 _SUCCESS_HELP = (
     "'reward' (the episode ends with a positive reward), 'terminated', 'truncated' (it lasts until the time limit), a "
     "number (the least return), 'info:KEY', or a function, also as 'module:function'"
@@ -192,7 +193,7 @@ def adapt(
         },
     )
     if not _is_registered(world_id, kwargs):
-        register(world_id, ENTRY_POINT, **kwargs)
+        _register(world_id, kwargs)
     return world_id
 
 
@@ -206,7 +207,12 @@ def resolved(text: str) -> str:
         ConfigError: If there is no such environment or file, a key of the file is not known or usable, or the name is
             taken by a world with other settings.
     """
-    is_file = text.endswith(".toml")
+    require(bool(text), f"{PREFIX}: must be followed by the id of a Gymnasium environment or the path of a TOML file.")
+    is_file = text.lower().endswith(".toml")
+    require(
+        is_file or ":" in text or text in gym.registry or not Path(f"{text}.toml").is_file(),
+        f"{PREFIX}:{text}: there is no environment of this id, but a file. Did you mean '{PREFIX}:{text}.toml'?",
+    )
     arguments = _read(Path(text)) if is_file else {"env": text}
     source = os.path.abspath(text) if is_file else text
     name = arguments.pop("name", None)
@@ -224,7 +230,7 @@ def resolved(text: str) -> str:
             f"name = {(world_id.rpartition('/')[2] + '-2')!r} in the TOML file.",
         )
         gym.registry.pop(world_id, None)  # the same file with other contents
-        register(world_id, ENTRY_POINT, **kwargs)
+        _register(world_id, kwargs)
         _SOURCES[world_id] = source
     return world_id
 
@@ -244,13 +250,36 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
     kwargs = {key: plain(value) for key, value in arguments.items() if key not in defaults or value != defaults[key]}
     known = [*keyword_parameters(_world_class()), "name"]
     for key in kwargs:
+        require(
+            key not in ("action_mode", "num_levels"),
+            f"{key} is not an argument of adapt; give it to make or make_vec, with the id that adapt returns.",
+        )
         require(key in known, f"adapt has no argument {key!r}.{did_you_mean(key, known)} It takes {', '.join(known)}.")
+    for key in ("max_turns", "max_actions_per_turn"):
+        if key in kwargs:
+            require_positive(key, kwargs[key])
     chosen = described.env.rpartition(":")[2].replace("/", "-") if name is None else name
     require(
         _NAME.fullmatch(chosen) is not None,
-        f"name must consist of letters, digits, '.', '_', and '-'; got {chosen!r}.",
+        "name must consist of letters, digits, '.', '_', and '-', at most 100 of them, and not start with '.'; got "
+        f"{chosen[:120]!r}.",
     )
     return f"{NAMESPACE}/{chosen}", kwargs
+
+
+def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
+    """Registers a world; raises `ConfigError` where Gymnasium refuses its name beside another one."""
+    # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
+    warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
+    try:
+        register(world_id, ENTRY_POINT, **kwargs)
+    except gym.error.RegistrationError as error:
+        start = world_id.rpartition("-v")[0] or world_id
+        others = [other for other in gym.registry if other == start or other.rpartition("-v")[0] in (start, world_id)]
+        raise ConfigError(
+            f"{world_id} cannot be registered beside {', '.join(others)}: names with and without a version do not go "
+            "together. Choose another name."
+        ) from error
 
 
 def _world_class() -> Any:
@@ -303,6 +332,11 @@ def require_env(env_id: str) -> str:
     Raises:
         ConfigError: If there is none, or its package is not installed.
     """
+    described = env_id.removeprefix(f"{PREFIX}:")
+    require(
+        described == env_id,
+        f"{env_id}: expected the id of a Gymnasium environment, without {PREFIX}: in front: {described!r}.",
+    )
     _without_display()
     module, _, name = env_id.rpartition(":")
     if module:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import logging
 import multiprocessing
-import sys
-import threading
-import warnings
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,8 +18,9 @@ from gymnasium import spaces
 
 from vlm_envs.adapter.actions import Action, action_texts
 from vlm_envs.adapter.known import known_of
-from vlm_envs.adapter.settings import INFO_RULE, SUCCESS_RULES, AdapterSettings, function_of, require_env
-from vlm_envs.errors import ConfigError, EngineUnavailableError, WorldContractError, did_you_mean, require
+from vlm_envs.adapter.live_env import LiveEnv, made
+from vlm_envs.adapter.settings import INFO_RULE, SUCCESS_RULES, AdapterSettings, function_of
+from vlm_envs.errors import ConfigError, WorldContractError, did_you_mean, require
 from vlm_envs.splits import SPLITS, split_of
 
 NUM_EQUAL_PROBES = 16
@@ -98,11 +96,11 @@ class Simulator:
         self._require_hints()
         self._rule, self._describe, self._plan = self._functions()
         self.start(0)
-        self.image_shape = _scaled_shape(self._rendered().shape, settings.image_px)
+        self.image_shape = _scaled_shape(self.env.image().shape, settings.image_px)
         self.splits_differ = self._splits_differ()
 
     def _forget(self) -> None:
-        self._env: gym.Env[Any, Any] | None = None
+        self._env: LiveEnv | None = None
         self._state: AdaptedState | None = None
         self._shown: tuple[AdaptedState, npt.NDArray[np.uint8]] | None = None
 
@@ -110,21 +108,23 @@ class Simulator:
         return {**self.__dict__, "_env": None, "_state": None, "_shown": None}
 
     @property
-    def env(self) -> gym.Env[Any, Any]:
+    def env(self) -> LiveEnv:
         """The environment, made when it is first asked for."""
         if self._env is None:
-            self._env = _made(self.settings)
+            self._env = made(self.settings)
         return self._env
 
     @property
-    def succeeds_in_time(self) -> bool:
-        """Whether success is to last until the environment's own time limit."""
-        return self._rule == "truncated"
-
-    @property
-    def time_limit(self) -> int | None:
-        """Actions until Gymnasium truncates the episode; None without a limit, or where only the class knows it."""
-        return None if self.env.spec is None else self.env.spec.max_episode_steps
+    def actions_to_success(self) -> tuple[int, str, str]:
+        """Number of actions that success takes, 0 where it is not known; why; and how to need fewer."""
+        spec = self.env.spec
+        limit = 0 if spec is None else spec.max_episode_steps or 0
+        shorter = ", or make={'max_episode_steps': ...}"
+        if self._rule == "truncated":
+            return limit, "is to last", shorter
+        if isinstance(self._rule, int | float) and self._rule <= 0:
+            return limit, "is decided when the environment ends, which may take", shorter
+        return (self.known.num_actions if self.known else 0), "takes about", ""
 
     @property
     def can_describe(self) -> bool:
@@ -138,8 +138,8 @@ class Simulator:
 
     def start(self, seed: int) -> AdaptedState:
         """Returns the first state of a seed's episode."""
-        with _quiet_stdout():
-            observation, info = self.env.reset(seed=seed)
+        self._state = None  # not known if the environment raises
+        observation, info = self.env.reset(seed=seed)
         self._state = AdaptedState(seed, (), self._outcome(observation, info))
         return self._state
 
@@ -148,21 +148,21 @@ class Simulator:
         if state.outcome.is_last:
             return state
         self.go_to(state)
-        with _quiet_stdout():
-            observation, reward, terminated, truncated, info = self.env.step(self.texts.value_of(action))
+        self._state = None  # not known if the environment or the rule of success raises
+        observation, reward, terminated, truncated, info = self.env.step(self.texts.value_of(action))
         before = state.outcome
         outcome = replace(
             self._outcome(observation, info),
-            reward=float(reward),
-            total=before.total + float(reward),
-            terminated=bool(terminated),
-            truncated=bool(truncated) and not terminated,
+            reward=reward,
+            total=before.total + reward,
+            terminated=terminated,
+            truncated=truncated and not terminated,
         )
         outcome = replace(outcome, success=self._is_success(outcome, info))
         self._state = AdaptedState(state.seed, (*state.actions, action), outcome)
         return self._state
 
-    def go_to(self, state: AdaptedState) -> gym.Env[Any, Any]:
+    def go_to(self, state: AdaptedState) -> LiveEnv:
         """Brings the environment to a state, by replaying its actions unless it is there, and returns it.
 
         Raises:
@@ -187,14 +187,14 @@ class Simulator:
         """Returns the image of a state, uint8[H, W, 3]; that of the last state is kept."""
         if self._shown is None or self._shown[0] != state:
             self.go_to(state)
-            self._shown = state, _resized(self._rendered(), self.image_shape)
+            self._shown = state, _resized(self.env.image(), self.image_shape)
         return self._shown[1].copy()
 
     def describe(self, state: AdaptedState) -> str:
         """Returns a state in words; empty without `describe`."""
         if self._describe is None:
             return ""
-        text = self._describe(self.go_to(state))
+        text = self._asked("describe", self._describe, state)
         require(isinstance(text, str), f"describe must return a text; got {text!r}.")
         return str(text)
 
@@ -208,8 +208,23 @@ class Simulator:
             return None
         if state.outcome.is_last:
             return () if state.outcome.success else None
-        found = self._plan(self.go_to(state))
-        return None if found is None else tuple(map(self._planned, found))
+        found = self._asked("plan", self._plan, state)
+        if found is None:
+            return None
+        is_list = isinstance(found, Iterable) and not isinstance(found, str | bytes | Mapping)
+        require(is_list, f"plan must return a list of actions, or None where there is no plan; got {found!r}.")
+        return tuple(map(self._planned, found))
+
+    def _asked(self, setting: str, function: Callable[[Any], Any], state: AdaptedState) -> Any:
+        """Returns what a function finds out about a state; it may change nothing."""
+        env = self.go_to(state)
+        self._state = None  # not known if the function changes the environment
+        with env.unchanged(setting):
+            found = function(env)
+            if isinstance(found, Iterator):
+                found = [*found]
+        self._state = state
+        return found
 
     def _planned(self, value: object) -> Action:
         action = self.texts.action_of(value)
@@ -221,7 +236,6 @@ class Simulator:
     def close(self) -> None:
         """Closes the environment; it is made again if it is asked for again."""
         if self._env is not None:
-            _free_context(self._env)
             self._env.close()
         self._forget()
 
@@ -231,17 +245,23 @@ class Simulator:
 
     def _outcome(self, observation: Any, info: Mapping[str, Any]) -> Outcome:
         digest = hashlib.blake2b(digest_size=16)
-        _absorb(digest, observation)
+        _absorb(digest, observation, self.settings.env)
         allowed = _allowed(self.env.action_space, info)
         return Outcome(digest=digest.digest(), hint=self._hint(observation, allowed), allowed=allowed)
 
     def _hint(self, observation: Any, allowed: tuple[int, ...] | None) -> str:
-        found = observation if isinstance(observation, Mapping) else {"observation": observation}
-        wanted = found if self.settings.hint is None else self.settings.hint
-        lines = [f"{key.capitalize()}: {found[key]}" for key in wanted if isinstance(found.get(key), str)]
-        if allowed is not None and self.texts.names:
-            names = [name for name, action in self.texts.names.items() if action in allowed]
-            lines.append(f"Allowed actions: {', '.join(names) or 'none'}.")
+        parts = [*observation.items()] if isinstance(observation, Mapping) else [("observation", observation)]
+        if isinstance(observation, tuple):
+            parts = [("observation", part) for part in observation]
+        wanted = [key for key, _ in parts] if self.settings.hint is None else self.settings.hint
+        lines = [
+            f"{str(key).capitalize()}: {part}"
+            for key in dict.fromkeys(wanted)
+            for name, part in parts
+            if name == key and isinstance(part, str)
+        ]
+        if allowed is not None:
+            lines.append(f"Allowed actions: {self.texts.listed(allowed) or 'none'}.")
         return "\n".join(lines)
 
     def _require_hints(self) -> None:
@@ -278,7 +298,8 @@ class Simulator:
     def _is_success(self, outcome: Outcome, info: Mapping[str, Any]) -> bool:
         rule = self._rule
         if callable(rule):
-            return bool(rule(self.env, outcome.reward, outcome.terminated, outcome.truncated, dict(info)))
+            with self.env.unchanged("success"):
+                return bool(rule(self.env, outcome.reward, outcome.terminated, outcome.truncated, dict(info)))
         if self.settings.success is None:
             for key in ("success", "is_success"):
                 if key in info:
@@ -316,23 +337,6 @@ class Simulator:
                 break
         return found
 
-    def _rendered(self) -> npt.NDArray[np.uint8]:
-        with _quiet_stdout():
-            was_centered = _center_camera(self.env)
-            frame = self.env.render()
-            if not was_centered and _center_camera(self.env):  # the first image makes the camera
-                frame = self.env.render()
-        image = np.asarray(frame) if isinstance(frame, np.ndarray) else None
-        if image is None or image.dtype != np.uint8 or image.ndim not in (2, 3) or image.size == 0:
-            came = type(frame).__name__ if image is None else f"{image.dtype}{list(image.shape)}"
-            raise ConfigError(
-                f"{self.settings.env} draws no images: render() should return uint8[H, W, 3] with "
-                f"render_mode='rgb_array', but returned {came}."
-            )
-        if image.ndim == 2 or image.shape[2] == 1:
-            image = np.repeat(image.reshape(*image.shape[:2], 1), 3, axis=2)
-        return np.ascontiguousarray(image[..., :3])
-
 
 _SPLITS_DIFFER: dict[str, bool] = {}
 """Results of probing, which all worlds of equal settings share."""
@@ -348,67 +352,15 @@ def notice(text: str) -> None:
 _NOTICES: set[str] = set()
 
 
-def _made(settings: AdapterSettings) -> gym.Env[Any, Any]:
-    """Returns a new environment."""
-    require_env(settings.env)
-    kwargs = {"render_mode": "rgb_array", "disable_env_checker": True, **(settings.make or {})}
-    try:
-        with warnings.catch_warnings(), _quiet_stdout():
-            warnings.simplefilter("ignore")  # of old versions, and of libraries about each other
-            return gym.make(settings.env, **kwargs)
-    except (ImportError, gym.error.DependencyNotInstalled) as error:
-        raise EngineUnavailableError(f"{settings.env} cannot run here: {_line(error)}") from error
-    except (TypeError, ValueError, gym.error.Error) as error:
-        with_them = f" with make = {dict(settings.make)}" if settings.make else ""
-        raise ConfigError(f"{settings.env} cannot be made{with_them}: {_line(error)}") from error
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())
-
-
-def _center_camera(env: gym.Env[Any, Any]) -> bool:
-    """Makes an environment of MuJoCo draw into its own context and centers its camera; returns whether it has one.
-
-    Gymnasium leaves a free camera where the first image of the environment was drawn, and a tracking one moves a part
-    of the way per image. Centered, images depend on the state alone.
-    """
-    unwrapped: Any = env.unwrapped
-    renderer = getattr(unwrapped, "mujoco_renderer", None)
-    viewer: Any = getattr(renderer, "viewer", None)
-    camera = getattr(viewer, "cam", None)
-    if camera is None:
-        return False
-    if hasattr(viewer, "make_context_current"):  # of several environments in a process, the last one made is current
-        viewer.make_context_current()
-    if int(camera.type) == _TRACKING:
-        camera.lookat[:] = unwrapped.data.subtree_com[camera.trackbodyid]
-    elif int(camera.type) == _FREE and "lookat" not in (getattr(renderer, "default_cam_config", None) or {}):
-        camera.lookat[:] = np.median(unwrapped.data.geom_xpos, axis=0)
-    return True
-
-
-def _free_context(env: gym.Env[Any, Any]) -> None:
-    """Frees what MuJoCo draws with while its own context is current; otherwise that of another environment is freed."""
-    viewer: Any = getattr(getattr(env.unwrapped, "mujoco_renderer", None), "viewer", None)
-    if hasattr(viewer, "con") and hasattr(viewer, "make_context_current"):
-        viewer.make_context_current()
-        viewer.con.free()
-
-
-_FREE, _TRACKING = 0, 1
-"""`mujoco.mjtCamera.mjCAMERA_FREE` and `mjCAMERA_TRACKING`."""
-
-
 def _own_names(env: gym.Env[Any, Any]) -> tuple[str, ...]:
     """Returns what an environment calls the numbers of its discrete actions; nothing where it does not say."""
     unwrapped: Any = env.unwrapped
     meanings = getattr(unwrapped, "get_action_meanings", None)
     if callable(meanings):
         return tuple(map(str, meanings()))
-    actions = getattr(unwrapped, "actions", None)
-    members: Mapping[str, Any] = getattr(actions, "__members__", {})
-    return tuple(name for name, _ in sorted(members.items(), key=lambda member: int(member[1])))
+    members: Mapping[str, Any] = getattr(getattr(unwrapped, "actions", None), "__members__", {})
+    numbers = {name: member.value for name, member in members.items()}
+    return tuple(sorted(numbers, key=numbers.__getitem__)) if {*map(type, numbers.values())} == {int} else ()
 
 
 def _allowed(space: spaces.Space[Any], info: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -418,17 +370,17 @@ def _allowed(space: spaces.Space[Any], info: Mapping[str, Any]) -> tuple[int, ..
     return tuple(int(space.start) + int(number) for number in np.flatnonzero(mask))
 
 
-def _absorb(digest: hashlib.blake2b, part: Any) -> None:
+def _absorb(digest: hashlib.blake2b, part: Any, env_id: str) -> None:
     """Adds an observation to a digest."""
     if isinstance(part, Mapping):
         digest.update(f"dict{len(part)}".encode())
         for key in sorted(part, key=str):
             digest.update(repr(key).encode())
-            _absorb(digest, part[key])
+            _absorb(digest, part[key], env_id)
     elif isinstance(part, list | tuple):
         digest.update(f"{len(part)}".encode())
         for item in part:
-            _absorb(digest, item)
+            _absorb(digest, item, env_id)
     elif isinstance(part, str | bytes | None):
         digest.update(repr(part).encode("utf-8", "surrogatepass"))
     else:
@@ -437,7 +389,17 @@ def _absorb(digest: hashlib.blake2b, part: Any) -> None:
         except ValueError:
             array = np.asarray(repr(part))
         is_plain = array.dtype.kind in "biufc"
+        if array.dtype.kind == "O" and array.ndim:
+            _absorb(digest, array.tolist(), env_id)
+        elif not is_plain and _ADDRESS.search(repr(part)):
+            raise ConfigError(
+                f"The observation of {env_id} holds an object of the type {type(part).__name__}, which has no value to "
+                "compare states by. Leave it out with a gymnasium.ObservationWrapper."
+            )
         digest.update(f"{array.dtype}{array.shape}".encode() + (array.tobytes() if is_plain else repr(part).encode()))
+
+
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 def _scaled_shape(shape: tuple[int, ...], longer_px: int | None) -> tuple[int, int, int]:
@@ -455,40 +417,3 @@ def _resized(image: npt.NDArray[np.uint8], shape: tuple[int, int, int]) -> npt.N
 
     method = Image.Resampling.BOX if shape[0] < image.shape[0] else Image.Resampling.NEAREST
     return np.asarray(Image.fromarray(image).resize((shape[1], shape[0]), method), np.uint8)
-
-
-class _Muted(io.TextIOBase):
-    """A standard output that drops what some threads print and passes on the rest."""
-
-    def __init__(self, stream: Any) -> None:
-        self.stream = stream
-        self.threads: list[int] = []
-
-    def write(self, text: str) -> int:
-        return len(text) if threading.get_ident() in self.threads else int(self.stream.write(text))
-
-    def flush(self) -> None:
-        self.stream.flush()
-
-    def __getattribute__(self, name: str) -> Any:
-        passed_on = name in ("isatty", "fileno", "encoding", "errors", "buffer", "reconfigure")
-        return getattr(self.stream, name) if passed_on else super().__getattribute__(name)
-
-
-_mute_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def _quiet_stdout() -> Iterator[None]:
-    """Drops what environments print in this thread, such as BabyAI's rejected levels."""
-    with _mute_lock:
-        muted = sys.stdout if isinstance(sys.stdout, _Muted) else _Muted(sys.stdout)
-        muted.threads.append(threading.get_ident())
-        sys.stdout = muted
-    try:
-        yield
-    finally:
-        with _mute_lock:
-            muted.threads.remove(threading.get_ident())
-            if not muted.threads and sys.stdout is muted:
-                sys.stdout = muted.stream

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -265,9 +266,11 @@ class AdaptedWorld(World[AdaptedState, Action]):
             "function that takes the environment and returns a text. Use obs_mode='image', or add it.",
         )
         self.set_picture_shape(simulator.image_shape)
-        limit, most = simulator.time_limit, self.max_turns * self.max_actions_per_turn
-        if simulator.succeeds_in_time and limit is not None and min(most, self.max_steps or most) < limit:
+        most = min(self.max_turns * self.max_actions_per_turn, self.max_steps or math.inf)
+        needed, why, shorter = simulator.actions_to_success
+        if most < needed:
+            num_turns = math.ceil(needed / self.max_actions_per_turn)
             notice(
-                f"Success in {env} is to last {limit} actions, but an episode here has at most {most}. Set "
-                f"make={{'max_episode_steps': ...}}, max_turns, or max_actions_per_turn."
+                f"Success in {env} {why} {needed} actions, but an episode here has at most {most}. Set "
+                f"max_turns={num_turns} or max_actions_per_turn{shorter}."
             )

@@ -46,7 +46,8 @@ class TallyEnv(gym.Env):
         assert self.action_space.contains(action), action
         self.taken.append(action)
         is_last = len(self.taken) >= self.last
-        return self._seen(), self.final if is_last else 0.0, is_last, False, self._info()
+        reward = self.final if is_last else 0.5 * (self.flaw == "pays")
+        return self._seen(), reward, is_last, False, self._info()
 
     def _seen(self):
         has_chance = self.flaw == "chance" or (self.flaw == "later chance" and self.taken)
@@ -61,6 +62,8 @@ class TallyEnv(gym.Env):
     def render(self):
         image = np.full((8, 16, 3), len(self.taken), np.uint8)
         image[0, 0, 0] = self.start % 256
+        if self.flaw == "colors" and self.taken:
+            image[..., 1] = 10 + self.taken[-1]
         shown = {
             "color": image,
             "gray": image[..., 0],

@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 
 from tests.unit.vlm_envs.adapter.tally import SPACES
 from vlm_envs.adapter.actions import action_texts
@@ -132,3 +133,75 @@ def test_allowed_actions_limit_random_ones():
     assert {texts.sample(rng, (1,)) for _ in range(10)} == {1}
     assert {texts.sample(rng, (2,)) for _ in range(20)} == {0, 1}  # none of them has a name
     assert json.loads(texts_of("multi").write((0, 1))) == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "bound"),
+    [
+        (np.float16, 0.7),
+        (np.float16, 1234.0),
+        (np.float32, 0.7),
+        (np.float32, 0.00031),
+        (np.float32, 1234567.0),
+        (np.float32, 1e30),
+        (np.float64, 0.1),
+        (np.float64, 1234567.0),
+    ],
+)
+def test_the_bounds_that_are_shown_can_be_read_and_taken(dtype, bound):
+    space = spaces.Box(-bound, bound, (1,), dtype)
+    texts = action_texts(space, None, ())
+    least, most = texts.expected.partition(", from ")[2].split(" to ")
+    for shown in (least, most):
+        action = texts.read(f"[{shown}]")
+        assert (
+            action is not None and space.contains(texts.value_of(action)) and texts.read(texts.write(action)) == action
+        )
+    assert texts.read(f"[{float(most) * 1.01}]") is None
+    assert texts.action_of(space.high) == (float(most),)
+    assert action_texts(space, {"most": [float(most)]}, ()).read("most") == (float(most),)
+
+
+def test_equal_values_of_the_space_are_one_action():
+    texts = action_texts(spaces.Box(-1.0, 1.0, (1,), np.float32), None, ())
+    assert texts.read("[0.7]") == texts.read("[0.70000001]") == texts.action_of(np.array([0.7], np.float32)) == (0.7,)
+    assert action_texts(spaces.Box(-np.inf, np.inf, (1,), np.float32), None, ()).read("[1e39]") is None
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_whole_numbers_are_exact_up_to_the_bounds_of_their_type(dtype):
+    limits = np.iinfo(dtype)
+    space = spaces.Box(limits.min, limits.max, (2,), dtype)
+    texts, rng = action_texts(space, None, ()), np.random.default_rng(0)
+    assert texts.read(f"[{limits.min}, {limits.max}]") == (limits.min, limits.max)
+    assert texts.read(f"[{limits.min - 1}, 0]") is texts.read(f"[0, {limits.max + 1}]") is None
+    assert all(space.contains(texts.value_of(texts.sample(rng, None))) for _ in range(20))
+    assert str(limits.max) in texts.expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "least", "most"),
+    [
+        (5, np.inf, 5, 10),
+        (-np.inf, -3, -6, -3),
+        (0, np.inf, 0, 2),
+        (0, 0.001, 0, 0.001),
+        (-1.7e308, 1.7e308, -1.7e308, 1.7e308),
+        (2, 2, 2, 2),
+    ],
+)
+def test_random_numbers_are_spread_between_finite_bounds(low, high, least, most):
+    texts, rng = action_texts(spaces.Box(low, high, (1,), np.float64), None, ()), np.random.default_rng(0)
+    drawn = [texts.sample(rng, None)[0] for _ in range(50)]
+    assert least <= min(drawn) <= max(drawn) <= most
+    assert len(set(drawn)) > 20 or low == high
+
+
+def test_large_discrete_spaces_without_names_have_numbers_and_short_texts():
+    texts, rng = action_texts(spaces.Discrete(10**7), None, ()), np.random.default_rng(0)
+    assert texts.read("[9999999]") == texts.read("9999999") == 9999999 and texts.read("10000000") is None
+    assert texts.read(texts.write(17)) == 17 and isinstance(texts.sample(rng, None), int)
+    assert "from 0 to 9999999" in texts.expected and len(texts.expected) < 100
+    assert texts.sample(rng, (3, 5)) in (3, 5)
+    assert texts.listed((3, 5)) == "[3]; [5]" and texts.listed(range(50)).endswith("[39] and 10 more")
+    assert len(action_texts(spaces.Discrete(3000), [f"a{number}" for number in range(3000)], ()).names) == 3000

@@ -11,7 +11,7 @@ import pytest
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.adapter import simulator
-from vlm_envs.adapter.simulator import _quiet_stdout
+from vlm_envs.adapter.live_env import quiet_stdout
 from vlm_envs.adapter.world import FORMAT_REWARD, AdaptedWorld
 from vlm_envs.errors import ConfigError, LevelError, WorldContractError
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_of, split_seeds
@@ -298,6 +298,113 @@ def test_success_that_the_turns_do_not_allow_is_reported(monkeypatch, caplog):
     assert "to last 500 actions, but an episode here has at most 100" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("env", "settings", "words"),
+    [
+        ("Pendulum-v1", {}, "may take 200 actions, but an episode here has at most 100. Set max_turns=40 "),
+        (
+            "MountainCar-v0",
+            {"max_turns": 10},
+            "takes about 120 actions, but an episode here has at most 50. Set max_turns=24 or max_actions_per_turn.",
+        ),
+        ("MountainCar-v0", {"max_turns": 24}, ""),
+        ("MountainCar-v0", {"max_turns": 24, "max_steps": 90}, "at most 90"),
+        ("CartPole-v1", {"success": -5}, "may take 500 actions"),
+        ("CartPole-v1", {"success": 5}, ""),
+        ("CartPole-v1", {"success": "terminated"}, ""),
+    ],
+)
+def test_success_that_takes_more_actions_than_an_episode_has_is_reported(env, settings, words, monkeypatch, caplog):
+    monkeypatch.setattr(simulator, "_NOTICES", set())
+    world_of(env, **settings)
+    assert words in caplog.text and bool(words) == bool(caplog.text)
+
+
+def led_to(env, name, looked_at, before):
+    """Returns what changes when a named action is taken, possibly from another state."""
+    world = world_of(env)
+    world.reset(seed=0)
+    inner = world.dynamics.simulator.env.unwrapped
+    for key, value in before.items():
+        setattr(inner, key, value)
+    seen = looked_at(inner)
+    act(world, name)
+    return np.round(np.subtract(looked_at(inner), seen), 6).tolist()
+
+
+def taxi_cell(env):
+    return [*env.decode(env.s)][:2]
+
+
+@pytest.mark.parametrize(
+    ("env", "name", "looked_at", "before", "change"),
+    [
+        ("CliffWalking-v1", "up", lambda env: divmod(env.s, 12), {"s": 17}, [-1, 0]),
+        ("CliffWalking-v1", "right", lambda env: divmod(env.s, 12), {"s": 17}, [0, 1]),
+        ("CliffWalking-v1", "down", lambda env: divmod(env.s, 12), {"s": 17}, [1, 0]),
+        ("CliffWalking-v1", "left", lambda env: divmod(env.s, 12), {"s": 17}, [0, -1]),
+        ("Taxi-v4", "south", taxi_cell, {"s": 240}, [1, 0]),
+        ("Taxi-v4", "north", taxi_cell, {"s": 240}, [-1, 0]),
+        ("Taxi-v4", "east", taxi_cell, {"s": 240}, [0, 1]),
+        ("Taxi-v4", "west", taxi_cell, {"s": 260}, [0, -1]),
+        ("Taxi-v4", "pickup", lambda env: [*env.decode(env.s)][2], {"s": 0}, 4),
+        ("Blackjack-v1", "hit", lambda env: len(env.player), {}, 1),
+        ("Blackjack-v1", "stick", lambda env: len(env.player), {}, 0),
+    ],
+)
+def test_known_names_stand_for_the_actions_that_do_this(env, name, looked_at, before, change):
+    assert led_to(env, name, looked_at, before) == change
+
+
+@pytest.mark.parametrize(
+    ("env", "signs"),
+    [
+        ("CartPole-v1", {"left": -1, "right": 1}),
+        ("MountainCar-v0", {"left": -1, "none": 0, "right": 1}),
+        ("Acrobot-v1", {"negative": -1, "none": 0, "positive": 1}),
+    ],
+)
+def test_known_names_of_forces_push_that_way(env, signs):
+    """Velocities after one action from the same start, compared with each other."""
+    index = {"CartPole-v1": 1, "MountainCar-v0": 1, "Acrobot-v1": 3}[env]
+    after = []
+    for name in signs:
+        world = world_of(env)
+        world.reset(seed=0)
+        act(world, name)
+        after.append(float(world.dynamics.simulator.env.unwrapped.state[index]))
+    assert after == sorted(after) and len(set(after)) == len(signs)
+
+
+def test_known_names_of_frozen_lake_lead_there():
+    for name, cell in (("left", 5), ("down", 10), ("right", 7), ("up", 2)):
+        world = world_of("FrozenLake-v1", make={"is_slippery": False, "desc": ["SFFF", "FFFF", "FFFF", "FFFG"]})
+        world.reset(seed=0)
+        world.dynamics.simulator.env.unwrapped.s = 6
+        act(world, name)
+        assert world.dynamics.simulator.env.unwrapped.s == cell
+
+
+def test_the_best_return_counts_from_the_state_that_is_asked_about():
+    world = world_of(actions=NAMES, plan=tally.plan, make={"flaw": "pays", "last": 3})
+    world.reset(seed=0)
+    act(world, "go")
+    assert world.state.outcome.total == 0.5 and world.task.best_return(world.state, 2) == 1.5
+
+
+def test_an_end_that_is_also_the_time_limit_is_not_truncated():
+    world = world_of(actions=NAMES, success="truncated", make={"max_episode_steps": 2, "last": 2})
+    world.reset(seed=0)
+    assert act(world, "go", "go")[4]["success"] is False and not world.state.outcome.truncated
+
+
+def test_images_of_equally_long_episodes_differ():
+    world = world_of(actions=NAMES, make={"flaw": "colors"})
+    world.reset(seed=0)
+    states = [world.dynamics.step(world.state, action, np.random.default_rng())[0] for action in (0, 1)]
+    assert [int(world.view.image(state)[1, 1, 1]) for state in (*states, states[0])] == [10, 11, 10]
+
+
 @pytest.mark.parametrize("env", ["MiniGrid-DoorKey-5x5-v0", "BabyAI-GoToLocal-v0"])
 def test_minigrid_shows_its_mission_and_is_silent(env, capsys):
     world = world_of(env)
@@ -368,7 +475,7 @@ def test_only_the_thread_of_an_environment_is_muted(capsys):
     inside, done = threading.Event(), threading.Event()
 
     def environment():
-        with _quiet_stdout():
+        with quiet_stdout():
             print("of the environment")
             inside.set()
             done.wait(10)
@@ -377,7 +484,7 @@ def test_only_the_thread_of_an_environment_is_muted(capsys):
     thread.start()
     assert inside.wait(10)
     print("of another thread")
-    with _quiet_stdout():
+    with quiet_stdout():
         print("of another environment")
     done.set()
     thread.join()

@@ -107,6 +107,52 @@ def test_missing_files_packages_and_second_adaptations_are_explained(monkeypatch
         vlm_envs.adapt(TALLY, max_turn=3)
 
 
+@pytest.mark.parametrize("names", [("count", "count-v0"), ("count-v0", "count")])
+def test_names_that_differ_in_having_a_version_are_explained(names):
+    vlm_envs.adapt(TALLY, name=names[0])
+    with pytest.raises(ConfigError, match=rf"Adapted/{names[1]} cannot be registered beside Adapted/{names[0]}:"):
+        vlm_envs.adapt(TALLY, name=names[1], goal="Count.")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "words"),
+    [
+        ({"name": "."}, "name must"),
+        ({"name": ".."}, "name must"),
+        ({"name": "x" * 300}, "name must"),
+        ({"max_turns": 0}, "max_turns must"),
+        ({"max_actions_per_turn": -1}, "max_actions_per_turn must"),
+        ({"action_mode": "discrete"}, "give it to make"),
+        ({"num_levels": 3}, "give it to make"),
+    ],
+)
+def test_arguments_are_checked_when_a_world_is_adapted(kwargs, words):
+    with pytest.raises(ConfigError, match=words) as caught:
+        vlm_envs.adapt(TALLY, **kwargs)
+    assert len(str(caught.value)) < 300
+
+
+def test_older_versions_are_made_without_a_warning(recwarn):
+    gym.register("Tests/Tally-v1", tally.TallyEnv)
+    old, _ = (vlm_envs.adapt(f"Tests/Tally-v{version}", success="reward") for version in range(2))
+    gym.make(old)
+    assert not [warning for warning in recwarn if "out of date" in str(warning.message)]
+
+
+def test_ids_that_only_look_like_one_are_explained(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "Count.TOML").write_text(f'env = "{TALLY}"\nname = "upper"\n')
+    (tmp_path / "lower.toml").write_text(f'env = "{TALLY}"\n')
+    assert registered_name("adapt:Count.TOML") == "Adapted/upper"
+    with pytest.raises(ConfigError, match=r"Did you mean 'adapt:lower\.toml'\?"):
+        registered_name("adapt:lower")
+    with pytest.raises(ConfigError, match="must be followed by"):
+        registered_name("adapt:")
+    for make in (registered_name, vlm_envs.adapt):
+        with pytest.raises(ConfigError, match=f"without adapt: in front: '{TALLY}'"):
+            make(f"{'adapt:' * (1 + (make is registered_name))}{TALLY}")
+
+
 @pytest.mark.parametrize(
     ("kwargs", "words"),
     [
