@@ -16,8 +16,9 @@ from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, did_you_mean, require
 
-ENV_ID = re.compile(r"(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+")
-"""An id as the trainer takes it: with namespace and version, or as it is registered by the module in front."""
+ENV_ID = re.compile(r"adapt:.+|(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+", re.DOTALL)
+"""An id as the trainer takes it: an adapted world, with namespace and version, or as it is registered by the module in
+front."""
 _WORLD_OPTION = re.compile(
     r"--worlds\.(?P<number>\d+)\.(?:(?P<part>kwargs|pool|cold[_-]start[_-]pool)\.)?(?P<name>[\w-]+)(?:=(?P<value>.*))?",
     re.DOTALL,

@@ -76,7 +76,8 @@ def stop_on_interrupt(
         if is_requested:
             raise KeyboardInterrupt
         is_requested = True
-        print(f"Stopping after this {step}, then saving. Press Ctrl-C again to stop immediately: {lost}.{more()}", flush=True)
+        again = f"Press Ctrl-C again to stop immediately: {lost}."
+        print(f"Stopping after this {step}, then saving. {again}{more()}", flush=True)
 
     previous = {signal.SIGINT: signal.signal(signal.SIGINT, request)}
     if num_processes() == 1 and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:

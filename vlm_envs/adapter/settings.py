@@ -201,7 +201,8 @@ def resolved(text: str) -> str:
     """Returns the id of the adapted world that `adapt:TEXT` stands for, and registers it.
 
     Args:
-        text: Id of a Gymnasium environment, or path of a TOML file with the arguments of `adapt`.
+        text: Id of a Gymnasium environment, or path of a TOML file with the arguments of `adapt`. Functions that it
+            names may be in modules beside it.
 
     Raises:
         ConfigError: If there is no such environment or file, a key of the file is not known or usable, or the name is
@@ -214,6 +215,8 @@ def resolved(text: str) -> str:
         f"{PREFIX}:{text}: there is no environment of this id, but a file. Did you mean '{PREFIX}:{text}.toml'?",
     )
     arguments = _read(Path(text)) if is_file else {"env": text}
+    if is_file and (folder := str(Path(text).resolve().parent)) not in sys.path:
+        sys.path.append(folder)  # last, so that functions beside the file are found and nothing else is hidden
     source = os.path.abspath(text) if is_file else text
     name = arguments.pop("name", None)
     try:

@@ -1,3 +1,5 @@
+import sys
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -187,3 +189,12 @@ def test_libraries_draw_without_a_display_unless_there_is_one_or_a_choice(displa
     settings.require_env(TALLY)
     assert settings.os.environ.get("MUJOCO_GL") == expected
     assert ("PYGLET_HEADLESS" in settings.os.environ) == ("DISPLAY" not in display)
+
+
+def test_functions_are_found_beside_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "beside_the_file.py").write_text("def describe(env):\n    return 'In words.'\n")
+    path = tmp_path / "lake.toml"
+    path.write_text('env = "FrozenLake-v1"\nname = "beside"\ndescribe = "beside_the_file:describe"\n')
+    env = vlm_envs.make(f"adapt:{path}", obs_mode="text")
+    assert "In words." in env.reset(seed=0)[0]["text"]
