@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.metadata
 import json
 import os
@@ -127,9 +128,14 @@ def defining_packages(stored: Mapping[str, Any]) -> dict[str, str]:
         return {}
     classes = creator.__mro__ if isinstance(creator, type) else (creator,)
     modules = {each.__module__.partition(".")[0] for each in classes}
-    owners = importlib.metadata.packages_distributions()
-    names = {name for module in modules for name in owners.get(module, ())}
+    names = {name for module in modules for name in _owners().get(module, ())}
     return {name: importlib.metadata.version(name) for name in sorted(names)}
+
+
+@functools.cache
+def _owners() -> Mapping[str, list[str]]:
+    """Returns the distributions of every importable package, which takes a second to find out."""
+    return importlib.metadata.packages_distributions()
 
 
 def _named(value: Any) -> str:
