@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 known = [*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS, *COMMANDS]
                 tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)} All of them: python -m training --help")
                 return 2
-            made = recipe.made()
+            made = None if _is_adapted(recipe) else recipe.made()  # whose file a resumed run does not need
             if isinstance(made, StagesConfig):
                 _run_stages(recipe, made, options)
             else:
@@ -146,10 +146,13 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
         _train(recipe, words, config, resume=resume)
 
 
+def _is_adapted(recipe: Recipe) -> bool:
+    return recipe.name.startswith(f"{PREFIX}:")
+
+
 def _directory_of(recipe: Recipe, words: Sequence[str]) -> Path:
     """Returns the directory of the run that a command line resumes, without reading the file of an adapted world."""
-    is_adapted = recipe.name.startswith(f"{PREFIX}:")
-    default = None if is_adapted else recipe.config()
+    default = None if _is_adapted(recipe) else recipe.config()
     output, name = option_value(words, "--output"), option_value(words, "--name")
     output = output or (RunConfig.output if default is None else default.output)
     return Path(output) / (name or (name_for(recipe.name) if default is None else default.name))
