@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.training.batches import run_config
 from training.cli.command_line import find_recipe
-from training.commands import _directory_of
+from training.commands import _directory_of, main
 from training.config.resume import check_same_run, recorded_worlds, saved_config
 from training.config.worlds.spec import WorldSpec
 from training.recipes.tiny import name_for
@@ -55,6 +55,17 @@ def test_a_run_is_resumed_without_its_file(run):
         assert saved_config(directory) == config
         assert gym.spec(registered_name("adapt:lake.toml")).kwargs["max_turns"] == 3
         check_same_run(config, directory)
+
+
+def test_the_command_refuses_a_changed_file_and_needs_none(run, capsys):
+    _, directory = run
+    file = directory.parents[1] / "lake.toml"
+    file.write_text(LAKE.replace("3", "4"))
+    assert main(["adapt:lake.toml", "--resume"]) == 2
+    assert "lake.toml has changed since: max_turns." in capsys.readouterr().err
+    file.unlink()
+    assert main(["adapt:lake.toml", "--resume"]) == 2, "this run has no checkpoint"
+    assert "cannot be read" not in capsys.readouterr().err
 
 
 def test_a_run_of_an_earlier_version_is_resumed(run):
