@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,7 +32,14 @@ from training.config.going_on import going_on_by
 from training.config.pairs import PairsConfig
 from training.config.places import numbered, require_writable
 from training.config.processes import process_rank
-from training.config.resume import check_length, check_same_run, check_same_worlds, saved_config, started_by
+from training.config.resume import (
+    check_length,
+    check_same_run,
+    check_same_worlds,
+    recorded_worlds,
+    saved_config,
+    started_by,
+)
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
 from training.config.supervised.sft import SFTConfig
@@ -54,7 +62,10 @@ from training.preflight.stages import checked_stages, is_free
 from training.preflight.start import checked, ready
 from training.preflight.upscaler import check_upscaler
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from training.recipes.tiny import name_for
 from training.sweeps.command import run_sweep_command
+from vlm_envs.adapter.settings import PREFIX
+from vlm_envs.adapter.stored import fixed
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.arguments.short_help import asks_for_help
@@ -90,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 known = [*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS, *COMMANDS]
                 tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)} All of them: python -m training --help")
                 return 2
-            made = recipe.made()
+            made = None if _is_adapted(recipe) else recipe.made()  # whose file a resumed run does not need
             if isinstance(made, StagesConfig):
                 _run_stages(recipe, made, options)
             else:
@@ -128,7 +139,27 @@ def _let_the_main_process_tell() -> None:
 def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     resume = "--resume" in words
     words = [word for word in words if word != "--resume"]
-    config = _resumed(recipe, words) if resume else configured(recipe, words)
+    with ExitStack() as stack:
+        if resume and not {*HELP, HELP_ALL} & {*words}:
+            stack.enter_context(recorded_worlds(_directory_of(recipe, words)))
+        config = _resumed(recipe, words) if resume else configured(recipe, words)
+        stack.enter_context(fixed(spec.env_id for spec in config.worlds))
+        _train(recipe, words, config, resume=resume)
+
+
+def _is_adapted(recipe: Recipe) -> bool:
+    return recipe.name.startswith(f"{PREFIX}:")
+
+
+def _directory_of(recipe: Recipe, words: Sequence[str]) -> Path:
+    """Returns the directory of the run that a command line resumes, without reading the file of an adapted world."""
+    default = None if _is_adapted(recipe) else recipe.config()
+    output, name = option_value(words, "--output"), option_value(words, "--name")
+    output = output or (RunConfig.output if default is None else default.output)
+    return Path(output) / (name or (name_for(recipe.name) if default is None else default.name))
+
+
+def _train(recipe: Recipe, words: Sequence[str], config: RunConfig, *, resume: bool) -> None:
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
     with fields_named(option_names(RunConfig)):

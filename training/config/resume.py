@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from training.algorithms.shipped import algorithm_class
-from training.config.run import RunConfig
+from training.config.run import ADAPTED, RunConfig
 from training.config.saved import plain, rebuilt
 from training.config.supervised.sft import SFTConfig
 from training.config.worlds.mix import MixConfig
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.errors import ConfigError
+from vlm_envs.adapter.stored import changed_arguments, changed_since, restored
+from vlm_envs.errors import ConfigError, require
 
 ConfigT = TypeVar("ConfigT")
 
@@ -70,6 +73,9 @@ ADAMW_BEFORE = {
     for setting, value in (("betas", [0.9, 0.95]), ("eps", 1e-8), ("decay_exempt", []))
 } | {"weight_decay": 0.0}
 """AdamW's settings in runs that do not name them, for they could not be set; without a decay, an upscaler's."""
+
+
+_ADAPTED_SETTING = re.compile(rf"worlds\.(\d+)\.{ADAPTED}\.")
 
 
 def saved_config(directory: Path) -> RunConfig:
@@ -172,17 +178,49 @@ def check_same_settings(
         ConfigError: If another one differs; the message gives both values.
     """
     saved = ADAMW_BEFORE | _flat({**since, **saved_settings(directory)})
+    recorded = {found.group() for name in saved if (found := _ADAPTED_SETTING.match(name))}
     wanted = _flat(json.loads(json.dumps(settings)))
     differing = [
         f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
         for name in dict.fromkeys((*wanted, *(each for each in saved if each.startswith("worlds."))))
-        if not may_differ(name) and saved.get(name) != wanted.get(name)
+        if not may_differ(name) and saved.get(name) != wanted.get(name) and not _is_unrecorded(name, recorded)
     ]
     if differing:
         raise ConfigError(
             f"The run at {directory} was started with another configuration:\n" + "\n".join(differing) + "\n"
             "Leave these options out (--resume takes the run's own), or start another run: no --resume, another --name."
         )
+
+
+def _is_unrecorded(name: str, recorded: Container[str]) -> bool:
+    """Returns whether a setting is of an adapted world whose arguments an earlier version did not save."""
+    found = _ADAPTED_SETTING.match(name)
+    return found is not None and found.group() not in recorded
+
+
+@contextmanager
+def recorded_worlds(directory: Path) -> Iterator[None]:
+    """Has the ids of adapted worlds stand for what a run was started with, within the block.
+
+    Their TOML files need not be there. Nothing happens if there is no run.
+
+    Raises:
+        ConfigError: If a file has changed since.
+    """
+    worlds = saved_settings(directory).get("worlds", ()) if (directory / "config.json").is_file() else ()
+    with ExitStack() as stack:
+        for world in worlds:
+            if ADAPTED not in world:
+                continue
+            env_id, adapted = world["env_id"], world[ADAPTED]
+            keys = changed_arguments(env_id, adapted)
+            require(
+                not keys,
+                f"The run at {directory} was started with other settings of {env_id}: {changed_since(env_id, keys)}. "
+                "Undo the change to resume, or start another run: no --resume, another --name.",
+            )
+            stack.enter_context(restored(env_id, adapted))
+        yield
 
 
 def _may_differ(name: str) -> bool:
@@ -203,6 +241,8 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def _flag(name: str) -> str:
+    if found := _ADAPTED_SETTING.match(name):
+        return f"{name[found.end() :]} of --worlds.{found.group(1)}, an adapted world"
     if name == "judge.reward_settings":
         return "--judge.reward-set"
     return "--" + name.removesuffix(".class").replace("_", "-")

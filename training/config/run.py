@@ -30,8 +30,12 @@ from training.config.update.rows import require_rows_that_fit
 from training.config.worlds.mix import MixConfig, mix_contradictions
 from training.config.worlds.shares import require_room_for_partners
 from training.config.worlds.spec import WorldSpec, drawn_pool_contradictions, world_names
+from vlm_envs.adapter.stored import stored_arguments
 from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import require
+
+ADAPTED = "adapted"
+"""Field of a saved world with what `stored_arguments` returns, which no option sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,6 +304,13 @@ class RunConfig:
         return changed
 
     def to_dict(self) -> dict[str, Any]:
-        """Returns the resolved configuration as plain data, paths as text."""
+        """Returns the resolved configuration as plain data, paths as text; adapted worlds with their arguments."""
         saved: dict[str, Any] = plain(self)
-        return saved | {"algorithm": saved_algorithm(self.algorithm)}
+        worlds = tuple(_with_adapted(world) for world in saved["worlds"])
+        return saved | {"worlds": worlds, "algorithm": saved_algorithm(self.algorithm)}
+
+
+def _with_adapted(world: dict[str, Any]) -> dict[str, Any]:
+    """Returns the plain data of a world with the arguments of `vlm_envs.adapt`, if that made it."""
+    adapted = stored_arguments(world["env_id"])
+    return world if adapted is None else {**world, ADAPTED: adapted}

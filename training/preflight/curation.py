@@ -27,7 +27,7 @@ from training.config.worlds.spec import WorldSpec
 from training.preflight.endpoints import require_made
 from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
-from training.preflight.start import facts_of
+from training.preflight.start import facts_of, how_to_plan
 from training.preflight.unjudged import unjudged_terms
 from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
@@ -187,7 +187,7 @@ def _require_expert(config: CurateConfig) -> None:
                 )
         if carries_out_plans and not facts_of(spec).has_planner:
             raise ConfigError(
-                f"{spec.env_id} has no planner, so the oracle has nothing to show. Write its Dynamics.plan, or name a "
+                f"{spec.env_id} has no planner, so the oracle has nothing to show. {how_to_plan(spec)}, or name a "
                 "model that can play: --expert hf:DIR, or compatible:NAME@URL."
             )
 

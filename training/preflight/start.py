@@ -39,11 +39,13 @@ from training.preflight.pools import require_pools
 from training.preflight.sampler import require_sampler
 from training.preflight.unjudged import unjudged_terms
 from training.preflight.wandb_login import require_wandb
+from vlm_envs.adapter.settings import NAMESPACE
 from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.qa.datasets.splitting import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
 from vlm_envs.records.run_data import RunReader, holds_run
+from vlm_envs.registration import registered_name
 from vlm_envs.responses.formats import Representation
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
@@ -264,13 +266,22 @@ def _reward_set(judge: JudgeConfig) -> str:
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
     if config.cold_start.data is not None:
         return _require_data_set(config.cold_start.data)
-    for name, known in zip(world_names(config.worlds), facts, strict=True):
+    for name, spec, known in zip(world_names(config.worlds), config.worlds, facts, strict=True):
         if config.cold_start.num_steps and not known.has_planner:
             raise ConfigError(
-                f"{name} has no planner, so there is nobody to imitate in a cold start. Write its Dynamics.plan; or "
+                f"{name} has no planner, so there is nobody to imitate in a cold start. {how_to_plan(spec)}; or "
                 "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "
                 "DIR); or start reinforcement learning without imitation (--cold-start.num-steps 0)."
             )
+
+
+def how_to_plan(spec: WorldSpec) -> str:
+    """Returns how a world gets a planner, as a sentence without its period."""
+    if not registered_name(spec.env_id).startswith(f"{NAMESPACE}/"):
+        return "Write its Dynamics.plan"
+    if spec.env_id.endswith(".toml"):
+        return f'Write a function plan(env) and name it in {spec.env_id.partition(":")[2]}, plan = "module:function"'
+    return "Write a function plan(env) and give it to vlm_envs.adapt as plan=..., or name it in a TOML file"
 
 
 def _require_data_set(directory: str) -> None:

@@ -287,6 +287,12 @@ def judging_tiny() -> RunConfig:
     return _from_shipped_start(without_critic(config))
 
 
+def name_for(env_id: str) -> str:
+    """Returns the name of `any_world`'s run: `doorkey_tiny` for `adapt:worlds/doorkey.toml`."""
+    name = re.sub(r"-v\d+$|\.toml$", "", re.split(r"[:/\\]", env_id)[-1]).lower()
+    return f"{name}_tiny"
+
+
 def any_world(env_id: str) -> RunConfig:
     """One world, such as your own, in the format and with the arguments it has by default; cold start included.
 
@@ -295,9 +301,8 @@ def any_world(env_id: str) -> RunConfig:
     Args:
         env_id: A registered id, with the module that registers it in front: `my_module:My/World-v0`.
     """
-    name = re.sub(r"-v\d+$", "", re.split("[:/]", env_id)[-1]).lower()
     return tiny_recipe(
-        f"{name}_tiny",
+        name_for(env_id),
         WorldSpec(env_id=env_id),
         num_iterations=40,
         cold_start=ColdStartConfig(num_steps=800, num_first_turn_steps=300),

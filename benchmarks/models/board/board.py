@@ -34,6 +34,7 @@ from benchmarks.models.board.lines import (
     sealed,
 )
 from benchmarks.models.board.shapes import BOARD, misshapen
+from vlm_envs.adapter.stored import changed_since, differing
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.images import ImageStore
@@ -299,19 +300,31 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
                 "do not compare. Name another folder with --out."
             )
     by_label = {world["label"]: world for world in known["worlds"]}
+    known_labels = set(by_label)
     for world in new["worlds"]:
         before = by_label.setdefault(world["label"], world)
         if before["digest"] != world["digest"]:
             raise ConfigError(
-                f"{path} has another {world['label']} (hash {before['digest']}, now {world['digest']}): it has "
-                "changed since. Name another folder with --out."
+                f"{path} has another {world['label']} (hash {before['digest']}, now {world['digest']}): "
+                f"{_change(before, world)}. Name another folder with --out."
             )
+    versions = known.get("versions", {})
+    if any("adapted" in world for label, world in by_label.items() if label not in known_labels):
+        versions = {**new.get("versions", {}), **versions}  # with the packages of new adapted worlds
     agents = list(known["agents"])
     agents += [agent for agent in new["agents"] if entry_for(agent, agents, path) is None]
     merged = {**known, "worlds": list(by_label.values()), "agents": agents}
+    if "versions" in known:
+        merged["versions"] = versions
     for kind in ("worlds", "agents"):
         require_distinct(f"{path}:", ((entry["label"], entry["digest"]) for entry in merged[kind]))
     return merged
+
+
+def _change(before: Record, now: Record) -> str:
+    """Returns what has changed of a world."""
+    keys = differing(before["adapted"], now["adapted"]) if "adapted" in before and "adapted" in now else []
+    return changed_since(now["env_id"], keys) if keys else "it has changed since"
 
 
 def _told(value: Any) -> str:

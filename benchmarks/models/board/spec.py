@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from agents.named_agent import TITLE, NamedAgent
+from agents.oracle import has_planner
+from vlm_envs.adapter.stored import stored_arguments
 from vlm_envs.cli.needs import need_of
 from vlm_envs.cli.settings import parse_settings, split_settings
 from vlm_envs.errors import ConfigError, require_choice
@@ -61,6 +63,7 @@ class _Met(NamedTuple):
     digest: str
     num_levels: int | None
     max_actions_per_turn: int
+    has_planner: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +102,12 @@ class WorldSpec:
     @functools.cached_property
     def label(self) -> str:
         """What the board calls it: the id, and settings where there are some."""
-        settings = ",".join(f"{name}={value}".replace(" ", "") for name, value in sorted(self.kwargs.items()))
-        return f"{registered_name(self.env_id)}{f':{settings}' if settings else ''}"
+        return label_of(registered_name(self.env_id), self.kwargs)
+
+    @functools.cached_property
+    def adapted(self) -> dict[str, Any] | None:
+        """The arguments of `vlm_envs.adapt` that made it, as `stored_arguments` returns them; None for other worlds."""
+        return stored_arguments(self.env_id)
 
     @functools.cached_property
     def made_with(self) -> dict[str, Any]:
@@ -137,14 +144,21 @@ class WorldSpec:
         """How many levels there are, of a world that lists them; else None."""
         return self._met.num_levels
 
+    @property
+    def has_planner(self) -> bool:
+        """Whether it plans its levels; an oracle's actions are random otherwise."""
+        return self._met.has_planner
+
     @functools.cached_property
     def _met(self) -> _Met:
-        arguments = arguments_of(self.env_id, {**self.kwargs, "split": self.split})
+        adapted = {name: value for name, value in (self.adapted or {}).items() if name != "name"}  # the id
+        arguments = arguments_of(self.env_id, {**adapted, **self.kwargs, "split": self.split})
         arguments.pop("reading", None)  # the hashed episode has empty responses, which both readings treat alike
         need = need_of(registered_name(self.env_id))
         with closing(make(self.env_id, **self.made_with, split=self.split, disable_env_checker=True)) as world:
             unwrapped = cast("Any", world.unwrapped)
             num_levels, max_actions_per_turn = unwrapped.num_levels, int(unwrapped.max_actions_per_turn)
+            can_plan = has_planner(unwrapped)
             num_met = NUM_LEVELS_MET if num_levels is None else max(1, min(NUM_LEVELS_MET, num_levels))
             shown = [world.reset(seed=seed) for seed in split_seeds(self.split, num_met)]
             answer, reward, *ends, outcome = world.step("")
@@ -157,7 +171,7 @@ class WorldSpec:
             "outcome": [reward, *ends, outcome["reward_terms"]],
             "pictures": None if need is not None and need.probe else [_pixels(each) for each, _ in shown],
         }
-        return _Met(digest_of(met), num_levels, max_actions_per_turn)
+        return _Met(digest_of(met), num_levels, max_actions_per_turn, can_plan)
 
     def unshown(self, seeds: Iterable[int]) -> dict[int, str]:
         """Returns what is wrong with those of some seeds' items that cannot be shown, of a world that lists them."""
@@ -177,6 +191,7 @@ class WorldSpec:
             "reading": self.read,
             "digest": self.digest,
             "max_actions_per_turn": self.max_actions_per_turn,
+            **({} if self.adapted is None else {"adapted": self.adapted}),
         }
 
 
@@ -217,6 +232,12 @@ class AgentSpec:
         settings = {**self.settings, name: value}
         title = [f"{TITLE}{self.title}-{value}"] if self.title else []
         return ",".join([self.name, *(f"{each}={settings[each]}" for each in settings), *title])
+
+
+def label_of(world_id: str, kwargs: Mapping[str, Any]) -> str:
+    """Returns what a board calls a world: the id, and settings where there are some."""
+    settings = ",".join(f"{name}={value}".replace(" ", "") for name, value in sorted(kwargs.items()))
+    return f"{world_id}{f':{settings}' if settings else ''}"
 
 
 def _pixels(observation: Observation) -> list[str]:

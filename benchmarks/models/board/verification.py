@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,8 @@ from benchmarks.models.board.lines import ANEW, SEALS, EpisodeKey, RowName, brok
 from benchmarks.models.board.shapes import MARKS, misshapen
 from benchmarks.models.board.spec import WorldSpec, digest_of
 from benchmarks.models.board.versions import versions
-from vlm_envs.errors import VLMEnvsError
+from vlm_envs.adapter.stored import changed_arguments, changed_since, restored
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, RunDataError, parse_object, replace_file
 from vlm_envs.records.replay import replay
 from vlm_envs.registration import make
@@ -72,6 +74,32 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
             yield row
 
 
+def changed_worlds(board: Board) -> list[str]:
+    """Returns a line for each adapted world whose TOML file no longer says what the board records."""
+    lines = []
+    for world in board.record["worlds"]:
+        if "adapted" not in world:
+            continue
+        try:
+            keys = changed_arguments(world["env_id"], world["adapted"])
+        except ConfigError as error:
+            lines.append(f"{world['label']} is played as the board records it, since it cannot be read now: {error}")
+            continue
+        if keys:
+            what = changed_since(world["env_id"], keys)
+            lines.append(f"{what}. {world['label']} is played as the board records it.")
+    return list(dict.fromkeys(lines))
+
+
+def as_recorded(world: Record) -> AbstractContextManager[None]:
+    """Has the id of an adapted world stand for what the board records, within the block.
+
+    Args:
+        world: Its entry in `board.json`; others change nothing.
+    """
+    return restored(world.get("env_id", ""), world.get("adapted"))
+
+
 def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, list[str]]:
     """Returns by row what is wrong with its lines apart from what its world decides."""
     known = {each["label"]: each["digest"] for each in agents if digest_of(each.get("identity")) == each["digest"]}
@@ -116,8 +144,9 @@ def _verify_world(
         for agent, played in by_agent.items()
     ]
     try:
-        fault = "the board has no such world" if spec is None else _fault(spec, board.record.get("split"))
-        world = None if spec is None else _world(spec)
+        with as_recorded(spec or {}):
+            fault = "the board has no such world" if spec is None else _fault(spec, board.record.get("split"))
+            world = None if spec is None else _world(spec)
     except (VLMEnvsError, LookupError, TypeError, gym.error.Error) as error:
         fault, world = f"the world cannot be made: {error}", None
     for row in rows:
@@ -146,7 +175,7 @@ def _world(spec: Record) -> gym.Env[Any, Any]:
 def _fault(spec: Record, split: str | None) -> str:
     """Returns why a world is not the one that the board was made with; empty if it is."""
     now = _spec(spec).record()
-    spec = {"reading": STRICT, **spec}
+    spec = {"reading": STRICT, **{name: now[name] for name in ("adapted",) if name in now}, **spec}
     if now["digest"] != spec["digest"]:
         return f"the world has changed since (hash {spec['digest']}, now {now['digest']})"
     if spec["split"] != split:
@@ -191,7 +220,8 @@ def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
         for row in replayed
         if row.is_verified
     ]
-    content = json.dumps({"rows": marks, "versions": versions()}, indent=2) + "\n"
+    now = versions(world.get("adapted") for world in board.record["worlds"])
+    content = json.dumps({"rows": marks, "versions": now}, indent=2) + "\n"
     with board.writing():
         replace_file(board.directory / _MARKS, content.encode(), sync=True)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from benchmarks.models.board.board import Board, UnwritableBoardError
-from benchmarks.models.board.verification import mark, verify
+from benchmarks.models.board.verification import changed_worlds, mark, verify
 from benchmarks.models.cli.run import page_of
 
 EXIT_DIFFERS = 1
@@ -32,6 +32,8 @@ class ReplayOptions:
 def run_replay(options: ReplayOptions) -> int:
     """Replays a board; 1 where something differs."""
     board = Board(options.board)
+    for line in changed_worlds(board):
+        print(line, file=sys.stderr)
     replayed = []
     for row in verify(board):
         replayed.append(row)

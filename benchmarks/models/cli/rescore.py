@@ -25,6 +25,7 @@ from tyro.conf import Positional, arg
 from agents.api.reachability import UnreachableModelError, require_reachable
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import ANEW, RowName, broken_seal, follows, row_of
+from benchmarks.models.board.verification import as_recorded
 from benchmarks.models.cli.judged_table import judged_text
 from benchmarks.models.judged.graders import NO_GRADERS, Graders
 from benchmarks.models.judged.judge_choice import JudgeOptions
@@ -222,7 +223,8 @@ def _made(board: Board, name: str) -> Any:
     if record is None:
         raise ConfigError(f"{board.directory} has episodes in {name}, which its board.json does not list.")
     kwargs = {name: tuple(value) if isinstance(value, list) else value for name, value in record["kwargs"].items()}
-    return make(record["env_id"], **kwargs, split=record["split"], disable_env_checker=True)
+    with as_recorded(record):
+        return make(record["env_id"], **kwargs, split=record["split"], disable_env_checker=True)
 
 
 def _again(line: Record, world: Any) -> Trajectory:

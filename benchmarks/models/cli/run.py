@@ -24,10 +24,11 @@ from benchmarks.models.play.contestants import Contestant, asked_agents, contest
 from benchmarks.models.play.display import ProgressDisplay
 from benchmarks.models.play.few_items import few_items_lines
 from benchmarks.models.play.interruption import second_interrupt_quits
-from benchmarks.models.play.lazy_choice import skip_unchoosable
+from benchmarks.models.play.left_out import skip_unplayable
 from benchmarks.models.play.run import BoardRun, RunPlan
 from benchmarks.models.play.spending import require_prices
 from benchmarks.models.play.trained import format_warnings
+from vlm_envs.adapter.stored import fixed
 from vlm_envs.arguments.options import EXIT_INTERRUPTED
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import require_available
@@ -57,7 +58,8 @@ class RunOptions:
         reading: How actions are read. With lenient, the actions of the last complete <answer> are executed even if the
             response is out of the format; the column "out of format" counts such turns. With strict, they are not.
         out: The board's folder.
-        references: Whether random, lazy and oracle play too; lazy skips datasets without training or validation levels.
+        references: Whether random, lazy and oracle play too; lazy skips datasets without training or validation levels,
+            and the oracle skips worlds without a planner.
         budget_usd: Begin nothing more once so much has been spent on this board.
         stop_when_ci: Let an agent leave a world once half the width of its interval is at most this.
         split_perception: Also play every world as text, as picture and text, and as picture with a true description,
@@ -141,12 +143,16 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
     )
     require(options.out is not None, "Name the board's folder: --out boards/NAME.")
     assert options.out is not None
-    options.worlds()
+    with fixed(world.env_id for world in options.worlds()):
+        return _play_board(options, options.out)
+
+
+def _play_board(options: RunOptions, out: Path) -> tuple[BoardRun, int]:
     asked = asked_agents(options.agent, references=options.references)
     probed = _probe_new(asked, options)
     plan = options.plan()
     views = _views(plan) if options.split_perception else None
-    players, skipped = skip_unchoosable(plan.worlds, make_contestants(asked))
+    players, skipped = skip_unplayable(plan.worlds, make_contestants(asked))
     require(
         all(map(_sees, players)) or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
         "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
@@ -155,11 +161,11 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
     few = few_items_lines(plan.worlds, options.episodes)
     for line in (*skipped, *few, *format_warnings(plan.worlds, players)):
         print(line, file=sys.stderr)
-    board_run, code = _played(plan, players, options.out, probed)
+    board_run, code = _played(plan, players, out, probed)
     if views is not None and not board_run.reason:
         of_views = contestants(options.agent, references=False)
         probed = {player.label for player in of_views}
-        board_run, code_of_views = _played(views, of_views, options.out, probed)
+        board_run, code_of_views = _played(views, of_views, out, probed)
         code = max(code, code_of_views)
     print(board_text(board_run.board))
     if views is not None:

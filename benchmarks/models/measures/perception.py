@@ -18,12 +18,13 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.spec import WorldSpec, label_of
 from benchmarks.models.measures.clusters import by_cluster, cluster_of
 from benchmarks.models.text_table import text_table
+from vlm_envs.adapter.stored import recorded_id
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
-from vlm_envs.registration import make
+from vlm_envs.registration import make, registered_name
 from vlm_envs.splits import split_seeds
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
 from vlm_envs.statistics.pairs import PairedOutcomes, holm, pair_outcomes, sign_flip_test
@@ -126,7 +127,8 @@ def perception_gaps(episodes: Sequence[Record], worlds: Iterable[Record]) -> lis
 def _seen_label(world: Mapping[str, Any]) -> str:
     kwargs = {name: value for name, value in world["kwargs"].items() if name != "obs_mode"}
     kwargs = {name: tuple(value) if isinstance(value, list) else value for name, value in kwargs.items()}
-    return WorldSpec(env_id=world["env_id"], kwargs=kwargs, split=world["split"]).label
+    is_adapted = "adapted" in world  # whose TOML file need not be there
+    return label_of(recorded_id(world["adapted"]) if is_adapted else registered_name(world["env_id"]), kwargs)
 
 
 def _gaps(label: str, agents: Mapping[str, Mapping[str, Mapping[Level, Record]]]) -> list[PerceptionGap]:

@@ -132,7 +132,7 @@ class BoardRun:
             "reading": plan.worlds[0].reading,
             "worlds": [world.record() for world in plan.worlds],
             "agents": [contestant.record() for contestant in contestants],
-            "versions": versions(),
+            "versions": versions(world.adapted for world in plan.worlds),
         }
         self.board = Board.open(out, definition)
         try:

@@ -7,6 +7,7 @@ from tests.unit.training.batches import run_config
 from training.config.judges import JudgeConfig
 from training.config.worlds.spec import WorldSpec
 from training.preflight.judges import without_judges
+from training.preflight.start import how_to_plan
 from vlm_envs.vector.env import VectorWorld
 
 LAKE = WorldSpec(env_id="adapt:FrozenLake-v1")
@@ -41,3 +42,10 @@ def test_a_run_makes_vectors_of_an_adapted_world():
     worlds = LAKE.make_vector(2, split="val")
     assert isinstance(worlds, VectorWorld) and worlds.reset(seed=[1, 2])[0][0]["image"].shape == (256, 256, 3)
     worlds.close()
+
+
+def test_who_wants_to_imitate_is_shown_how_an_adapted_world_gets_a_planner(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plain-lake.toml").write_text('env = "FrozenLake-v1"\nname = "plain-lake"\n')
+    assert how_to_plan(WorldSpec(env_id="adapt:plain-lake.toml")).endswith('plain-lake.toml, plan = "module:function"')
+    assert "plan=..." in how_to_plan(LAKE) and "Dynamics.plan" in how_to_plan(WorldSpec(env_id="VLM/Sokoban-v0"))

@@ -1,0 +1,69 @@
+"""Boards of adapted worlds: they hold all that replaying needs, and name what a TOML file changed since."""
+
+import json
+
+import pytest
+
+from benchmarks.__main__ import main
+from benchmarks.models.board.board import Board
+from vlm_envs.adapter import settings, stored
+
+LAKE = 'env = "FrozenLake-v1"\nname = "board-lake"\nmax_turns = 3\nimage_px = 32\n[make]\nis_slippery = false\n'
+RUN = ["run", "--world", "adapt:lake.toml", "--agent", "random", "--no-references", "--episodes", "1", "--out", "board"]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(settings, "_SOURCES", {})
+    monkeypatch.setattr(stored, "_fixed", {})
+    (tmp_path / "lake.toml").write_text(LAKE)
+    yield tmp_path
+    settings.gym.registry.pop("Adapted/board-lake", None)
+
+
+def test_a_board_is_replayed_without_its_file_and_a_changed_file_is_named(folder, capsys, monkeypatch):
+    assert main(RUN) == 0
+    (world,) = Board(folder / "board").record["worlds"]
+    assert world["adapted"] == {
+        "name": "board-lake",
+        "env": "FrozenLake-v1",
+        "max_turns": 3,
+        "image_px": 32,
+        "make": {"is_slippery": False},
+    }
+    (folder / "lake.toml").write_text(LAKE.replace("max_turns = 3", 'goal = "Go."'))
+    assert main(["replay", "board"]) == 0
+    told = capsys.readouterr()
+    assert "verified" in told.out and "lake.toml has changed since: max_turns, goal." in told.err
+    assert main(RUN) == 2
+    assert "lake.toml has changed since: max_turns, goal." in capsys.readouterr().err
+    (folder / "lake.toml").unlink()
+    settings.gym.registry.pop("Adapted/board-lake")
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
+    assert main(["replay", "../board"]) == main(["page", "../board"]) == 0
+    assert "DIFFERS" not in capsys.readouterr().err
+
+
+def test_a_board_of_an_earlier_version_is_replayed_from_the_file(folder, capsys):
+    assert main(RUN) == 0
+    record = json.loads((folder / "board" / "board.json").read_text())
+    del record["worlds"][0]["adapted"]
+    (folder / "board" / "board.json").write_text(json.dumps(record))
+    assert main(["replay", "board"]) == 0
+
+
+def test_an_oracle_without_a_planner_is_left_out_with_a_line(folder, capsys):
+    assert main([*RUN, "--agent", "oracle"]) == 0
+    assert "oracle does not play Adapted/board-lake, as this world has no planner" in capsys.readouterr().err
+    assert [agent["label"] for agent in Board(folder / "board").record["agents"]] == ["random"]
+    assert main([*RUN[:3], "--agent", "oracle", "--no-references", "--episodes", "1", "--out", "none"]) == 2
+
+
+def test_versions_name_the_package_of_an_adapted_environment(monkeypatch):
+    from benchmarks.models.board import versions as module
+
+    monkeypatch.setattr(module, "_PACKAGES", ())
+    assert "gymnasium" not in module.versions([None])
+    assert "gymnasium" in module.versions([None, {"env": "FrozenLake-v1"}])
