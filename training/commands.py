@@ -140,7 +140,7 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     resume = "--resume" in words
     words = [word for word in words if word != "--resume"]
     with ExitStack() as stack:
-        if resume and not {*HELP, HELP_ALL} & {*words}:
+        if resume and not asks_for_help(words):
             stack.enter_context(recorded_worlds(_directory_of(recipe, words)))
         config = _resumed(recipe, words) if resume else configured(recipe, words)
         stack.enter_context(fixed(spec.env_id for spec in config.worlds))
