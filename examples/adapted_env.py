@@ -91,6 +91,7 @@ ENV_ID = vlm_envs.adapt(
     name="DoorKey",
     actions={"left": 0, "right": 1, "forward": 2, "pickup": 3, "toggle": 5},
     goal="Pick up the key, open the door, and go to the green square.",
+    rules=["left and right turn you on the spot.", "pickup and toggle act on the cell in front of you."],
     describe=describe,
     plan=plan,
     make={"tile_size": 16},

@@ -164,7 +164,10 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     where = f" to play {' and '.join(names)}" if names else ""
     num_cold, num_learning = (sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES)
     how = find(config, "trained_with") or "reinforcement learning"
-    steps = [f"{num_learning:,} iteration{'s' * (num_learning != 1)} of {how}"] if num_learning else []
+    planned = find(config, "num_iterations")
+    is_unfinished = isinstance(planned, int) and num_learning < planned
+    counted = f"{num_learning:,} of {planned:,}" if is_unfinished else f"{num_learning:,}"
+    steps = [f"{counted} iteration{'s' * (is_unfinished or num_learning != 1)} of {how}"] if num_learning else []
     if num_cold:
         steps.insert(0, "a supervised cold start on demonstrations")
     time_s = wall_time_s(metrics)

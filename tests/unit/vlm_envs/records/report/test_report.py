@@ -244,6 +244,8 @@ def test_the_sentence_says_what_was_trained():
     )
     timed = [{**line, "elapsed_s": 725.0} for line in metrics]
     assert sentence(config, timed, [ENV_ID]).endswith("PPO with bi-level GAE, in 12 min 5 s.")
+    stopped = {"config": {**config["config"], "num_iterations": 2000}}
+    assert sentence(stopped, metrics, [ENV_ID]).endswith("1,200 of 2,000 iterations of PPO with bi-level GAE.")
     assert find({"a": {"b": {"seed": 1}}, "c": {"seed": 2}}, "nothing", "seed") == 2
 
 
