@@ -15,6 +15,8 @@ settings.register_profile("repeatable", derandomize=True, deadline=None, max_exa
 settings.register_profile("soak", derandomize=True, deadline=None, max_examples=500)
 settings.load_profile("repeatable")
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it in its workers; commands write whole lines without it
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--workers", help="run the tests of worlds in workers over this kind alone: ray (`make test-ray`)")

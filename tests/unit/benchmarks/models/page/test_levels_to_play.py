@@ -9,7 +9,7 @@ from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.page.levels import playable_levels
 from tests.unit.benchmarks.models.page.made import LAKE, SOKOBAN, of
 from vlm_envs.registration import make
-from vlm_envs.splits import split_seeds
+from vlm_envs.splits import SPLIT_SEEDS, split_seeds
 
 NUM_LEVELS, NUM_MOVES = 50, 40
 MOVED = """([rules, drawing, moves]) => moves.map((move) => {
@@ -65,7 +65,8 @@ def plan(env_id, seed):
 @pytest.mark.parametrize("env_id", [LAKE, SOKOBAN])
 def test_a_level_is_solved_in_the_fewest_moves(opened, env_id):
     page = opened(of("oracle", env_id))
-    seed = int(page.locator("#stage header .note").inner_text().split("seed ")[1].split(",")[0])
+    level = int(page.locator("#stage header .note").inner_text().split("test level ")[1].split(",")[0])
+    seed = SPLIT_SEEDS["test"][level]
     page.keyboard.press("p")
     status = page.locator("#play-status")
     assert status.inner_text() == "0 moves so far. Agents have 9 moves."
