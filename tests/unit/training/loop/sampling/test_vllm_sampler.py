@@ -150,5 +150,5 @@ def test_a_missing_package_is_one_line_of_the_command(tiny_directory, tmp_path, 
     monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: None)
     words = ["frozenlake_tiny", "--sampler", "vllm", "--model", str(tiny_directory), "--output", str(tmp_path)]
     assert main(words) == 2
-    assert "pip install '.[vllm]' vllm==" in capsys.readouterr().err
+    assert "pip install -e '.[vllm]' vllm==" in capsys.readouterr().err
     assert not any(tmp_path.iterdir())
