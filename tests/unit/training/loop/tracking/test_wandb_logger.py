@@ -161,7 +161,7 @@ def test_a_missing_package_is_told_with_what_installs_it(monkeypatch: pytest.Mon
     require_wandb(None)
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(
-        ConfigError, match=r"--wandb-project p needs the package wandb.*pip install 'vlm-envs\[wandb\]'"
+        ConfigError, match=r"--wandb-project p needs the package wandb.*pip install -e '.*\[wandb\]'"
     ):
         require_wandb("p")
 

@@ -137,7 +137,7 @@ def test_one_engine_serves_a_process() -> None:
 
 def test_a_missing_renderer_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "panda3d.core", None)
-    with pytest.raises(EngineUnavailableError, match=r"pip install 'vlm-envs\[navigation\]'"):
+    with pytest.raises(EngineUnavailableError, match=r"pip install -e '.*\[navigation\]'"):
         panda_engine.PandaEngine()
 
 

@@ -203,7 +203,7 @@ def test_without_pysbd_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysbd", None)
     segmentation._segmenter.cache_clear()
     try:
-        with pytest.raises(EngineUnavailableError, match=r"pip install 'vlm-envs\[tools\]'"):
+        with pytest.raises(EngineUnavailableError, match=r"pip install -e '.*\[tools\]'"):
             sentences_of("A text never cut before. It has two sentences.")
     finally:
         segmentation._segmenter.cache_clear()
