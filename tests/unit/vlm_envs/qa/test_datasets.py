@@ -303,7 +303,7 @@ def test_treevgr_reads_parquet(tmp_path):
 def test_parquet_without_pyarrow_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     write(tmp_path / "table.parquet", b"PAR1")
-    with pytest.raises(EngineUnavailableError, match=r"vlm-envs\[parquet\]'; or write the table as JSON lines"):
+    with pytest.raises(EngineUnavailableError, match=r"\[parquet\]'; or write the table as JSON lines"):
         dataset_source("treevgr", tmp_path)
 
 
