@@ -23,7 +23,7 @@ def _untried() -> Iterator[None]:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vulkan.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(EngineUnavailableError, match="needs the package sapien; pip install"):
+    with pytest.raises(EngineUnavailableError, match=r"needs the package sapien\. Run: pip install"):
         vulkan.require_engine()
 
 
