@@ -160,9 +160,7 @@ def test_no_login_is_one_line_before_anything_else(tmp_path: Path, more: dict[st
 def test_a_missing_package_is_told_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     require_wandb(None)
     monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(
-        ConfigError, match=r"--wandb-project p needs the package wandb.*pip install -e '.*\[wandb\]'"
-    ):
+    with pytest.raises(ConfigError, match=r"--wandb-project p needs the package wandb.*pip install -e '.*\[wandb\]'"):
         require_wandb("p")
 
 
