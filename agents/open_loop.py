@@ -38,7 +38,7 @@ OnCount = Callable[[int, int], None]
 
 
 def not_drawn(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns arguments of a world in which nobody looks: images are not drawn, where it has the mode `text`.
+    """Returns world arguments that skip drawing images if the world has the text mode.
 
     Args:
         env_id: A registered id.

@@ -41,7 +41,7 @@ def describe(env: gym.Env[Any, Any]) -> str:
 
 
 def plan(env: gym.Env[Any, Any]) -> list[str] | None:
-    """Returns the shortest way to the goal by breadth-first search, as names of actions; None where there is none."""
+    """Returns the shortest way to the goal by breadth-first search, as names of actions, or None if there is no way."""
     world: Any = env.unwrapped
     found = {kind: position for kind, position, _ in _things(world)}
     door = world.grid.get(*found["door"]) if "door" in found else None

@@ -34,7 +34,7 @@ def test(package: str, *versions: str) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """Tests the packages named, or all; returns 1 if one fails. What looks like a version is installed beside each."""
+    """Tests the named packages, or all; returns 1 if one fails. Versions are installed with each package."""
     versions = [word for word in words if any(sign in word for sign in "=<>")]
     packages = [word for word in words if word not in versions] or [*PACKAGES]
     failed = [package for package in packages if not test(package, *versions)]

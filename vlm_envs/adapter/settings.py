@@ -216,7 +216,7 @@ def resolved(text: str) -> str:
     )
     arguments = _read(Path(text)) if is_file else {"env": text}
     if is_file and (folder := str(Path(text).resolve().parent)) not in sys.path:
-        sys.path.append(folder)  # last, so that functions beside the file are found and nothing else is hidden
+        sys.path.append(folder)  # last, so that it hides no other module
     source = os.path.abspath(text) if is_file else text
     name = arguments.pop("name", None)
     try:
@@ -271,7 +271,7 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
 
 
 def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Registers a world; raises `ConfigError` where Gymnasium refuses its name beside another one."""
+    """Registers a world; raises `ConfigError` if Gymnasium refuses its name because of another one."""
     # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
     warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
     try:

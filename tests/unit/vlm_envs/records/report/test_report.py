@@ -246,6 +246,8 @@ def test_the_sentence_says_what_was_trained():
     assert sentence(config, timed, [ENV_ID]).endswith("PPO with bi-level GAE, in 12 min 5 s.")
     stopped = {"config": {**config["config"], "num_iterations": 2000}}
     assert sentence(stopped, metrics, [ENV_ID]).endswith("1,200 of 2,000 iterations of PPO with bi-level GAE.")
+    finished = {"config": {**config["config"], "num_iterations": 1200}}
+    assert sentence(finished, metrics, [ENV_ID]) == sentence(config, metrics, [ENV_ID])
     assert find({"a": {"b": {"seed": 1}}, "c": {"seed": 2}}, "nothing", "seed") == 2
 
 
