@@ -214,10 +214,12 @@ def resolved(text: str) -> str:
         is_file or ":" in text or text in gym.registry or not Path(f"{text}.toml").is_file(),
         f"{PREFIX}:{text}: there is no environment of this id, but a file. Did you mean '{PREFIX}:{text}.toml'?",
     )
+    source = source_of(text)
+    if source in FIXED:
+        return FIXED[source]
     arguments = _read(Path(text)) if is_file else {"env": text}
     if is_file and (folder := str(Path(text).resolve().parent)) not in sys.path:
         sys.path.append(folder)  # last, so that it hides no other module
-    source = os.path.abspath(text) if is_file else text
     name = arguments.pop("name", None)
     try:
         require(name is None or isinstance(name, str), f"name must be a text; got {name!r}.")
@@ -237,6 +239,14 @@ def resolved(text: str) -> str:
         _SOURCES[world_id] = source
     return world_id
 
+
+def source_of(text: str) -> str:
+    """Returns what follows `adapt:`, with the absolute path of a file."""
+    return os.path.abspath(text) if text.lower().endswith(".toml") else text
+
+
+FIXED: dict[str, str] = {}
+"""Source to the id of the world that it stands for, whatever its file holds: see `vlm_envs.adapter.stored`."""
 
 _SOURCES: dict[str, str] = {}
 """World id to what `adapt:` was followed by."""

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import importlib.metadata
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,14 +13,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from vlm_envs.adapter.settings import ENTRY_POINT, NAMESPACE, PREFIX, adapt, plain, require_env, resolved
+from vlm_envs.adapter.settings import ENTRY_POINT, FIXED, NAMESPACE, PREFIX, adapt, plain, require_env, source_of
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.registration import RESOLVERS, registered_name
+from vlm_envs.registration import registered_name
 
 _ABSENT = object()
-
-_fixed: dict[str, str] = {}
-"""What follows `adapt:`, an absolute path for a file, to the world that it stands for whatever the file holds."""
 
 
 def stored_arguments(env_id: str) -> dict[str, Any] | None:
@@ -79,7 +75,7 @@ def restored(env_id: str, stored: Mapping[str, Any] | None) -> Iterator[None]:
         return
     world_id = recorded_id(stored)
     before, key = gym.registry.get(world_id), _key(env_id)
-    fixed_before = None if key is None else _fixed.get(key)
+    fixed_before = None if key is None else FIXED.get(key)
     if before is None or differing(stored, stored_arguments(world_id) or {}):
         gym.registry.pop(world_id, None)
         try:
@@ -88,13 +84,13 @@ def restored(env_id: str, stored: Mapping[str, Any] | None) -> Iterator[None]:
             _put_back(gym.registry, world_id, before)
             raise
     if key is not None:
-        _fixed[key] = world_id
+        FIXED[key] = world_id
     try:
         yield
     finally:
         _put_back(gym.registry, world_id, before)
         if key is not None:
-            _put_back(_fixed, key, fixed_before)
+            _put_back(FIXED, key, fixed_before)
 
 
 def recorded_id(stored: Mapping[str, Any]) -> str:
@@ -157,7 +153,7 @@ def _described(env_id: str) -> str | None:
 def _is_missing(env_id: str) -> bool:
     text = _described(env_id)
     if text is not None:
-        return text.endswith(".toml") and not Path(text).is_file()
+        return text.lower().endswith(".toml") and not Path(text).is_file()
     with contextlib.suppress(ConfigError):  # of a module in front that cannot be imported
         registered_name(env_id)
     return env_id.rpartition(":")[2] not in gym.registry
@@ -165,18 +161,10 @@ def _is_missing(env_id: str) -> bool:
 
 def _key(env_id: str) -> str | None:
     text = _described(env_id)
-    return os.path.abspath(text) if text is not None and text.endswith(".toml") else text
+    return None if text is None else source_of(text)
 
 
 def _put_back(table: dict[str, Any], key: str, value: Any) -> None:
     table.pop(key, None)
     if value is not None:
         table[key] = value
-
-
-def _resolved(text: str) -> str:
-    """Returns the world that `adapt:TEXT` stands for: the one it is fixed to, or else what the file describes now."""
-    return _fixed.get(_key(f"{PREFIX}:{text}") or "") or resolved(text)
-
-
-RESOLVERS[PREFIX] = _resolved

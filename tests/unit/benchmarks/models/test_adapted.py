@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from vlm_envs.adapter import settings, stored
+from vlm_envs.adapter import settings
 
 LAKE = 'env = "FrozenLake-v1"\nname = "board-lake"\nmax_turns = 3\nimage_px = 32\n[make]\nis_slippery = false\n'
 RUN = ["run", "--world", "adapt:lake.toml", "--agent", "random", "--no-references", "--episodes", "1", "--out", "board"]
@@ -16,7 +16,6 @@ RUN = ["run", "--world", "adapt:lake.toml", "--agent", "random", "--no-reference
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(settings, "_SOURCES", {})
-    monkeypatch.setattr(stored, "_fixed", {})
     (tmp_path / "lake.toml").write_text(LAKE)
     yield tmp_path
     settings.gym.registry.pop("Adapted/board-lake", None)

@@ -11,7 +11,7 @@ from training.commands import _directory_of, main
 from training.config.resume import check_same_run, recorded_worlds, saved_config
 from training.config.worlds.spec import WorldSpec
 from training.recipes.tiny import name_for
-from vlm_envs.adapter import settings, stored
+from vlm_envs.adapter import settings
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 
@@ -23,7 +23,6 @@ def run(tmp_path, monkeypatch):
     """Writes a run's configuration, and returns it with its directory."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(settings, "_SOURCES", {})
-    monkeypatch.setattr(stored, "_fixed", {})
     (tmp_path / "lake.toml").write_text(LAKE)
     config = run_config(worlds=(WorldSpec(env_id="adapt:lake.toml"),))
     directory = tmp_path / "runs" / "lake_tiny"

@@ -5,7 +5,7 @@ import pytest
 
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
-from vlm_envs.adapter import settings, stored
+from vlm_envs.adapter import settings
 from vlm_envs.adapter.stored import changed_arguments, defining_packages, differing, fixed, restored, stored_arguments
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
@@ -21,7 +21,6 @@ def _registry(monkeypatch):
     monkeypatch.setattr(gym.envs.registration, "registry", {**gym.registry})
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
     monkeypatch.setattr(settings, "_SOURCES", {})
-    monkeypatch.setattr(stored, "_fixed", {})
 
 
 @pytest.fixture
