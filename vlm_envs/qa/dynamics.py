@@ -9,12 +9,12 @@ import numpy as np
 from vlm_envs.parts import Dynamics
 from vlm_envs.qa.context import QAContext
 from vlm_envs.qa.sample import DividedSource, ListedSource, Sample, SampleSource
-from vlm_envs.qa.state import Act, Answer, QAState, Zoom
+from vlm_envs.qa.state import Act, Answer, CallRecord, QAState, Zoom
 from vlm_envs.qa.strategy import Strategy
 from vlm_envs.responses.answers import AnswerKey, score_answer
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Space, convert, pixel_rectangle
 from vlm_envs.tools.pictures import ImageRef
-from vlm_envs.tools.registry import CallRecord, ToolCall, parse_tool_call
+from vlm_envs.tools.registry import ToolCall, parse_tool_call
 from vlm_envs.tools.written_boxes import WrittenBox
 from vlm_envs.tools.zoom import ZoomSettings, grown, zoom
 

@@ -6,9 +6,23 @@ from dataclasses import dataclass
 
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.pictures import ImageRef
-from vlm_envs.tools.registry import CallRecord
 from vlm_envs.tools.stores import Memory
 from vlm_envs.tools.written_boxes import WrittenBox
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallRecord:
+    """One tool call, as the environment that carried it out recorded it.
+
+    Attributes:
+        name: The tool's name as it was written; empty where the text was no call.
+        succeeded: Whether the tool gave a result and not an error.
+        text: The call as it was written.
+    """
+
+    name: str
+    succeeded: bool
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,21 +87,6 @@ class ToolResult:
     error: ToolErrorKind | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CallRecord:
-    """One tool call, as the environment that carried it out recorded it.
-
-    Attributes:
-        name: The tool's name as it was written; empty where the text was no call.
-        succeeded: Whether the tool gave a result and not an error.
-        text: The call as it was written.
-    """
-
-    name: str
-    succeeded: bool
-    text: str = ""
-
-
 def parse_tool_call(text: str) -> ToolCall | ToolError:
     """Reads `{"name": …, "arguments": {…}}`, with these two keys and nothing around it but white space.
 
