@@ -1,21 +1,31 @@
 """Digests of what the project does: from before and after a change that is meant to change nothing.
 
-    python -m tests.golden.behaviour record before.json      # in the one checkout
-    python -m tests.golden.behaviour record after.json       # in the other
+    python -m tests.golden.behaviour record before.json [--parts NAME ...]   # in the one checkout
+    python -m tests.golden.behaviour record after.json                       # in the other
     python -m tests.golden.behaviour compare before.json after.json
 
-Recorded are, world by world, every byte of observations, rewards and states of episodes of the oracle and of an agent
-that makes mistakes; the scores of the exact judges; and the weights after two iterations of training. Weights are equal
-on one machine only, with the same versions and one thread; that is why the digests are not committed.
+`record` covers, for every world, each byte of observations, rewards, and states in episodes of the oracle and of an
+agent that makes mistakes; the scores of the exact judges; the weights after two training iterations; the names that
+packages export and that the API reference lists; and the options of every command and recipe. Weights agree only on one
+machine, with the same versions and one thread, so no digest is committed. `--parts names options` records parts alone.
+
+To record an older revision, run this file with its packages: `PYTHONPATH=DIR python tests/golden/behaviour.py ...`
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import importlib
 import json
+import os
+import pkgutil
+import re
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +44,8 @@ from vlm_envs.errors import VLMEnvsError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
 
+PACKAGES = ("vlm_envs", "agents", "judges", "training", "benchmarks")
+API_PAGES = Path(__file__).resolve().parents[2] / "docs" / "api"
 NUM_SEEDS = 3
 AGENTS: dict[str, Callable[[], OracleAgent]] = {
     "oracle": OracleAgent,
@@ -64,9 +76,9 @@ def _feed(hashed: Any, part: Any) -> None:
         hashed.update(f"{type(part).__name__}:{part!r};".encode(errors="surrogatepass"))
 
 
-def record() -> dict[str, str]:
-    """Returns all digests by what they are of."""
-    return dict([*_worlds(), *_weights()])
+def record(parts: Sequence[str] = ()) -> dict[str, str]:
+    """Return digests, names, and options by what they describe; of all parts if none is named."""
+    return dict(item for part in parts or PARTS for item in PARTS[part]())
 
 
 def _worlds() -> Iterator[tuple[str, str]]:
@@ -126,27 +138,112 @@ def _weights() -> Iterator[tuple[str, str]]:
         yield f"weights/{name}", digest({key: value.numpy() for key, value in weights.items()})
 
 
+def _names() -> Iterator[tuple[str, str]]:
+    """Yields what each package exports, and whether each name of the API reference can be imported."""
+    for package in PACKAGES:
+        for name in [package, *_packages_within(package)]:
+            yield f"exports/{name}", " ".join(_exported(importlib.import_module(name)))
+    for page in sorted(API_PAGES.glob("*.rst")):
+        for kind, name in re.findall(r"^\.\. auto(\w+):: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+            yield f"names/{name}", "there" if _can_be_imported(name, is_module=kind == "module") else "missing"
+
+
+def _packages_within(package: str) -> list[str]:
+    paths = importlib.import_module(package).__path__
+    return sorted(found.name for found in pkgutil.walk_packages(paths, f"{package}.") if found.ispkg)
+
+
+def _exported(module: Any) -> list[str]:
+    """Returns `__all__`, or the public names that a package's own file binds to anything but modules."""
+    names = getattr(module, "__all__", None)
+    if names is not None:
+        return sorted(names)
+    public = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    return sorted(name for name, value in public.items() if not isinstance(value, type(sys)) and name != "annotations")
+
+
+def _can_be_imported(name: str, *, is_module: bool) -> bool:
+    module, _, attribute = (name, "", "") if is_module else name.rpartition(".")
+    try:
+        imported = importlib.import_module(module)
+    except ImportError:
+        return False
+    return is_module or hasattr(imported, attribute)
+
+
+def _options() -> Iterator[tuple[str, str]]:
+    """Yields the options that the help of each command and recipe lists."""
+    commands = [f"{package} {command}" for package in PACKAGES for command in _commands(package)]
+    commands += [f"training {recipe}" for recipe in RECIPES]
+    with ThreadPoolExecutor(2) as pool:
+        for command, options in zip(commands, pool.map(_listed_options, commands), strict=True):
+            yield f"options/{command}", " ".join(options)
+
+
+def _commands(package: str) -> list[str]:
+    commands = _help(package, "--help").partition("\ncommands:")[2]
+    return re.findall(r"^  (\w+)  ", commands, re.MULTILINE)
+
+
+def _listed_options(command: str) -> list[str]:
+    for word in ("--help-all", "--help"):
+        text = _help(*command.split(), word)
+        if text:
+            return sorted(set(re.findall(r"(?<![\w-])--[a-z][\w.-]*", text)) - {"--help", "--help-all"})
+    return []
+
+
+def _help(*words: str) -> str:
+    """Returns what a command prints; nothing where it fails."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "200", "PYTHONWARNINGS": "ignore"}
+    run = subprocess.run([sys.executable, "-m", *words], env=environment, capture_output=True, text=True, check=False)
+    return run.stdout if run.returncode == 0 else ""
+
+
+PARTS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
+    "worlds": _worlds,
+    "weights": _weights,
+    "names": _names,
+    "options": _options,
+}
+
+
 def compare(before: dict[str, str], after: dict[str, str]) -> list[str]:
-    """Returns a line for everything that is not the same in both."""
+    """Return a line for everything that differs; of lists of names, those that are in one only."""
     return [
-        f"{key}: {before.get(key, 'missing')} before, {after.get(key, 'missing')} after"
+        f"{key}: {_difference(before.get(key, 'missing'), after.get(key, 'missing'))}"
         for key in sorted(before.keys() | after.keys())
         if before.get(key) != after.get(key)
     ]
 
 
-def main(words: list[str]) -> int:
-    """Records or compares, as the module says."""
-    if len(words) == 2 and words[0] == "record":
-        Path(words[1]).write_text(json.dumps(record(), indent=1) + "\n", encoding="utf-8")
+def _difference(before: str, after: str) -> str:
+    old, new = set(before.split()), set(after.split())
+    if len(old) <= 1 and len(new) <= 1:
+        return f"{before} before, {after} after"
+    only = (("only before", sorted(old - new)), ("only after", sorted(new - old)))
+    return "; ".join(f"{when}: {' '.join(names)}" for when, names in only if names)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Record or compare; return 1 if what is compared differs."""
+    parser = argparse.ArgumentParser(description="Record what the project does, or compare two records.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    recording = commands.add_parser("record")
+    recording.add_argument("file", type=Path)
+    recording.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=())
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    options = parser.parse_args(argv)
+    if options.command == "record":
+        options.file.write_text(json.dumps(record(options.parts), indent=1) + "\n", encoding="utf-8")
         return 0
-    if len(words) == 3 and words[0] == "compare":
-        different = compare(*(json.loads(Path(word).read_text(encoding="utf-8")) for word in words[1:]))
-        print("\n".join(different) or "the same")
-        return 1 if different else 0
-    print(__doc__, file=sys.stderr)
-    return 2
+    before, after = (json.loads(path.read_text(encoding="utf-8")) for path in (options.before, options.after))
+    different = compare(before, after)
+    print("\n".join(different) or "the same")
+    return 1 if different else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

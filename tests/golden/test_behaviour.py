@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pytest
 
 from agents.oracle import OracleAgent
-from tests.golden.behaviour import _play, _scores, _shown, compare, digest, main
+from tests.golden.behaviour import _listed_options, _play, _scores, _shown, compare, digest, main
 from training.config.worlds.spec import WorldSpec
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0")
@@ -39,4 +40,16 @@ def test_two_records_are_compared_line_by_line(tmp_path, capsys):
     assert main(["compare", str(before), str(after)]) == 1
     assert capsys.readouterr().out == "b: 2 before, 3 after\nc: missing before, 4 after\n"
     assert main(["compare", str(before), str(before)]) == 0
-    assert main(["compare"]) == 2
+    with pytest.raises(SystemExit):
+        main(["compare"])
+
+
+def test_lists_are_compared_name_by_name():
+    before, after = {"options/x": "--a --b --c"}, {"options/x": "--a --c --d"}
+    assert compare(before, after) == ["options/x: only before: --b; only after: --d"]
+
+
+def test_options_of_a_command_are_recorded():
+    options = _listed_options("benchmarks power")
+    assert {"--alpha", "--models", "--power", "--worlds"} <= set(options)
+    assert "--help" not in options
