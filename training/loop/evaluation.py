@@ -16,9 +16,10 @@ from training.data.worlds.episodes import play_each, why_lost
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.qa.datasets.unshown import told_left_out
+from vlm_envs.records.episode_record import start_of
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import split_seeds
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.clusters import counted_episodes, evaluated_rate
 from vlm_envs.trajectory import Trajectory
 
 _UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}
@@ -51,14 +52,12 @@ class EvaluationResult:
         return float(np.mean([trajectory.success for trajectory in self.trajectories]))
 
     def record(self, **more: Any) -> dict[str, Any]:
-        """Returns the numbers that are logged, with a 95 % Wilson interval of the success rate.
+        """Returns the numbers that are logged, with the success rate's 95% interval (`evaluated_rate`).
 
         `turns_to_success` is the mean number of turns of the solved episodes, and absent where none was solved.
         Episodes with an infinite or NaN reward are in no mean of rewards, as in training, and `nonfinite_rewards`
         counts them; the mean is NaN where there are no others.
         """
-        num_successes = sum(trajectory.success for trajectory in self.trajectories)
-        interval = wilson_interval(num_successes, len(self.trajectories))
         turns = [turn for trajectory in self.trajectories for turn in trajectory.turns]
         solved = [len(trajectory.turns) for trajectory in self.trajectories if trajectory.success]
         rewards = [trajectory.total_reward for trajectory in self.trajectories if _has_finite_rewards(trajectory)]
@@ -67,12 +66,8 @@ class EvaluationResult:
             "env_id": self.env_id,
             "world": self.world,
             "split": self.split,
-            "num_episodes": len(self.trajectories),
+            **evaluated_rate(*zip(*((start_of(each), each.success) for each in self.trajectories), strict=True)),
             "num_lost": self.num_lost,
-            "num_successes": num_successes,
-            "success": self.success,
-            "success_low": interval.low,
-            "success_high": interval.high,
             "reward": float(np.mean(rewards)) if rewards else math.nan,
             "nonfinite_rewards": len(self.trajectories) - len(rewards),
             "format_rate": float(np.mean([bool(turn.info.get("format_correct")) for turn in turns])),
@@ -205,9 +200,10 @@ def told(label: str, record: Mapping[str, Any], *, whose: str = "") -> str:
     """
     success, low, high = record["success"], record["success_low"], record["success_high"]
     played = f"{record['world']} {record['split']} success {success:.3f} [{low:.3f}, {high:.3f}]"
+    played_on = counted_episodes(record["num_episodes"], record["num_levels"])
     measure = measure_of(record["env_id"])
     measured = "" if measure == "success" else f", {measure} {record.get(f'metric/{measure}', math.nan):.3f}"
-    return f"{label}: {played}{measured} over {record['num_episodes']} levels{whose}"
+    return f"{label}: {played}{measured} over {played_on}{whose}"
 
 
 def measure_of(env_id: str) -> str:

@@ -52,6 +52,8 @@ def run(options: CheckOptions) -> int:
             _print(f"{verdict}  {result.name}: {_reason(result, first_with)}")
             if not note and (note := under_test.planner.note):
                 _print(f"note  {note}.")
+            while under_test.notes:
+                _print(f"note  {under_test.notes.pop(0)}.")
     failed = f", {verdicts['fail']} failed" if verdicts["fail"] else ""
     print(f"{verdicts['pass']} checks passed, {verdicts['skip']} skipped{failed}")
     return 1 if failed else 0

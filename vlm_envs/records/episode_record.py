@@ -68,9 +68,20 @@ def episode_record(
         "turns": records,
         "final": _shown(trajectory.final_observation, save_image),
         **({"level": trajectory.level} if trajectory.level else {}),
-        **({"cluster": cluster} if (cluster := trajectory.turns[-1].info.get("cluster")) else {}),
+        **_cluster_of(trajectory),
         **_reading_of(trajectory),
     }
+
+
+def start_of(trajectory: Trajectory) -> Record:
+    """Returns the part of an episode's record that `vlm_envs.statistics.clusters` reads."""
+    start = {"seed": trajectory.seed, "start_state_hash": trajectory.start_state_hash}
+    return start | _cluster_of(trajectory)
+
+
+def _cluster_of(trajectory: Trajectory) -> Record:
+    cluster = trajectory.turns[-1].info.get("cluster")
+    return {"cluster": cluster} if cluster else {}
 
 
 def _shown(observation: Observation, save_image: Callable[[npt.NDArray[np.uint8]], str]) -> Record:

@@ -9,11 +9,12 @@ from typing import Any
 import gymnasium as gym
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.records.episode_record import start_of
+from vlm_envs.records.json_lines import Record, RunExistsError
 from vlm_envs.records.run_data import RunWriter, holds_run, slug
 from vlm_envs.requirements import install_command
 from vlm_envs.spaces import FreeText
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.clusters import evaluated_rate
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
 
@@ -60,7 +61,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
         self._writer = RunWriter(directory)
         self._label, self._split = label, world.split
         self._turns: list[Turn] = []
-        self._results: list[tuple[bool, float]] = []
+        self._results: list[tuple[Record, bool, float]] = []
         self._has_begun = False
 
     def reset(
@@ -105,20 +106,15 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
 
     def close(self) -> None:
         """Writes how many episodes were solved, and closes the world."""
-        num_episodes, num_successes = len(self._results), sum(success for success, _ in self._results)
-        if num_episodes:
-            low, high = wilson_interval(num_successes, num_episodes)
+        if self._results:
+            starts, solved, rewards = zip(*self._results, strict=True)
             self._writer.evaluation(
                 {
                     "label": self._label,
                     "env_id": self._env_id,
                     "split": self._split,
-                    "num_episodes": num_episodes,
-                    "num_successes": num_successes,
-                    "success": num_successes / num_episodes,
-                    "success_low": low,
-                    "success_high": high,
-                    "reward": sum(reward for _, reward in self._results) / num_episodes,
+                    **evaluated_rate(starts, solved),
+                    "reward": sum(rewards) / len(rewards),
                 }
             )
             self._results.clear()
@@ -146,4 +142,4 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
             self._has_begun = True
             self._writer.config({"name": self._label, "agent": self._label})
         self._writer.trajectories(self._label, [episode])
-        self._results.append((episode.success, episode.total_reward))
+        self._results.append((start_of(episode), episode.success, episode.total_reward))

@@ -104,9 +104,9 @@ class RunWriter:
         """Appends the results of one evaluation.
 
         Args:
-            evaluation: `label`, `iteration`, `env_id`, `split`, `num_episodes`, `num_successes`, `success`,
-                `success_low`, `success_high`, `reward`, `format_rate`, `temperature`, and whatever else is
-                known.
+            evaluation: `label`, `iteration`, `env_id`, `split`, `num_episodes`, `num_levels`, `num_successes`,
+                `success`, `success_low`, `success_high`, `reward`, `format_rate`, `temperature`, and whatever
+                else is known. Without `num_levels`, every episode counts as a level of its own.
         """
         append_line(self.directory / _EVALUATIONS, evaluation)
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+KeyT = TypeVar("KeyT", bound=Hashable)
 
 _MOST_ENUMERATED = 13
 """Levels that differ up to which all sign choices are tried."""
@@ -24,12 +28,14 @@ class PairedOutcomes:
         num_only_before: Succeeded before, failed after.
         num_only_after: Failed before, succeeded after.
         num_neither: Failed both times.
+        clustered_p_value: P-value of the sign-flip test over clusters of trials; None if each trial is its own.
     """
 
     num_both: int
     num_only_before: int
     num_only_after: int
     num_neither: int
+    clustered_p_value: float | None = None
 
     @property
     def num_pairs(self) -> int:
@@ -38,18 +44,38 @@ class PairedOutcomes:
 
     @property
     def p_value(self) -> float:
-        """P-value of McNemar's exact test that nothing changed."""
+        """P-value that nothing changed: of McNemar's exact test or, with clusters, of the sign-flip test."""
+        if self.clustered_p_value is not None:
+            return self.clustered_p_value
         return mcnemar_exact(self.num_only_before, self.num_only_after)
 
+    @property
+    def test(self) -> str:
+        """Name of the test."""
+        return "McNemar’s exact test" if self.clustered_p_value is None else "cluster sign-flip test"
 
-def pair_outcomes(before: Mapping[Hashable, bool], after: Mapping[Hashable, bool]) -> PairedOutcomes:
-    """Counts the outcomes of the trials made both times, by keys such as world and seed; others are left out."""
-    pairs = [(before[key], after[key]) for key in before if key in after]
+
+def pair_outcomes(
+    before: Mapping[KeyT, bool], after: Mapping[KeyT, bool], clusters: Mapping[KeyT, Hashable] | None = None
+) -> PairedOutcomes:
+    """Counts the outcomes of the trials made both times; others are left out.
+
+    Args:
+        before: Whether each trial succeeded, by keys such as world and seed.
+        after: The same of the second time.
+        clusters: Cluster of each trial made both times; None if trials are independent.
+    """
+    keys = [key for key in before if key in after]
+    pairs = [(before[key], after[key]) for key in keys]
+    changes: dict[Hashable, int] = defaultdict(int)
+    for key in keys:
+        changes[key if clusters is None else clusters[key]] += after[key] - before[key]
     return PairedOutcomes(
         num_both=pairs.count((True, True)),
         num_only_before=pairs.count((True, False)),
         num_only_after=pairs.count((False, True)),
         num_neither=pairs.count((False, False)),
+        clustered_p_value=sign_flip_test([*changes.values()]) if len(changes) < len(keys) else None,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import hashlib
 import pickle
@@ -60,6 +61,7 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
 
 NUM_ORACLE_SEEDS = 4
 NUM_SPLIT_LEVELS = 64
+NUM_TEST_SEEDS = 256  # what boards and evaluations play by default
 NUM_DESCRIBED_LEVELS = 16
 
 
@@ -277,12 +279,27 @@ def splits_are_disjoint(under_test: WorldUnderTest) -> None:
                 raise
             keys[split].add(world.dynamics.level_key(world.state))
         require(is_listed or len(keys[split]) > 1, f"{NUM_SPLIT_LEVELS} seeds of split {split!r} all give one level")
+    if not is_listed and len(keys["test"]) < NUM_SPLIT_LEVELS:
+        _note_repeated_levels(under_test)
     for first, second in (("train", "val"), ("train", "test"), ("val", "test")):
         shared = keys[first] & keys[second]
         require(not shared, f"{first} and {second} share {len(shared)} levels, e.g. {next(iter(shared), b'')!r}")
         ranges = SPLIT_SEEDS[first], SPLIT_SEEDS[second]
         apart = ranges[0].stop <= ranges[1].start or ranges[1].stop <= ranges[0].start
         require(apart, f"{first} and {second} share seeds")
+
+
+def _note_repeated_levels(under_test: WorldUnderTest) -> None:
+    world, keys = _without_images(under_test, "test"), set()
+    with contextlib.suppress(GenerationError):
+        for seed in split_seeds("test", NUM_TEST_SEEDS):
+            world.reset(seed=seed)
+            keys.add(world.dynamics.level_key(world.state))
+    if 2 * len(keys) < NUM_TEST_SEEDS:
+        under_test.notes.append(
+            f"{NUM_TEST_SEEDS} seeds of the test split give {len(keys)} distinct levels, "
+            "which boards and evaluations repeat"
+        )
 
 
 def _without_images(under_test: WorldUnderTest, split: str) -> AnyWorld:

@@ -26,11 +26,13 @@ class WorldUnderTest:
         env_id: Its registered id.
         kwargs: Arguments it is made with.
         planner: Its plans; all checks share them.
+        notes: What a check noticed that breaks no clause.
     """
 
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
     planner: Planner = field(default_factory=Planner)
+    notes: list[str] = field(default_factory=list)
 
     def make(self, **overrides: Any) -> AnyWorld:
         """Returns a new world, without Gymnasium's wrappers."""

@@ -17,6 +17,7 @@ from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.requirements import install_command
+from vlm_envs.statistics.clusters import cluster_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +92,7 @@ def _row(tries: Sequence[Record], splits: Mapping[str, str], *, trusts_judge: bo
         "world": line["world"],
         "seed": line["seed"],
         "repeat": line["repeat"],
-        "cluster": line.get("cluster"),
+        "cluster": str(cluster_of(line)),
         "success": bool(line["success"]) if is_played else None,
         "reward": line["total_reward"] if is_played else None,
         "turns": len(turns),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
-from benchmarks.models.measures.clusters import by_cluster, cluster_of, share_interval
 from benchmarks.models.measures.effort import (
     actions_over_optimal,
     is_solver_known,
@@ -25,7 +24,8 @@ from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report.mistakes import first_mistake
 from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
-from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes, sign_flip_test
+from vlm_envs.statistics.clusters import cluster_of, num_levels_of, share_interval
+from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes
 from vlm_envs.statistics.rates import Interval
 
 Level = tuple[int, int]
@@ -51,10 +51,11 @@ class Row:
         num_unjudged: Texts and answers that judges were asked about and gave no verdict on; None where all have one.
         num_asked: Texts and answers that judges were asked about; None where all have a verdict.
         num_episodes: Episodes played to their end.
+        num_levels: Distinct levels of these episodes; None where each seed gave a level of its own.
         num_errors: Episodes that a failure of the provider or of a worker ended.
         num_successes: Of the played ones, solved.
-        interval: Of the success rate (`repeated_interval`); repeats of a level, and questions about the same image or
-            document, are clusters.
+        interval: Of the success rate (`repeated_interval`); episodes on one level, under whichever seeds, and
+            questions about the same image or document are clusters.
         reward: Mean return; None without episodes.
         invalid_rate: Share of turns whose response was not in the format; None without turns.
         ineffective_rate: Of turns with actions, the share in which none changed anything; None without such.
@@ -103,6 +104,7 @@ class Row:
     view: str = SEEN
     models: tuple[str, ...] = ()
     addresses: tuple[str, ...] = ()
+    num_levels: int | None = None
     num_unjudged: int | None = None
     num_asked: int | None = None
 
@@ -171,6 +173,7 @@ def _row(agent: str, label: str, lines: Sequence[Record], world: Record | None, 
         world=label,
         view=SEEN if world is None else view_of(world),
         num_episodes=len(played),
+        num_levels=num_levels if (num_levels := num_levels_of(played)) < len(by_level) else None,
         num_errors=len(episodes) - len(played),
         num_successes=len(solved),
         interval=share_interval(played, [bool(each["success"]) for each in played]),
@@ -271,11 +274,10 @@ class Pair:
         first: One agent.
         second: The other one.
         outcomes: Which of them solved what, of episodes with equal level and repeat.
-        p_value: That they solve equally many, by McNemar's exact test, or by a sign-flip test of whole clusters if
-            levels were played several times or share an image or a document. Holm-corrected over all pairs of
-            contestants in all worlds; pairs with a reference are a family of their own.
+        p_value: That they solve equally many, by `outcomes.test`: McNemar's exact test, or a sign-flip test of whole
+            clusters if levels were played several times or share an image or a document. Holm-corrected over all pairs
+            of contestants in all worlds; pairs with a reference are a family of their own.
         reward: Difference of their mean returns, its p-value corrected in the same way.
-        is_clustered: Whether any cluster holds several levels or repeats.
     """
 
     world: str
@@ -284,12 +286,6 @@ class Pair:
     outcomes: PairedOutcomes
     p_value: float
     reward: PairedDifference
-    is_clustered: bool = False
-
-    @property
-    def test(self) -> str:
-        """The test of the successes."""
-        return "cluster sign-flip test" if self.is_clustered else "McNemar’s exact test"
 
 
 def pairs(episodes: Sequence[Record]) -> list[Pair]:
@@ -314,18 +310,15 @@ def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> Itera
         levels = [level for level in agents[first] if level in agents[second]]
         if not levels:
             continue
-        solved: list[dict[Hashable, bool]] = [
-            {level: bool(agents[name][level]["success"]) for level in levels} for name in (first, second)
-        ]
-        clusters = [cluster_of(agents[first][level], agents[second][level]) for level in levels]
-        wins = by_cluster(clusters, [int(solved[1][level]) - int(solved[0][level]) for level in levels])
+        one, other = ({level: bool(agents[name][level]["success"]) for level in levels} for name in (first, second))
+        clusters = {level: cluster_of(agents[first][level], agents[second][level]) for level in levels}
+        outcomes = pair_outcomes(one, other, clusters)
         returns = [[agents[name][level]["total_reward"] for level in levels] for name in (first, second)]
         yield Pair(
             world=world,
             first=first,
             second=second,
-            outcomes=pair_outcomes(*solved),
-            p_value=sign_flip_test(list(map(sum, wins.values()))),
-            reward=paired_bootstrap(*returns, levels=clusters),
-            is_clustered=len(wins) < len(levels),
+            outcomes=outcomes,
+            p_value=outcomes.p_value,
+            reward=paired_bootstrap(*returns, levels=[*clusters.values()]),
         )

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks.models.board.spec import REFERENCES
-from benchmarks.models.measures.clusters import cluster_of, share_interval
 from benchmarks.models.measures.families import corrected
 from vlm_envs.records.json_lines import Record
+from vlm_envs.statistics.clusters import content_of, level_of, share_interval
 from vlm_envs.statistics.pairs import sign_flip_test
 from vlm_envs.statistics.rates import Interval
 
@@ -160,14 +160,14 @@ def _rate(episodes: Mapping[Level, Record]) -> float:
 
 def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]) -> Interval:
     """Returns the interval of the mean of an agent's success rates."""
-    below, above, seen, is_shared = [], [], set[Hashable](), False
+    below, above, seen, is_shared = [], [], set[str](), False
     for name in names:
         episodes = list(worlds[name].values())
         low, high = share_interval(episodes, [bool(episode["success"]) for episode in episodes])
         rate = _rate(worlds[name])
         below.append(rate - low)
         above.append(high - rate)
-        content = {cluster for cluster in map(cluster_of, episodes) if isinstance(cluster, str)}
+        content = set(filter(None, map(content_of, episodes)))
         is_shared, seen = is_shared or bool(content & seen), seen | content
     mean = fmean(_rate(worlds[name]) for name in names)
     # Errors of worlds with the same content may be equal; then they add up as they are
@@ -204,9 +204,9 @@ def _p_value(
     for world, of_world in levels.items():
         weight = unit / len(of_world)
         for level in of_world:
-            cluster = cluster_of(first[world][level], second[world][level])
-            # Content is the same in every world, but equal seeds are different levels
-            key = cluster if isinstance(cluster, str) else (world, cluster)
+            pair = first[world][level], second[world][level]
+            # Content is the same in every world, but levels count as their world's own
+            key = content_of(*pair) or (world, level_of(*pair))
             gain = int(bool(second[world][level]["success"])) - int(bool(first[world][level]["success"]))
             differences[key] += weight * gain
     return sign_flip_test(list(differences.values()))

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from benchmarks.models.board.spec import WorldSpec, label_of
-from benchmarks.models.measures.clusters import by_cluster, cluster_of
 from benchmarks.models.text_table import text_table
 from vlm_envs.adapter.stored import recorded_id
 from vlm_envs.errors import ConfigError
@@ -27,7 +26,8 @@ from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import make, registered_name
 from vlm_envs.splits import split_seeds
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
-from vlm_envs.statistics.pairs import PairedOutcomes, holm, pair_outcomes, sign_flip_test
+from vlm_envs.statistics.clusters import by_cluster, cluster_of, num_levels_of
+from vlm_envs.statistics.pairs import PairedOutcomes, holm, pair_outcomes
 from vlm_envs.statistics.rates import Interval, paired_rates_interval, repeated_interval
 from vlm_envs.world import World
 
@@ -54,7 +54,7 @@ class PerceptionGap:
         agent: What the board calls it.
         world: What the board calls the world that shows its picture.
         view: What is compared with the picture.
-        num_levels: Levels played in both.
+        num_levels: Distinct levels played in both.
         seen: Success rate with the picture.
         told: Success rate in the view.
         gap: Second less first: what the agent loses by having to see.
@@ -146,25 +146,23 @@ def _gap(
     levels = [each for each in seen if each in told and _start(seen[each]) == _start(told[each])]
     if not levels:
         return None
-    outcomes = pair_outcomes({each: bool(seen[each]["success"]) for each in levels}, _solved(told, levels))
-    clusters = [cluster_of(seen[level], told[level]) for level in levels]
-    before, after = (by_cluster(clusters, [bool(of[level]["success"]) for level in levels]) for of in (seen, told))
+    clusters = {level: cluster_of(seen[level], told[level]) for level in levels}
+    before, after = _solved(seen, levels), _solved(told, levels)
+    outcomes = pair_outcomes(before, after, clusters)
     rewards = [[of[level]["total_reward"] for level in levels] for of in (seen, told)]
-    rates = [
-        repeated_interval([int(sum(values)) for values in of.values()], [len(values) for values in of.values()])
-        for of in (before, after)
-    ]
+    grouped = [by_cluster(clusters.values(), of.values()).values() for of in (before, after)]
+    rates = [repeated_interval([sum(each) for each in of], [len(each) for each in of]) for of in grouped]
     return PerceptionGap(
         agent=agent,
         world=label,
         view=view,
-        num_levels=len({seed for seed, _ in levels}),
+        num_levels=num_levels_of(seen[level] for level in levels),
         seen=(outcomes.num_both + outcomes.num_only_before) / len(levels),
         told=(outcomes.num_both + outcomes.num_only_after) / len(levels),
         interval=paired_rates_interval(outcomes, *rates),
-        p_value=sign_flip_test([sum(after[cluster]) - sum(before[cluster]) for cluster in before]),
+        p_value=outcomes.p_value,
         outcomes=outcomes,
-        reward=paired_bootstrap(*rewards, levels=clusters),
+        reward=paired_bootstrap(*rewards, levels=[*clusters.values()]),
     )
 
 
@@ -172,7 +170,7 @@ def _start(episode: Record) -> Any:
     return episode["start_state_hash"]
 
 
-def _solved(episodes: Mapping[Level, Record], levels: Sequence[Level]) -> dict[Any, bool]:
+def _solved(episodes: Mapping[Level, Record], levels: Sequence[Level]) -> dict[Level, bool]:
     return {level: bool(episodes[level]["success"]) for level in levels}
 
 

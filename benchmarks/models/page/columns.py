@@ -48,6 +48,7 @@ class Column:
 
 _KNOWN = {
     "num_episodes": _Measure("episodes", "Played to their end.", "count"),
+    "num_levels": _Measure("levels", "Distinct levels, where several seeds gave the same one.", "count"),
     "num_errors": _Measure("errors", "Ended by a failure of a provider or a worker; counted in nothing else.", "count"),
     "num_unjudged": _Measure(
         "no verdict", "Texts and answers that a judge was asked about and gave no verdict on.", "count"

@@ -72,7 +72,7 @@ def _cell(pair: Pair, *, is_turned: bool) -> Cell:
     family = f"all pairs {'with a reference' if has_reference else 'of contestants'} in all worlds"
     details = (
         f"Of {outcomes.num_pairs} episodes on the same levels {row} alone solved {only_row}, {column} alone "
-        f"{only_column}, both {outcomes.num_both}, neither {outcomes.num_neither}; {pair.test} "
+        f"{only_column}, both {outcomes.num_both}, neither {outcomes.num_neither}; {outcomes.test} "
         f"{written_p(pair.p_value)}, Holm-corrected for {family}. "
         f"Reward {_signed(mean)} (95% {_signed(low)} to {_signed(high)}, Student’s interval)."
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.models.board.board import Board
-from benchmarks.models.measures.clusters import by_cluster, cluster_of, share_interval
 from benchmarks.models.measures.measures import spent
 from vlm_envs.records.json_lines import Record
+from vlm_envs.statistics.clusters import by_cluster, cluster_of, level_of, share_interval
 from vlm_envs.statistics.rates import wilson_interval
 
 PRICE_UNKNOWN = "price unknown"
@@ -111,9 +112,16 @@ def _sum(parts: Sequence[Forecast], num_levels: int) -> Forecast:
 def _half_width(pilot: Sequence[Record], num_levels: int) -> float:
     low, high = share_interval(pilot, [bool(line["success"]) for line in pilot])
     rate = min(max(0.5, low), high)
-    sizes = [len(set(seeds)) for seeds in by_cluster(map(cluster_of, pilot), [line["seed"] for line in pilot]).values()]
+    seeds_of = by_cluster(map(level_of, pilot), [line["seed"] for line in pilot]).values()
+    num_seeds = [len(set(seeds)) for seeds in seeds_of]
+    levels_of = by_cluster(map(cluster_of, pilot), map(level_of, pilot)).values()
+    sizes = [len(set(levels)) for levels in levels_of]
+    # Probability that two seeds give the same level; with more seeds, more of them do
+    pairs = math.comb(sum(num_seeds), 2)
+    shared = sum(math.comb(num, 2) for num in num_seeds) / pairs if pairs else 0.0
+    num_distinct = num_levels / (1 + (num_levels - 1) * shared)
     # At worst, levels about the same image agree, and count as the number of their clusters
-    num_clusters = int(num_levels * sum(sizes) / sum(size**2 for size in sizes))
+    num_clusters = int(num_distinct * sum(sizes) / sum(size**2 for size in sizes))
     if num_clusters < 2:
         return 0.5
     low, high = wilson_interval(round(rate * num_clusters), num_clusters)

@@ -20,7 +20,6 @@ from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.versions import versions
-from benchmarks.models.measures.clusters import by_cluster, cluster_of
 from benchmarks.models.measures.measures import spent
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
@@ -32,6 +31,7 @@ from vlm_envs.errors import require
 from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import SPLIT_SEEDS, split_seeds
+from vlm_envs.statistics.clusters import by_cluster, cluster_of
 from vlm_envs.trajectory import Trajectory
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.make import world_vector

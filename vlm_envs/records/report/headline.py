@@ -10,6 +10,7 @@ from typing import Any
 from vlm_envs.records.episode_record import episode_keys, levels_of, world_of
 from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.run_data import PHASES, RunReader
+from vlm_envs.statistics.clusters import cluster_of, counted_episodes, num_levels_of
 from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes
 from vlm_envs.statistics.rates import Interval, wilson_interval
 
@@ -22,12 +23,14 @@ class Rate:
         label: The evaluation's label.
         num_successes: Episodes solved.
         num_episodes: Episodes played.
-        interval: 95% Wilson interval.
+        num_levels: Distinct levels of these episodes.
+        interval: 95% interval.
     """
 
     label: str
     num_successes: int
     num_episodes: int
+    num_levels: int
     interval: Interval
 
     @property
@@ -44,7 +47,8 @@ class Comparison:
         env_id: The world, as its mix calls it.
         levels: What it was evaluated on, such as `"held-out test levels"`.
         rates: The first and the last evaluation, or the only one.
-        paired: Outcomes of the recorded levels that were played both times; None if there are none.
+        paired: Outcomes of the recorded episodes that were played both times; None if there are none.
+        num_paired_levels: Distinct levels of these episodes.
         chosen: Which policy the last evaluation is of, where it was chosen on validation levels; else empty.
     """
 
@@ -52,7 +56,19 @@ class Comparison:
     levels: str
     rates: tuple[Rate, ...]
     paired: PairedOutcomes | None
+    num_paired_levels: int = 0
     chosen: str = ""
+
+    @property
+    def played_on(self) -> str:
+        """Number of episodes or levels of the last evaluation, and what they are called."""
+        return counted_episodes(self.rates[-1].num_episodes, self.rates[-1].num_levels, self.levels)
+
+    @property
+    def paired_on(self) -> str:
+        """Number of recorded episodes or levels that were played both times."""
+        num_pairs = 0 if self.paired is None else self.paired.num_pairs
+        return counted_episodes(num_pairs, self.num_paired_levels, "recorded levels")
 
 
 def comparisons(reader: RunReader) -> list[Comparison]:
@@ -75,15 +91,12 @@ def compare_runs(readers: Mapping[str, RunReader]) -> list[Comparison]:
     compared = []
     for key in [key for key in lines[first] if key in lines[second]]:
         ends = (lines[first][key], lines[second][key])
-        outcomes = [
-            _outcomes(reader, str(line.get("label")), key[0])
+        episodes = [
+            _episodes(reader, str(line.get("label")), key[0])
             for reader, line in zip((first_reader, second_reader), ends, strict=True)
         ]
-        paired = pair_outcomes(*outcomes)
         rates = tuple(_rate({**line, "label": name}) for name, line in zip(readers, ends, strict=True))
-        compared.append(
-            Comparison(env_id=key[0], levels=key[1], rates=rates, paired=paired if paired.num_pairs else None)
-        )
+        compared.append(Comparison(env_id=key[0], levels=key[1], rates=rates, **_paired(*episodes)))
     return compared
 
 
@@ -97,15 +110,12 @@ def _compare(reader: RunReader, env_id: str, lines: Sequence[Record]) -> Compari
     same_split = [line for line in lines if line.get("split") == before.get("split")]
     after = next((line for line in reversed(same_split) if line.get("label") == "after"), same_split[-1])
     ends = [before] if after is before else [before, after]
-    paired = None
-    if len(ends) == 2:
-        first, last = (_outcomes(reader, str(line.get("label")), env_id) for line in ends)
-        paired = pair_outcomes(first, last)
+    episodes = [_episodes(reader, str(line.get("label")), env_id) for line in ends] if len(ends) == 2 else [{}, {}]
     return Comparison(
         env_id=env_id,
         levels=levels_of(before),
         rates=tuple(map(_rate, ends)),
-        paired=paired if paired is not None and paired.num_pairs else None,
+        **_paired(*episodes),
         chosen=_chosen(ends[-1]),
     )
 
@@ -124,21 +134,38 @@ def _rate(line: Record) -> Rate:
         label=str(line.get("label", "evaluation")),
         num_successes=num_successes,
         num_episodes=num_episodes,
-        interval=wilson_interval(num_successes, num_episodes),
+        num_levels=int(line.get("num_levels") or num_episodes),
+        interval=interval_of(line),
     )
 
 
-def _outcomes(reader: RunReader, label: str, env_id: str) -> dict[Hashable, bool]:
+def interval_of(line: Record) -> Interval:
+    """Returns the interval of an evaluation's success rate; Wilson's if its levels were not counted."""
+    low, high = line.get("success_low"), line.get("success_high")
+    if not line.get("num_levels") or low is None or high is None:
+        return wilson_interval(int(line.get("num_successes") or 0), int(line["num_episodes"]))
+    return Interval(low, high)
+
+
+def _paired(first: Mapping[Hashable, Record], last: Mapping[Hashable, Record]) -> dict[str, Any]:
+    """Returns the fields of a comparison that need the episodes played both times."""
+    clusters = {key: cluster_of(first[key], last[key]) for key in first if key in last}
+    if not clusters:
+        return {"paired": None}
+    before, after = ({key: bool(episodes[key]["success"]) for key in clusters} for episodes in (first, last))
+    return {
+        "paired": pair_outcomes(before, after, clusters),
+        "num_paired_levels": num_levels_of(first[key] for key in clusters),
+    }
+
+
+def _episodes(reader: RunReader, label: str, env_id: str) -> dict[Hashable, Record]:
     try:
         episodes = reader.trajectories(label)
     except MissingRunDataError:
         return {}
     keys = episode_keys(episodes)
-    return {
-        key: bool(episode["success"])
-        for key, episode in zip(keys, episodes, strict=True)
-        if world_of(episode) == env_id
-    }
+    return {key: episode for key, episode in zip(keys, episodes, strict=True) if world_of(episode) == env_id}
 
 
 def find(config: Any, *names: str) -> Any:

@@ -154,10 +154,23 @@ def _ends(panel: Panel) -> list[str]:
 
 def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the evaluation table's columns: the known ones first, then whatever else was recorded."""
-    known = ["label", "success", "num_episodes", "reward", "format_rate", "iteration", "world", "env_id", "split"]
+    known = [
+        "label",
+        "success",
+        "num_episodes",
+        "num_levels",
+        "reward",
+        "format_rate",
+        "iteration",
+        "world",
+        "env_id",
+        "split",
+    ]
     present = dict.fromkeys(key for line in evaluations for key in line)
     folded = {"num_successes", "success_low", "success_high"} | ({"env_id"} if "world" in present else set())
     folded |= {key for key in _SHOWN_IF_ANY if not any(line.get(key) for line in evaluations)}
+    if all(line.get("num_levels") in (None, line.get("num_episodes")) for line in evaluations):
+        folded.add("num_levels")
     return [key for key in known if key in present and key not in folded] + [
         key for key in present if key not in {*known, *folded}
     ]

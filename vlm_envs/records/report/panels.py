@@ -12,7 +12,7 @@ from typing import Literal
 
 from vlm_envs.records.episode_record import levels_of, world_of
 from vlm_envs.records.json_lines import Record
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.records.report.headline import interval_of
 
 Scale = Literal["rate", "number"]
 
@@ -219,7 +219,7 @@ def _success_panel(metrics: Sequence[Record], evaluations: Sequence[Record]) -> 
         return None
     return Panel(
         title="Episodes solved",
-        hint="line: training; points: evaluations with 95% Wilson intervals",
+        hint="line: training; points: evaluations with 95% intervals",
         scale="rate",
         curves=(curve,) if curve.xs else (),
         estimates=estimates,
@@ -234,7 +234,7 @@ def _estimates(evaluations: Sequence[Record]) -> Iterable[Estimates]:
     for line in evaluations:
         num_episodes, num_successes = line.get("num_episodes"), line.get("num_successes")
         if num_episodes and num_successes is not None:
-            low, high = wilson_interval(int(num_successes), int(num_episodes))
+            low, high = interval_of(line)
             key = (world_of(line), levels_of(line))
             # Of the policy that played, which may be an earlier one
             iteration = line.get("policy_iteration", line.get("iteration"))

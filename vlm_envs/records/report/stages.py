@@ -104,10 +104,15 @@ def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[tuple[str, 
             rows.append(
                 (
                     *(folder, str(line.get("label")), world_of(line), short(line["success"], "rate")),
-                    *(f"{low}–{high}", str(line["num_episodes"]), short(line.get("reward") or 0.0), ""),
+                    *(f"{low}–{high}", _episodes(line), short(line.get("reward") or 0.0), ""),
                 )
             )
     return rows
+
+
+def _episodes(line: Record) -> str:
+    num_episodes, num_levels = line["num_episodes"], line.get("num_levels")
+    return str(num_episodes) if num_levels in (None, num_episodes) else f"{num_episodes} on {num_levels} levels"
 
 
 def stages_table(directory: Path, folders: Sequence[str]) -> str:

@@ -17,7 +17,10 @@ from agents.oracle import OracleAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.cli.board_table import board_text
+from benchmarks.models.measures.export import episode_rows
 from benchmarks.models.measures.measures import pairs, rows
+from benchmarks.models.measures.overall import overall
 from benchmarks.models.measures.perception import perception_gaps
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.playing import LAKE, contestant, lines_of, play
@@ -108,11 +111,54 @@ def test_gaps_flip_whole_clusters():
         {"label": label, "env_id": "VLM/ZoomQA-v0", "split": "test", "kwargs": kwargs}
         for label, kwargs in (("VLM/ZoomQA-v0", {}), ("VLM/ZoomQA-v0:obs_mode=text", {"obs_mode": "text"}))
     ]
-    seen = clustered("A", [False] * 5, world=worlds[0]["label"], start_state_hash="x")
-    told = clustered("A", [True] * 5, world=worlds[1]["label"], start_state_hash="x")
+    seen, told = (clustered("A", [solved] * 5, world=worlds[solved]["label"]) for solved in (False, True))
+    for each in (*seen, *told):
+        each["start_state_hash"] = f"h{each['seed']}"
     (gap,) = perception_gaps([*seen, *told], worlds)
     assert gap.p_value == gap.reward.p_value == pytest.approx(2 / 2**5)
     assert gap.num_levels == 20
+
+
+def repeated(agent, solved, size=TURNS, **told):
+    """Returns episodes on generated levels; `size` seeds each give the same level and have one outcome."""
+    return [
+        episode(agent, seed, solved[seed // size], start_state_hash=f"level-{seed // size}", **told)
+        for seed in range(size * len(solved))
+    ]
+
+
+def test_seeds_that_give_one_level_are_a_cluster_in_intervals_and_pairs():
+    (row,) = rows(repeated("A", [question % 2 == 0 for question in range(40)]))
+    assert (row.num_episodes, row.num_levels, row.success) == (160, 40, 0.5)
+    assert row.interval == pytest.approx(wilson_interval(20, 40))
+    (pair,) = pairs([*repeated("A", [True] * 6), *repeated("B", [False] * 6)])
+    assert pair.outcomes.num_only_before == 24
+    assert pair.p_value == pair.reward.p_value == pytest.approx(2 / 2**6)
+    assert pair.outcomes.test != pairs([episode("A"), episode("B")])[0].outcomes.test
+
+
+def test_levels_are_counted_only_where_seeds_share_one():
+    assert rows([episode("A", seed, start_state_hash=f"h{seed}") for seed in range(3)])[0].num_levels is None
+    repeats = [episode("A", seed, repeat=repeat, start_state_hash=f"h{seed}") for seed in range(3) for repeat in (0, 1)]
+    assert rows(repeats)[0].num_levels is None
+
+
+def test_a_board_of_seeds_that_share_levels_says_how_many_levels_it_has(tmp_path):
+    play(tmp_path / "board", [contestant(OracleAgent(), "A")], episodes=3)
+    board = Board(tmp_path / "board")
+    assert len({line["start_state_hash"] for line in board.lines()}) == 2, "seeds 0 and 2 give the same lake"
+    assert [row.num_levels for row in rows(board.lines())] == [2]
+    heading, cells = (line.split("  ") for line in board_text(board).splitlines()[:2])
+    assert "levels" in map(str.strip, heading) and "2" in map(str.strip, cells)
+    assert len({row["cluster"] for row in episode_rows(board)}) == 2
+
+
+def test_equal_levels_of_two_worlds_are_not_shared_content():
+    same, other = (
+        overall([*repeated("A", [True, False] * 8), *repeated("A", [True, False] * 8, world=world)])[0]
+        for world in ("W", "V")
+    )
+    assert other.num_worlds == 2 and other.high - other.low < same.high - same.low
 
 
 @pytest.mark.parametrize("kind", ["picture", "document"])

@@ -65,6 +65,18 @@ def test_questions_about_the_same_image_count_as_fewer_levels(pilot):
     assert told(pilot, (2,))["dear", 2].half_width == 0.5
 
 
+def test_a_world_with_few_levels_gets_no_narrower_interval_than_these_allow(pilot):
+    path = pilot.directory / "episodes.jsonl"
+    lines = pilot.lines()
+    path.write_text("")
+    for line in lines:
+        append_line(path, line | {"start_state_hash": f"level {line['seed'] // 2}"})
+    # Of the pilot's 6 pairs of seeds 2 share their level, as if there were 3 levels
+    low, high = wilson_interval(1, 2)
+    assert told(pilot)["dear", 64].half_width == pytest.approx((high - low) / 2)
+    assert told(pilot, (100_000,))["dear", 100_000].half_width == pytest.approx((high - low) / 2)
+
+
 def test_an_unknown_price_is_said_and_nothing_is_not(pilot):
     of = told(pilot)
     assert of["mystery", 64].usd is None

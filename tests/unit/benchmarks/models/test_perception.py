@@ -129,9 +129,10 @@ def test_an_oracle_loses_nothing_by_seeing_and_neither_does_who_does_not_look(pl
     assert {(gap.agent, gap.view) for gap in gaps} == {
         (agent, view) for agent in ("oracle", f"{HERE}:blind") for view in WITH_WORDS
     }
+    num_levels = len({episode["start_state_hash"] for episode in played.episodes()})
     for gap in gaps:
-        assert (gap.num_levels, gap.gap, gap.p_value, gap.reward.mean) == (6, 0.0, 1.0, 0.0)
-        assert gap.interval.low < 0 < gap.interval.high  # six levels prove nothing
+        assert (gap.num_levels, gap.gap, gap.p_value, gap.reward.mean) == (num_levels, 0.0, 1.0, 0.0)
+        assert gap.interval.low < 0 < gap.interval.high  # so few levels prove nothing
 
 
 def test_views_differ_in_what_is_shown_and_in_nothing_else(played):

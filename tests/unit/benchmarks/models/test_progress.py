@@ -6,11 +6,11 @@ import io
 
 import pytest
 
-from benchmarks.models.measures.clusters import cluster_of
 from benchmarks.models.measures.measures import rows
 from benchmarks.models.play.display import ProgressDisplay, duration, told
 from benchmarks.models.play.progress import Progress, RunProgress
 from tests.unit.benchmarks.models.made import episode
+from vlm_envs.statistics.clusters import cluster_of
 
 
 class Terminal(io.StringIO):

@@ -1,6 +1,7 @@
 """The command line, driven as a person or a script drives it."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, LevelError
-from vlm_envs.testing.checks import CHECKS
+from vlm_envs.testing.checks import CHECKS, splits_are_disjoint
 from vlm_envs.testing.contract import CheckResult
 from vlm_envs.testing.planner import Planner
 
@@ -217,6 +218,14 @@ def test_check_reports_a_slow_planner_once(capsys, monkeypatch):
     monkeypatch.setattr("vlm_envs.testing.contract.CHECKS", CHECKS[:2])
     assert main(["check", "VLM/FrozenLake-v0"]) == 0
     assert capsys.readouterr().out.count("note  the planner takes 1.2 s per call.\n") == 1
+
+
+def test_check_notes_that_most_test_seeds_repeat_a_level(capsys, monkeypatch):
+    monkeypatch.setattr("vlm_envs.testing.contract.CHECKS", (splits_are_disjoint,))
+    assert main(["check", "VLM/FrozenLake-v0"]) == 0
+    assert "note" not in capsys.readouterr().out, "256 seeds give 209 levels"
+    assert main(["check", "VLM/FrozenLake-v0", "--set", "size=3"]) == 0
+    assert re.findall(r"note .* 256 .* (\d+)", capsys.readouterr().out) == ["4"]
 
 
 # --- play: lines ----------------------------------------------------------------------------------

@@ -64,6 +64,17 @@ def test_the_wheel_records_and_reports_where_torch_and_the_other_rooms_cannot_be
     assert "<th>iteration</th>" not in html
 
 
+def test_a_seed_played_twice_counts_as_one_level(tmp_path):
+    with RecordEpisodes(lake(), tmp_path) as env:
+        for seed in (0, 0, 1):
+            env.reset(seed=seed)
+            while not any(env.step("nothing")[2:4]):
+                pass
+    [line] = RunReader(tmp_path).evaluations()
+    assert (line["num_episodes"], line["num_levels"]) == (3, 2)
+    assert (line["success_low"], line["success_high"]) == (0.0, 1.0), "fewer than two effective levels"
+
+
 def lake():
     return make("VLM/FrozenLake-v0", prompt_format="no_think")
 

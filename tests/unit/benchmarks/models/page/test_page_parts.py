@@ -130,8 +130,10 @@ def test_gaps_stand_under_the_world_of_the_picture():
         {"label": LAKE, "env_id": LAKE, "kwargs": {}, "split": "test"},
         {"label": f"{LAKE}:obs_mode=text", "env_id": LAKE, "kwargs": {"obs_mode": "text"}, "split": "test"},
     ]
-    seen = played("A", [False] * 12, world=LAKE, start_state_hash="h")
-    told = played("A", [True] * 12, world=worlds[1]["label"], start_state_hash="h")
+    seen, told = (
+        [{**each, "start_state_hash": f"h{each['seed']}"} for each in played("A", [solved] * 12, world=world["label"])]
+        for solved, world in zip((False, True), worlds, strict=True)
+    )
     [(world, [row])] = gap_parts(perception_gaps([*seen, *told], worlds)).items()
     assert world == LAKE and row.is_first
     assert (row.points, row.view, row.verdict) == ("+100", "words alone", "better")

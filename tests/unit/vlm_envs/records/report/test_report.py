@@ -1,11 +1,12 @@
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 
 from agents.oracle import OracleAgent
-from vlm_envs.records.episode_record import TurnNotes
+from vlm_envs.records.episode_record import TurnNotes, start_of
 from vlm_envs.records.json_lines import MissingRunDataError
 from vlm_envs.records.report.claims import compare, mark_differences
 from vlm_envs.records.report.document import csp_hash
@@ -14,6 +15,8 @@ from vlm_envs.records.report.page import build_report
 from vlm_envs.records.report.panels import panel_groups
 from vlm_envs.records.run_data import RunReader, RunWriter, training_label
 from vlm_envs.registration import make
+from vlm_envs.statistics.clusters import evaluated_rate
+from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import Trajectory, Turn
 
 ENV_ID = "VLM/FrozenLake-v0"
@@ -128,7 +131,36 @@ def test_the_headline_compares_the_same_levels(tmp_path):
     assert compared.paired.num_pairs == 6
     assert compared.paired.num_only_after == 6 - before.num_successes
     assert compared.paired.num_only_before == 0
-    assert "Paired on 6 recorded levels" in build_report(tmp_path).read_text(encoding="utf-8")
+    assert "Paired on 6 episodes on 5 recorded levels" in build_report(tmp_path).read_text(encoding="utf-8")
+
+
+def test_the_headline_treats_seeds_that_give_one_level_as_a_cluster(tmp_path):
+    writer = RunWriter(tmp_path)
+    writer.config({"name": "mine"})
+    failed, solved = play(0, rewrite=lambda response: "nothing"), play(0)
+    for label, levels in (("before", [failed] * 6), ("after", [solved] * 4 + [failed] * 2)):
+        # Each level under three seeds; all that change do so together
+        episodes = [
+            replace(episode, seed=3 * number + copy, start_state_hash=f"h{number}")
+            for number, episode in enumerate(levels)
+            for copy in range(3)
+        ]
+        rate = evaluated_rate([*map(start_of, episodes)], [each.success for each in episodes])
+        write_evaluation(writer, label, 0, episodes, **rate)
+    [compared] = comparisons(RunReader(tmp_path))
+    assert (compared.paired.num_pairs, compared.num_paired_levels) == (18, 6)
+    assert compared.paired.p_value == pytest.approx(2 / 2**4)
+    assert compared.rates[1].interval == pytest.approx(wilson_interval(4, 6))
+    [estimates] = [each for group in groups_of(tmp_path) for panel in group.panels for each in panel.estimates]
+    assert (estimates.lows[1], estimates.highs[1]) == compared.rates[1].interval
+    html = build_report(tmp_path).read_text(encoding="utf-8")
+    assert "of 18 episodes on 6 held-out test levels solved" in html
+    assert "McNemar" not in html
+
+
+def groups_of(directory):
+    reader = RunReader(directory)
+    return panel_groups(reader.metrics(), reader.evaluations())
 
 
 def test_the_headline_compares_one_split_only(tmp_path):
@@ -325,7 +357,7 @@ def test_two_runs_lie_beside_each_other(tmp_path):
     }
     curves = [len(panel["curves"]) for panel in payload(html)["panels"]]
     assert curves and set(curves) == {2}
-    assert "Paired on 4 recorded levels: 0 solved only by two, 0 only by one, 4 by both" in html
+    assert "Paired on 4 episodes on 3 recorded levels: 0 solved only by two, 0 only by one, 4 by both" in html
 
 
 @pytest.mark.parametrize("richer", ["one", "two"])
