@@ -67,6 +67,7 @@ class EvaluationResult:
             "world": self.world,
             "split": self.split,
             **evaluated_rate(*zip(*((start_of(each), each.success) for each in self.trajectories), strict=True)),
+            "success": self.success,
             "num_lost": self.num_lost,
             "reward": float(np.mean(rewards)) if rewards else math.nan,
             "nonfinite_rewards": len(self.trajectories) - len(rewards),

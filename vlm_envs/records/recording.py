@@ -114,6 +114,7 @@ class RecordEpisodes(gym.Wrapper[Observation, str, Observation, str]):
                     "env_id": self._env_id,
                     "split": self._split,
                     **evaluated_rate(starts, solved),
+                    "success": sum(solved) / len(solved),
                     "reward": sum(rewards) / len(rewards),
                 }
             )

@@ -58,14 +58,14 @@ def share_interval(episodes: Sequence[Episode], values: Sequence[float]) -> Inte
 
 
 def evaluated_rate(episodes: Sequence[Episode], solved: Sequence[bool]) -> dict[str, Any]:
-    """Returns the success rate of an evaluation, as it is recorded.
+    """Returns the counts of an evaluation and its success rate's interval, as they are recorded.
 
     Args:
         episodes: At least one.
         solved: One per episode.
 
     Returns:
-        `num_episodes`, `num_levels` (distinct ones), `num_successes`, `success`, and the ends of its 95% interval,
+        `num_episodes`, `num_levels` (distinct ones), `num_successes`, and the ends of the success rate's 95% interval,
         `success_low` and `success_high`: Wilson's if every episode is a cluster of its own, else over clusters.
     """
     num_episodes, num_successes = len(episodes), sum(solved)
@@ -75,7 +75,6 @@ def evaluated_rate(episodes: Sequence[Episode], solved: Sequence[bool]) -> dict[
         "num_episodes": num_episodes,
         "num_levels": num_levels_of(episodes),
         "num_successes": num_successes,
-        "success": num_successes / num_episodes,
         "success_low": low,
         "success_high": high,
     }
