@@ -174,7 +174,7 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
 
 
 def plans_are_shortest(under_test: WorldUnderTest) -> None:
-    """Every level that is drawn has a plan, whose actions each come one closer; no other action comes closer by more."""
+    """Every drawn level has a plan; each of its actions leaves one less to go, and no other action leaves fewer."""
     planner, world = under_test.planner, _without_images(under_test, under_test.make().split)
     dynamics = world.dynamics
     if not has_planner(world):

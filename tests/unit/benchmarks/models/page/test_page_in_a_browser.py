@@ -307,7 +307,8 @@ BREAKS_IN_WORDS = """() => {
         range.setStart(node, at);
         range.setEnd(node, at + 1);
         const top = range.getBoundingClientRect().top;
-        if (before !== null && top > before + 3 && isWord(node.data[at]) && isWord(node.data[at - 1])) found.push(node.data);
+        const isBroken = before !== null && top > before + 3 && isWord(node.data[at]) && isWord(node.data[at - 1]);
+        if (isBroken && node.data[at - 1] !== "_") found.push(node.data);
         before = top;
       }
     }
