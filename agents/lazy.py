@@ -1,6 +1,6 @@
-"""The lazy agent: the same responses in every episode, whatever is shown.
+"""The lazy agent: the same responses in every episode, whatever is shown, chosen by a limited search.
 
-What it earns, a world gives away to somebody who does not look.
+What it earns, a world gives away to somebody who does not look; a script that was not tried may earn more.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ScriptAgent:
 
 
 class LazyAgent:
-    """Plays the best script that can be found without looking.
+    """Plays the best script found by a search, which is not a bound: better scripts may exist.
 
     Candidates are sequences of named actions, the same every turn; sequences of whole episodes that solve many training
     levels; and what an oracle did on training levels: its whole episodes, and its first and its last response again and
@@ -117,7 +117,7 @@ class LazyAgent:
         return [response for row in rows for response in self._rows[row].respond([row], [])]
 
     def choose(self, env_id: str, kwargs: dict[str, Any]) -> Script:
-        """Returns the best script for a world.
+        """Returns the best script found for a world.
 
         Args:
             env_id: A registered id.

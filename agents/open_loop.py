@@ -1,4 +1,4 @@
-"""Search for actions that solve as many levels as can be solved without looking: always the same ones, in one order."""
+"""Search for one sequence of actions, the same in every episode, that solves many levels; it may miss better ones."""
 
 from __future__ import annotations
 

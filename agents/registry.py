@@ -55,7 +55,8 @@ AGENTS: dict[str, AgentEntry] = {
         factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal", shows_observations=True
     ),
     "lazy": AgentEntry(
-        factory="agents.lazy:LazyAgent", summary="gives the same responses in every episode, the best that can be found"
+        factory="agents.lazy:LazyAgent",
+        summary="gives the same responses in every episode: the best script found by a search",
     ),
     "hf": AgentEntry(
         factory="agents.hf.agent:HFAgent",

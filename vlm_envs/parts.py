@@ -23,10 +23,13 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
     Attributes:
         steps_are_cheap: Whether a search may try millions of steps; not so where an engine takes each of them.
         splits_differ: Whether train, val, and test have different levels; not so where every seed gives the same one.
+        plans_are_shortest: Whether no other actions succeed sooner than a plan; not so where the expert looks before
+            it answers, while a lucky guess succeeds at once.
     """
 
     steps_are_cheap: bool = True
     splits_differ: bool = True
+    plans_are_shortest: bool = True
 
     @abstractmethod
     def generate(self, rng: np.random.Generator, split: str) -> StateT:

@@ -116,7 +116,7 @@ def summary_lines(results: Sequence[Result]) -> list[str]:
     recipes = [seeds for seeds in by_recipe(results) if seeds[0].recipe.endswith("_tiny")]
     of_worlds = sorted(([each.worlds[0] for each in seeds] for seeds in recipes), key=lambda worlds: worlds[0].world)
     columns: dict[str, Sequence[str]] = {"world": [_name(worlds[0]) for worlds in of_worlds]}
-    for name, heading in (("before", "start"), ("after", "trained"), ("lazy", "best script that ignores the image")):
+    for name, heading in (("before", "start"), ("after", "trained"), ("lazy", "best blind script found by a search")):
         columns[heading] = [f"{np.mean([getattr(each, name) for each in worlds]):.0%}" for worlds in of_worlds]
     return of_columns(columns)
 

@@ -53,7 +53,9 @@ def test_the_contract_is_kept(env):
     print(env, *(f"{name} {metadata.version(name)}" for name in (PACKAGE.partition("[")[0], "gymnasium", "numpy")))
     results = check_world(vlm_envs.registration.registered_name(f"adapt:{env}"), max_turns=4)
     skipped = {result.name for result in results if result.skipped}
-    expected = {"oracle_is_maximal", "action_limit_is_kept"} | ({"splits_are_disjoint"} if env in ONE_START else set())
+    expected = {"oracle_is_maximal", "plans_are_shortest", "action_limit_is_kept"} | (
+        {"splits_are_disjoint"} if env in ONE_START else set()
+    )
     assert skipped == expected
 
 

@@ -58,7 +58,7 @@ VARIANTS = [
     ("VLM/Sokoban-v0", {"max_turns": 9, "max_actions_per_turn": 1, "max_steps": 9}, ()),
     ("VLM/FrozenLake-v0", {"size": 6, "cell_px": 14}, ()),
     ("VLM/FrozenLake-v0", {"max_turns": 1, "max_actions_per_turn": 9}, ()),
-    ("VLM/FrozenLake-v0", {"is_slippery": True}, ("oracle_is_maximal",)),
+    ("VLM/FrozenLake-v0", {"is_slippery": True}, ("oracle_is_maximal", "plans_are_shortest")),
     ("VLM/FrozenLake-v0", {"desc": ["SFFF", "FHFH", "FFFH", "HFFG"]}, ("splits_are_disjoint",)),
 ]
 

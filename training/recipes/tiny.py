@@ -294,9 +294,10 @@ def name_for(env_id: str) -> str:
 
 
 def any_world(env_id: str) -> RunConfig:
-    """One world, such as your own, in the format and with the arguments it has by default; cold start included.
+    """One world, such as your own; options set its format, its arguments, and the cold start.
 
-    The tiny VLM first imitates the world's planner. Judges are asked where there are rules to judge the world by.
+    By default the world has its own default format and arguments, and the tiny VLM first imitates its planner. Judges
+    are asked where there are rules to judge the world by.
 
     Args:
         env_id: A registered id, with the module that registers it in front: `my_module:My/World-v0`.

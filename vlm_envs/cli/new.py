@@ -84,7 +84,7 @@ Wrote {package}. Next:
   python -m vlm_envs check {env_id}
   python -m vlm_envs play {env_id}
   python -m pytest    (needs pytest: pip install pytest)
-Train it, in a checkout of vlm-envs:
+Train it, in a checkout of vlm-envs, which takes about 10 to 20 minutes on one idle CPU core:
   PYTHONPATH={shlex.quote(str(package.absolute()))} python -m training {env_id} \\
       --worlds.0.kwargs.prompt-format no_think --cold-start.num-steps 400 --num-iterations 40
 Then change {package.name}.py into your world: docs/own-world.md"""

@@ -44,7 +44,7 @@ NUM_SPARE_ROWS = 1
 
 @dataclass(frozen=True, kw_only=True)
 class PlayOptions:
-    """Play a world yourself.
+    """Play a world yourself, with any number of turns and actions unless --set gives max_turns or another limit.
 
     Attributes:
         env_id: For example VLM/Sokoban-v0.

@@ -16,6 +16,11 @@ from vlm_envs.responses.lenient_reading import read_response
 from vlm_envs.world import World
 
 MAX_ACTIONS_PER_LINE = 100
+NO_LIMITS: Mapping[str, int | None] = {
+    "max_turns": sys.maxsize,
+    "max_steps": None,
+    "max_actions_per_turn": MAX_ACTIONS_PER_LINE,
+}
 
 KEYMAPS: tuple[Mapping[str, str], ...] = (
     {
@@ -34,7 +39,8 @@ KEYMAPS: tuple[Mapping[str, str], ...] = (
 class Session:
     """One world played by a person, level after level.
 
-    The turn and step limits are lifted after the world is made, so the levels are those an agent gets.
+    People explore: limits on turns and actions apply only where `kwargs` sets them. The others are lifted after the
+    world is made, so the levels are those an agent gets.
 
     Args:
         env_id: A registered id.
@@ -50,9 +56,15 @@ class Session:
     def __init__(self, env_id: str, *, seed: int = 0, level: str | None = None, **kwargs: Any) -> None:
         self.env_id = env_id
         self.world: World[Any, Any] = _for_a_person(env_id, {"format_reward": 0.0, **kwargs})
-        self.world.max_turns = sys.maxsize
-        self.world.max_steps = None
-        self.world.max_actions_per_turn = MAX_ACTIONS_PER_LINE
+        usual = {name: getattr(self.world, name) for name in NO_LIMITS}
+        own = {name: limit for name, limit in usual.items() if name in kwargs}
+        self.limits = (
+            f"Limits: {_listed(own)}."
+            if own
+            else f"There is no limit on turns and actions. Agents have {_listed(usual)}; --set gives you limits, too."
+        )
+        for name, limit in {**NO_LIMITS, **own}.items():
+            setattr(self.world, name, limit)
         self.seed, self.level = seed, level
         self.num_restarts = 0
         self.restart()
@@ -107,6 +119,10 @@ class Session:
         parsed = read_response(
             response, world.turn_format, world.task.grammar, world.max_actions_per_turn, world.reading
         )
+        if parsed.num_actions_cut:
+            most = world.max_actions_per_turn
+            self.note = f"That is {most + parsed.num_actions_cut} actions; a turn has at most {most}. Nothing was done."
+            return None
         if parsed.error is None or (world.reading == "lenient" and parsed.actions):
             return response
         self.note = f"{parsed.error}. Nothing was done."
@@ -148,24 +164,28 @@ class Session:
         return "\n".join(filter(None, (task.instruction(state), task.hint(state)))).splitlines()
 
     def opening(self) -> list[str]:
-        """Returns what to show once, at the start: the goal and the rules."""
+        """Returns what to show once, at the start: the goal, the rules, and the limits."""
         task = self.world.task
-        return [f"{task.name}. {task.goal}", *task.rules]
+        return [f"{task.name}. {task.goal}", *task.rules, self.limits]
 
     def drawn_in_words(self) -> list[str]:
-        """Returns the state for terminals without colors: symbols where the world has them, else words."""
+        """Returns the state for terminals without colors: symbols or words, as far as the world has them.
+
+        Words that `state_lines` shows are left out.
+        """
         world = self.world
-        words = (
-            "" if "symbolic" in world.task.representations else world.view.describe(world.state, world.representation)
-        )
-        return (words or world.dynamics.dump(world.state)).splitlines()
+        if "symbolic" in world.task.representations:
+            return world.dynamics.dump(world.state).splitlines()
+        lines = world.view.describe(world.state, world.representation).splitlines()
+        return [] if lines == self.state_lines() else lines
 
     def status(self) -> list[str]:
         """Returns what to show under the picture: three lines."""
         terms = ", ".join(f"{name} {value:+g}" for name, value in self.terms.items() if value)
+        max_turns = self.world.max_turns
+        turn = f"turn {self.info['turn']}{f' of {max_turns}' if max_turns != NO_LIMITS['max_turns'] else ', no limit'}"
         return [
-            f"{self.env_id}  {'own level' if self.level else f'seed {self.seed}'}  turn {self.info['turn']}  "
-            f"actions {self.num_actions}",
+            f"{self.env_id}  {'own level' if self.level else f'seed {self.seed}'}  {turn}  actions {self.num_actions}",
             f"reward {self.reward:+.1f}{f' ({terms})' if terms else ''}  total {self.total:+.1f}",
             "  ".join(filter(None, (self.standing(), self.note))),
         ]
@@ -206,6 +226,10 @@ class Session:
         except SolverLimitError:
             return ""
         return f"Right would have been: {self.world.task.solution(self._start, plan)}." if plan else ""
+
+
+def _listed(limits: Mapping[str, int | None]) -> str:
+    return ", ".join(f"{name}={limit}" for name, limit in limits.items() if limit is not None) or "none"
 
 
 def _for_a_person(env_id: str, kwargs: dict[str, Any]) -> World[Any, Any]:

@@ -41,6 +41,9 @@ class QADynamics(Dynamics[QAState, Act]):
     crops: ZoomSettings
     max_calls: int
     has_boxes: bool = True
+    # Without annotations, as these are not fields
+    steps_are_cheap = False  # tools draw images
+    plans_are_shortest = False  # a guess may be right without a look
 
     def generate(self, rng: np.random.Generator, split: str) -> QAState:
         """Returns a new question of a split."""

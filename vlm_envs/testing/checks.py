@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import math
 import pickle
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import gymnasium as gym
@@ -18,13 +19,16 @@ from vlm_envs.errors import ConfigError, EpisodeOverError, GenerationError, Leve
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_seeds
 from vlm_envs.testing.episodes import (
     BAD_RESPONSES,
+    Move,
     episode_digest,
     first_seed,
+    moves,
     oracle_responses,
     rest_of_episode,
     transitions,
 )
 from vlm_envs.testing.hostile import hostile_answers_are_data, require_explained, require_level_errors
+from vlm_envs.testing.planner import Planner, has_planner
 from vlm_envs.testing.processes import EPISODE_SEED, digest_elsewhere
 from vlm_envs.testing.world_under_test import (
     TOLERANCE,
@@ -60,6 +64,10 @@ INFO_TYPES: dict[str, type | tuple[type, ...]] = {
 """Keys every `info` has, at reset and at every step, and the types of their values."""
 
 NUM_ORACLE_SEEDS = 4
+NUM_PLAYED_LEVELS = 64
+"""Levels on which states are saved and plans compared; `NUM_ENGINE_LEVELS` where an engine takes each step."""
+NUM_ENGINE_LEVELS = 2
+MAX_RANDOM_ACTIONS = 24
 NUM_SPLIT_LEVELS = 64
 NUM_TEST_SEEDS = 256  # what boards and evaluations play by default
 NUM_DESCRIBED_LEVELS = 16
@@ -167,6 +175,43 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
         require(abs(total - best) < TOLERANCE, f"seed {seed}: the plan earns {total}, best_return is {best}")
 
 
+def plans_are_shortest(under_test: WorldUnderTest) -> None:
+    """Every drawn level has a plan; each of its actions leaves one less to go, and no other action leaves fewer."""
+    planner, world = under_test.planner, _without_images(under_test, under_test.make().split)
+    dynamics = world.dynamics
+    if not has_planner(world):
+        raise NotApplicableError("there is no planner")
+    for move in _played(world, planner, are_solvable=True):
+        if not dynamics.plans_are_shortest:
+            continue
+        cost, cost_after = planner.cost_to_go(dynamics, move.before), planner.cost_to_go(dynamics, move.after)
+        if cost is None or cost_after is None:
+            continue
+        found = f"{move.where}: {_of(cost)}; after {move.action}, {_of(cost_after)}"
+        require(cost <= cost_after + 1, f"{found}, so {cost_after + 1:.0f} would be enough")
+        require(not move.is_planned or cost_after == cost - 1, f"{found}, but {move.action} is the plan's next action")
+
+
+def _of(cost: float) -> str:
+    if cost in (0, math.inf):
+        return "there is no plan" if cost else "it is solved"
+    return f"the plan has {cost} action{'s' * (cost != 1)}"
+
+
+def _played(world: AnyWorld, planner: Planner, *, are_solvable: bool = False) -> Iterator[Move]:
+    """Yields moves of many levels; raises `WorldContractError` for a level without a plan if `are_solvable`."""
+    dynamics = world.dynamics
+    for seed in split_seeds(world.split, NUM_PLAYED_LEVELS if dynamics.steps_are_cheap else NUM_ENGINE_LEVELS):
+        world.reset(seed=seed)
+        require(
+            not are_solvable or planner.cost_to_go(dynamics, world.state) != math.inf,
+            f"seed {seed}: the level cannot be solved, as `plan` returns None at its start. Have `generate` draw "
+            f"another, or `plan` raise SolverLimitError where it cannot tell:\n{dynamics.dump(world.state)}",
+        )
+        num_random = min(MAX_RANDOM_ACTIONS, world.max_turns * world.max_actions_per_turn)
+        yield from moves(world, seed, planner.plan(world) or (), num_random)
+
+
 def _too_long(world: AnyWorld, num_actions: int) -> str:
     """Returns why a plan does not fit into an episode, and which limit to raise."""
     too_long = f"a plan with {num_actions} actions does not fit into the episode: "
@@ -233,7 +278,7 @@ def copies_continue_identically(under_test: WorldUnderTest) -> None:
 
 
 def levels_round_trip(under_test: WorldUnderTest) -> None:
-    """The text of a level loads the same state again, and the same start of an episode."""
+    """The text of a level loads the same state again, and the same start of an episode; so do states in play."""
     world = under_test.make()
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
         observation, info = world.reset(seed=seed)
@@ -246,6 +291,32 @@ def levels_round_trip(under_test: WorldUnderTest) -> None:
             f"seed {seed}: the loaded level starts differently",
         )
         require(loaded_info["state_hash"] == info["state_hash"], f"seed {seed}: the state_hash differs")
+    _require_states_load(under_test)
+
+
+def _require_states_load(under_test: WorldUnderTest) -> None:
+    """Raises `WorldContractError` unless states reached by play, other than ended or unsolvable ones, load again."""
+    world = _without_images(under_test, under_test.make().split)
+    dynamics = world.dynamics
+    for move in _played(world, under_test.planner):
+        state = move.after
+        if dynamics.is_over(state) or dynamics.is_out_of_time(state):
+            continue
+        if has_planner(world) and under_test.planner.cost_to_go(dynamics, state) == math.inf:
+            continue
+        level = dynamics.dump(state)
+        try:
+            loaded = dynamics.load(level)
+        except LevelError as error:
+            raise WorldContractError(
+                f"{move.where_after}: `load` refuses the state that `step` leads to: {error}"
+            ) from error
+        dumped = dynamics.dump(loaded)
+        require(dumped == level, f"{move.where_after}: the state's text loads as another level:\n{level}\n{dumped}\n")
+        if level != dynamics.dump(world.state):  # else the text names the level only, as that of a question does
+            _require_equal_states(
+                loaded, state, f"{move.where_after}: the state's text loads as another state:\n{level}\n"
+            )
 
 
 def _require_equal_states(first: object, second: object, message: str) -> None:
@@ -413,6 +484,7 @@ CHECKS: tuple[Callable[[WorldUnderTest], None], ...] = (
     hostile_answers_are_data,
     actions_are_read_back,
     oracle_is_maximal,
+    plans_are_shortest,
     noop_earns_the_floor,
     action_limit_is_kept,
     same_seed_gives_the_same_bytes,

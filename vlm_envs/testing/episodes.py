@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,11 +28,78 @@ BAD_RESPONSES: dict[str, str] = {
 """What a model may say although no world understands it."""
 
 
+MAX_SHOWN_CHARS = 120
+"""Longer levels and actions are cut in messages."""
+
+
 def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
     """Yields the responses that carry out a plan, a turn's worth of actions each."""
     size = world.max_actions_per_turn if world.task.grammar.separator else 1
     for start in range(0, len(plan), size):
         yield world.write_response(plan[start : start + size])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """One action, carried out by the dynamics alone.
+
+    Attributes:
+        where: The level and the actions before, for messages.
+        before: State before the action.
+        action: The action, as the task writes it.
+        after: State after it.
+        is_planned: Whether it is the next action of the plan that was made at the level's start.
+    """
+
+    where: str
+    before: Any
+    action: str
+    after: Any
+    is_planned: bool = False
+
+    @property
+    def where_after(self) -> str:
+        """The level and the actions, this one included."""
+        return f"{self.where}, {self.action}" if " after " in self.where else f"{self.where} after {self.action}"
+
+
+def moves(world: AnyWorld, seed: int, plan: Sequence[Any], num_random: int) -> Iterator[Move]:
+    """Yields the moves of a level's plan, a random action from each state on its way, and the moves of a random walk.
+
+    Args:
+        world: A world that was reset to the level.
+        seed: The level's seed.
+        plan: The level's plan; may be empty.
+        num_random: Length of the random walk.
+    """
+    dynamics, task, rng = world.dynamics, world.task, np.random.default_rng(seed)
+    start = world.state
+    level = f"seed {seed} ({_shown(dynamics.dump(start))})"
+
+    def move(before: Any, done: Sequence[str], action: Any, *, is_planned: bool = False) -> Move:
+        where = f"{level} after {', '.join(done)}" if done else level
+        after, _ = dynamics.step(before, action, rng)
+        written = _shown(task.write_action(action))
+        return Move(where=where, before=before, action=written, after=after, is_planned=is_planned)
+
+    for is_planned, count in ((True, len(plan)), (False, num_random)):
+        state, done = start, list[str]()
+        for number in range(count):
+            if dynamics.is_over(state) or dynamics.is_out_of_time(state):
+                break
+            tried = move(state, done, task.sample_action(state, rng))
+            yield tried
+            if is_planned:
+                tried = move(state, done, plan[number], is_planned=True)
+                yield tried
+            state = tried.after
+            done.append(tried.action)
+
+
+def _shown(text: str) -> str:
+    """Returns a level or an action for a message, on one line."""
+    line = text.strip().replace("\n", " / ")
+    return line if len(line) <= MAX_SHOWN_CHARS else f"{line[:MAX_SHOWN_CHARS]}…"
 
 
 def episode_digest(world: AnyWorld, seed: int, planner: Planner) -> str:

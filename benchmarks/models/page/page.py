@@ -170,7 +170,7 @@ def _address(agent: str, world: str, ending: str = "") -> str:
 
 def _breakable(name: str) -> Markup:
     """Returns a name that a line may break at its punctuation."""
-    return Markup("<wbr>").join(re.split(r"(?<=[,/@=])|(?<=:)(?=[A-Za-z])", name))
+    return Markup("<wbr>").join(re.split(r"(?<=[,/@=_])|(?<=:)(?=[A-Za-z])", name))
 
 
 def _settings(world: str) -> str:

@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +25,7 @@ from tests.unit.vlm_envs.corridor import (
     CorridorWorld,
 )
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
+from vlm_envs.parts import Task
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing.checks import CHECKS, actions_are_read_back
 from vlm_envs.testing.contract import check_world, run_checks
@@ -49,6 +50,60 @@ class OneSplitDynamics(CorridorDynamics):
 class LongPlanDynamics(CorridorDynamics):
     def plan(self, state: CorridorState) -> tuple[int, ...]:
         return () if self.is_success(state) else (-1, 1, *super().plan(state))
+
+
+class RoundaboutDynamics(CorridorDynamics):
+    """Plans that are longer than needed from one cell only, where they start away from the goal."""
+
+    def plan(self, state: CorridorState) -> tuple[int, ...]:
+        plan = super().plan(state)
+        return (-plan[0], plan[0], *plan) if len(plan) > 1 and state.player == 20 else plan
+
+
+class PessimisticDynamics(CorridorDynamics):
+    """Sees no plan from states that have one."""
+
+    def plan(self, state: CorridorState) -> tuple[int, ...] | None:
+        return None if abs(state.goal - state.player) > 6 else super().plan(state)
+
+
+class SomeUnsolvableDynamics(CorridorDynamics):
+    """A quarter of its levels have a goal beyond a wall that the player cannot pass."""
+
+    def plan(self, state: CorridorState) -> tuple[int, ...] | None:
+        return None if state.goal % 4 == 0 else super().plan(state)
+
+
+class EndlessDynamics(CorridorDynamics):
+    """A corridor whose ends do not stop the player, while its levels have ends."""
+
+    def load(self, level: str) -> CorridorState:
+        state = super().load(level)
+        if not 0 <= state.player < 40:
+            raise LevelError(f"The player must be in one of 40 cells; got {level!r}.")
+        return state
+
+    def step(self, state: CorridorState, action: int, rng: np.random.Generator) -> tuple[CorridorState, bool]:
+        return replace(state, player=state.player + action), True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TiredState(CorridorState):
+    num_moves: int = 0
+
+
+class UnsavedDynamics(CorridorDynamics):
+    """Its level text leaves out a part of the state that changes in play."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+        return TiredState(**vars(super().generate(rng, split)))
+
+    def load(self, level: str) -> CorridorState:
+        return TiredState(**vars(super().load(level)))
+
+    def step(self, state: CorridorState, action: int, rng: np.random.Generator) -> tuple[CorridorState, bool]:
+        moved, changed = super().step(state, action, rng)
+        return replace(moved, num_moves=state.num_moves + 1), changed  # type: ignore[call-arg]
 
 
 class ForgetfulDynamics(CorridorDynamics):
@@ -256,6 +311,11 @@ BROKEN = {
     "global random generator": (functools.partial(build, GlobalRandomDynamics), "is_a_gymnasium_env"),
     "one content for all splits": (functools.partial(build, OneSplitDynamics), "splits_are_disjoint"),
     "plan that is not optimal": (functools.partial(build, LongPlanDynamics), "oracle_is_maximal"),
+    "plan that is not shortest from one cell": (functools.partial(build, RoundaboutDynamics), "plans_are_shortest"),
+    "plan that is missing for a state": (functools.partial(build, PessimisticDynamics), "plans_are_shortest"),
+    "levels that cannot be solved": (functools.partial(build, SomeUnsolvableDynamics), "plans_are_shortest"),
+    "states that cannot be loaded": (functools.partial(build, EndlessDynamics), "levels_round_trip"),
+    "states that load differently": (functools.partial(build, UnsavedDynamics), "levels_round_trip"),
     "level that loads differently": (functools.partial(build, ForgetfulDynamics), "levels_round_trip"),
     "level that raises": (functools.partial(build, TrustingDynamics), "misuse_is_explained"),
     "reused picture": (functools.partial(build, view=SharedBufferView), "is_a_gymnasium_env"),
@@ -308,6 +368,41 @@ def test_a_broken_world_fails_the_clause_it_breaks(fault: str, register: Any) ->
     entry_point, clause = BROKEN[fault]
     with pytest.raises(WorldContractError, match=f"- {clause}: "):
         check_world(register(entry_point), skip=(PROCESS_CHECK,))
+
+
+@pytest.mark.parametrize(
+    ("dynamics", "check", "expected"),
+    [
+        (EndlessDynamics, "levels_round_trip", r"seed \d+ \(\d+ \d+\) after (Left|Right)(, (Left|Right))*: .*(-1|40) "),
+        (RoundaboutDynamics, "plans_are_shortest", r"seed \d+ \(20 26\): .*8 actions.*Right.*5 actions.* 6 "),
+        (SomeUnsolvableDynamics, "plans_are_shortest", r"seed \d+: .*\n\d+ \d+"),
+    ],
+)
+def test_faults_of_states_name_the_level_and_the_actions(
+    dynamics: type[CorridorDynamics], check: str, expected: str, register: Any
+) -> None:
+    with pytest.raises(WorldContractError, match=expected):
+        check_world(register(functools.partial(build, dynamics)), skip=only(check))
+
+
+def test_plans_that_look_first_need_not_be_the_shortest(register: Any) -> None:
+    class LookingDynamics(RoundaboutDynamics):
+        plans_are_shortest = False
+
+    check_world(register(functools.partial(build, LookingDynamics)), skip=only("plans_are_shortest"))
+
+
+@pytest.mark.parametrize("name", ["name", "goal", "rules", "grammar", "representation_help"])
+def test_a_task_without_a_required_attribute_is_named_with_it(name: str) -> None:
+    class HeapTask(Task[CorridorState, int]):
+        reward_terms = CorridorTask.reward_terms
+        noop_terms = CorridorTask.noop_terms
+        best_return = CorridorTask.best_return
+
+    for other in {"name", "goal", "rules", "grammar", "representation_help"} - {name}:
+        setattr(HeapTask, other, getattr(CorridorTask, other))
+    with pytest.raises(ConfigError, match=f"HeapTask lacks {name}, "):
+        World(CorridorDynamics(), CorridorView(), HeapTask())
 
 
 def test_a_world_that_depends_on_the_hash_seed_fails(register: Any) -> None:

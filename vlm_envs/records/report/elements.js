@@ -8,6 +8,13 @@ function make(tag, className, text) {
   return element;
 }
 
+// A text that a line may break at the punctuation of names.
+function breakable(tag, className, text) {
+  const element = make(tag, className);
+  text.split(/(?<=[,/@=_:])/).forEach((part) => element.append(part, make("wbr")));
+  return element;
+}
+
 function choice(options, current, onChoose) {
   const group = make("div", "choice");
   for (const [value, text, count] of options) {

@@ -19,7 +19,7 @@ function episodeView(episode, label) {
   const numTurns = episode.num_turns ?? episode.turns.length;
   const turns = numTurns + (numTurns === 1 ? " turn" : " turns");
   header.append(
-    make("span", "note", (episode.world || episode.env_id) + ", " + levelName(episode.seed) + ", " + turns + ", reward " + short(episode.total_reward))
+    breakable("span", "note", (episode.world || episode.env_id) + ", " + levelName(episode.seed) + ", " + turns + ", reward " + short(episode.total_reward))
   );
   if (episode.question) header.append(questionView(episode.question));
   if (episode.mistake) {

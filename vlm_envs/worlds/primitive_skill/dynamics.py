@@ -43,6 +43,7 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
     """
 
     steps_are_cheap = False
+    plans_are_shortest = False  # a lucky push may take the place of a pick and a place
 
     def __init__(self, *, task: str, engine: EngineHandle, grid_mm: int = 1, num_cubes: int | None = None) -> None:
         self.task = require_choice("task", task, STAGES)

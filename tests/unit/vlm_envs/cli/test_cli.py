@@ -10,9 +10,11 @@ import gymnasium as gym
 import pytest
 
 import vlm_envs
+from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.cli.commands import main
 from vlm_envs.cli.keys import Ask, Command, from_lines
 from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.play import frame
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, LevelError
@@ -287,6 +289,30 @@ def test_a_person_gets_the_levels_of_an_agent_without_the_agents_limits():
         session.act("Up")
     assert not session.over
     assert session.num_actions == 150
+
+
+def test_limits_that_a_person_sets_apply_to_them():
+    session = Session("VLM/Sokoban-v0", seed=5, max_turns=4, max_actions_per_turn=2)
+    session.act("Up, Up, Up")
+    assert session.info["turn"] == 0 and session.note, "too many actions cost no turn"
+    for _ in range(4):
+        assert not session.over
+        session.act("Up, Up")
+    assert session.over and session.num_actions == 8
+    assert "max_turns=4" in session.opening()[-1]
+    assert "max_turns=3" in Session("VLM/Sokoban-v0").opening()[-1], "without settings it names an agent's limits"
+
+
+@pytest.mark.parametrize(("env_id", "obs_mode"), [("VLM/SVG-v0", "image+text"), ("VLM/SVG-v0", "image+description")])
+def test_a_description_is_shown_once(env_id, obs_mode):
+    session = Session(env_id, obs_mode=obs_mode)
+    lines = frame(session, "none", session.help(), session.told())
+    assert sum("The drawing shows nothing yet" in line for line in lines) == 1
+
+
+def test_an_adapted_world_without_words_shows_none():
+    env_id = vlm_envs.adapt(f"{tally.__name__}:Tests/Tally-v0", name="WordlessTally")
+    assert Session(env_id).drawn_in_words() == []
 
 
 def test_restart_gives_the_same_level_and_next_another():

@@ -297,6 +297,43 @@ def test_a_phone_breaks_a_name_that_is_an_address(opened, board, tmp_path):
     assert page.evaluate("document.documentElement.scrollWidth") == 375
 
 
+BREAKS_IN_WORDS = """() => {
+  const found = [], isWord = (character) => /\\w/.test(character);
+  for (const element of document.querySelectorAll(".settings, .episode > header .note")) {
+    const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), range = document.createRange();
+    for (let node; (node = walker.nextNode()); ) {
+      let before = null;
+      for (let at = 0; at < node.data.length; at++) {
+        range.setStart(node, at);
+        range.setEnd(node, at + 1);
+        const top = range.getBoundingClientRect().top;
+        const isBroken = before !== null && top > before + 3 && isWord(node.data[at]) && isWord(node.data[at - 1]);
+        if (isBroken && node.data[at - 1] !== "_") found.push(node.data);
+        before = top;
+      }
+    }
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_long_names_of_worlds_break_between_their_words(width, opened, board, tmp_path):
+    settings = (
+        "format_reward=0.25,max_turns=4,prompt_format=grounding_worldmodeling,representation=natural_language,"
+        "system_prompt=True"
+    )
+    world = f"{LAKE}:{settings}"
+    for name in ("board.json", "episodes.jsonl"):
+        text = (board / name).read_text(encoding="utf-8")
+        text = re.sub(f'"(label|world)":( ?)"{LAKE}"', rf'"\1":\2"{world}"', text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    shutil.copytree(board / "images", tmp_path / "images")
+    page = opened(of("random", world), path=build_page(tmp_path), viewport={"width": width, "height": 900})
+    assert settings in page.locator(".episode > header .note").inner_text()
+    assert page.evaluate(BREAKS_IN_WORDS) == []
+
+
 def test_every_control_has_a_name(opened):
     page = opened(of(MODEL))
     nameless = """[...document.querySelectorAll("button, select, input, a, svg, [role=img]")]

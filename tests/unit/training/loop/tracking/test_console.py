@@ -1,0 +1,21 @@
+"""What runs print where the output is not a terminal."""
+
+import pytest
+
+from training.loop.tracking import console as console_module
+from training.loop.tracking.console import RunConsole
+
+
+@pytest.mark.parametrize(
+    ("num_before", "step_s", "left"),
+    [(0, 60.0, ["20 min", "10 min", ""]), (10, 6.0, ["60 s", ""]), (25, 60.0, [""])],
+)
+def test_lines_estimate_the_time_left_from_the_steps_of_this_process(num_before, step_s, left, monkeypatch, capsys):
+    now = [1000.0]
+    monkeypatch.setattr(console_module.time, "monotonic", lambda: now[0])
+    with RunConsole("rl", 30) as console:
+        for step in range(num_before, 30):
+            now[0] += step_s
+            console.advance(step, {"success": 0.5}, ("success",))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition("about ")[2].removesuffix(" left") for line in lines] == left
