@@ -64,6 +64,10 @@ class QASession(Session):
         looking_at = getattr(self, "looking_at", ORIGINAL_IMAGE)
         return Situation(task=task, state=state, sections=sections, looking_at=looking_at)
 
+    def drawn_in_words(self) -> list[str]:
+        """Returns nothing: a question's facts hold its answer."""
+        return []
+
     def read(self, typed: str) -> str | None:
         """Returns the response that a line stands for, or None after `note` was set: no turn is taken."""
         before = self.place.state

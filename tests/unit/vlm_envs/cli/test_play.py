@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
-from vlm_envs.cli.play import session_of
+from vlm_envs.cli.play import frame, session_of
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.window import Window, fitted
 
@@ -238,6 +238,13 @@ def test_arrows_are_nothing_where_no_tool_can_be_called():
     session = zoom_session("mags")
     session.act("zoom 40 40 60 60")
     assert session.keys() == {}
+
+
+def test_the_answer_is_not_shown_before_it_is_given():
+    session = zoom_session()
+    lines = "\n".join([*session.opening(), *frame(session, "none", session.help(), "")])
+    assert session.drawn_in_words() == []
+    assert "right answer" not in lines and session.world.state.sample.facts not in lines
 
 
 @pytest.mark.parametrize(("env_id", "upper"), [("VLM/Sokoban-v0", "Up"), ("VLM/Navigation-v0", "moveahead")])
