@@ -151,7 +151,8 @@ def write_boards(folder: Path = BOARDS) -> list[str]:
                 shutil.copyfile(definition.parent / name, directory / name)
         board = Board(directory)
         if not board.has_images():
-            differences += [line for row in verify(board) for line in row.differences]
+            for row in verify(board):
+                differences += [*row.differences, *([row.obstacle] if row.obstacle else [])]
         build_page(directory)
     return differences
 

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +69,7 @@ from vlm_envs.adapter.stored import fixed
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.arguments.short_help import asks_for_help
-from vlm_envs.errors import VLMEnvsError, did_you_mean, require
+from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.records.lock import alone_in
 from vlm_envs.requirements import missing_package_message
@@ -101,11 +101,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 known = [*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS, *COMMANDS]
                 tell(f"Unknown recipe {name!r}.{did_you_mean(name, known)} All of them: python -m training --help")
                 return 2
-            made = None if _is_adapted(recipe) else recipe.made()  # whose file a resumed run does not need
-            if isinstance(made, StagesConfig):
-                _run_stages(recipe, made, options)
-            else:
-                _run_recipe(recipe, options)
+            with ExitStack() as stack:
+                if "--resume" in options and not asks_for_help(options):
+                    stack.enter_context(recorded_worlds(_directory_of(recipe, options)))
+                made = None if _is_adapted(recipe) else recipe.made()  # whose file a resumed run does not need
+                if isinstance(made, StagesConfig):
+                    _run_stages(recipe, made, options)
+                else:
+                    _run_recipe(recipe, options)
     except TrainingStoppedError as error:
         if not isinstance(error, GradientError) or process_rank() == 0:
             print(f"stopped: {error}", file=sys.stderr)
@@ -139,11 +142,8 @@ def _let_the_main_process_tell() -> None:
 def _run_recipe(recipe: Recipe, words: list[str]) -> None:
     resume = "--resume" in words
     words = [word for word in words if word != "--resume"]
-    with ExitStack() as stack:
-        if resume and not asks_for_help(words):
-            stack.enter_context(recorded_worlds(_directory_of(recipe, words)))
-        config = _resumed(recipe, words) if resume else configured(recipe, words)
-        stack.enter_context(fixed(spec.env_id for spec in config.worlds))
+    config = _resumed(recipe, words) if resume else configured(recipe, words)
+    with fixed(spec.env_id for spec in config.worlds):
         _train(recipe, words, config, resume=resume)
 
 
@@ -152,9 +152,15 @@ def _is_adapted(recipe: Recipe) -> bool:
 
 
 def _directory_of(recipe: Recipe, words: Sequence[str]) -> Path:
-    """Returns the directory of the run that a command line resumes, without reading the file of an adapted world."""
-    default = None if _is_adapted(recipe) else recipe.config()
+    """Returns the directory of the run that a command line resumes.
+
+    A recipe whose worlds' TOML files are missing has no other directory than the options and defaults say.
+    """
     output, name = option_value(words, "--output"), option_value(words, "--name")
+    default = None
+    if not _is_adapted(recipe):
+        with suppress(ConfigError) if name is not None else nullcontext():
+            default = recipe.made()
     output = output or (RunConfig.output if default is None else default.output)
     return Path(output) / (name or (name_for(recipe.name) if default is None else default.name))
 
@@ -178,6 +184,13 @@ def _train(recipe: Recipe, words: Sequence[str], config: RunConfig, *, resume: b
 
 def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
     config, resume = stage_options(recipe, made, words)
+    with fixed(config.env_ids):
+        _train_stages(recipe, made, words, config, resume=resume)
+
+
+def _train_stages(
+    recipe: Recipe, made: StagesConfig, words: Sequence[str], config: StagesConfig, *, resume: bool
+) -> None:
     if not resume and option_value(words, "--name") is None:
         require_writable(config.directory, config.output)
         free = (name for name in numbered(config.name) if is_free(Path(config.output) / name))

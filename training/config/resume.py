@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,13 +13,24 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from training.algorithms.shipped import algorithm_class
+from training.config.processes import process_rank
 from training.config.run import ADAPTED, RunConfig
 from training.config.saved import plain, rebuilt
 from training.config.supervised.sft import SFTConfig
 from training.config.worlds.mix import MixConfig
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.adapter.stored import changed_arguments, changed_since, restored
+from vlm_envs.adapter.settings import source_of
+from vlm_envs.adapter.stored import (
+    changed_arguments,
+    changed_functions,
+    changed_since,
+    comparable,
+    functions_changed,
+    restored,
+)
 from vlm_envs.errors import ConfigError, require
+from vlm_envs.records.json_lines import parse_object
+from vlm_envs.records.run_data import STAGES
 
 ConfigT = TypeVar("ConfigT")
 
@@ -177,9 +189,9 @@ def check_same_settings(
         FileNotFoundError: If there is no run.
         ConfigError: If another one differs; the message gives both values.
     """
-    saved = ADAMW_BEFORE | _flat({**since, **saved_settings(directory)})
+    saved = ADAMW_BEFORE | _flat(_with_comparable_worlds({**since, **saved_settings(directory)}))
     recorded = {found.group() for name in saved if (found := _ADAPTED_SETTING.match(name))}
-    wanted = _flat(json.loads(json.dumps(settings)))
+    wanted = _flat(_with_comparable_worlds(json.loads(json.dumps(settings))))
     differing = [
         f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
         for name in dict.fromkeys((*wanted, *(each for each in saved if each.startswith("worlds."))))
@@ -192,6 +204,15 @@ def check_same_settings(
         )
 
 
+def _with_comparable_worlds(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings without what depends on where files of adapted worlds are."""
+    worlds = [
+        {**world, ADAPTED: comparable(world[ADAPTED])} if isinstance(world, Mapping) and ADAPTED in world else world
+        for world in settings.get("worlds", ())
+    ]
+    return {**settings, **({"worlds": worlds} if worlds else {})}
+
+
 def _is_unrecorded(name: str, recorded: Container[str]) -> bool:
     """Returns whether a setting is of an adapted world whose arguments an earlier version did not save."""
     found = _ADAPTED_SETTING.match(name)
@@ -200,27 +221,33 @@ def _is_unrecorded(name: str, recorded: Container[str]) -> bool:
 
 @contextmanager
 def recorded_worlds(directory: Path) -> Iterator[None]:
-    """Has the ids of adapted worlds stand for what a run was started with, within the block.
+    """Has the ids of adapted worlds stand for what a run, of stages or not, was started with, within the block.
 
-    Their TOML files need not be there. Nothing happens if there is no run.
+    Their TOML files need not be there. Nothing happens if there is no run. Functions that have changed are named.
 
     Raises:
         ConfigError: If a file has changed since.
     """
-    worlds = saved_settings(directory).get("worlds", ()) if (directory / "config.json").is_file() else ()
     with ExitStack() as stack:
-        for world in worlds:
-            if ADAPTED not in world:
-                continue
-            env_id, adapted = world["env_id"], world[ADAPTED]
-            keys = changed_arguments(env_id, adapted)
+        for env_id, adapted in _recorded(directory).items():
+            keys = changed_arguments(env_id, adapted, directory)
             require(
                 not keys,
                 f"The run at {directory} was started with other settings of {env_id}: {changed_since(env_id, keys)}. "
                 "Undo the change to resume, or start another run: no --resume, another --name.",
             )
-            stack.enter_context(restored(env_id, adapted))
+            if (files := changed_functions(env_id, adapted, directory)) and process_rank() == 0:
+                print(functions_changed(env_id, files), file=sys.stderr)
+            stack.enter_context(restored(env_id, adapted, directory))
         yield
+
+
+def _recorded(directory: Path) -> dict[str, dict[str, Any]]:
+    """Returns the records of a run's adapted worlds by their ids."""
+    if (directory / STAGES).is_file():
+        return dict(parse_object((directory / STAGES).read_bytes(), str(directory / STAGES)).get(ADAPTED, {}))
+    worlds = saved_settings(directory).get("worlds", ()) if (directory / "config.json").is_file() else ()
+    return {world["env_id"]: world[ADAPTED] for world in worlds if ADAPTED in world}
 
 
 def _may_differ(name: str) -> bool:
@@ -266,10 +293,10 @@ def check_same_worlds(recipe: str, worlds: Sequence[WorldSpec], config: RunConfi
     """Refuses to go on with a run of other worlds than those of the recipe that is named.
 
     Raises:
-        ConfigError: If the ids differ; the modules before them do not count.
+        ConfigError: If the ids differ; the modules before them and the spelling of paths do not count.
     """
     asked, own = ([spec.env_id for spec in specs] for specs in (worlds, config.worlds))
-    if {each.rpartition(":")[2] for each in asked} != {each.rpartition(":")[2] for each in own}:
+    if {source_of(each.rpartition(":")[2]) for each in asked} != {source_of(each.rpartition(":")[2]) for each in own}:
         raise ConfigError(
             f"{recipe} trains {', '.join(asked)}, but the run at {Path(config.output) / config.name} trains "
             f"{', '.join(own)}: name the recipe or the world it was started with, or another run with --name."

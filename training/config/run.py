@@ -6,6 +6,7 @@ import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import tyro
@@ -306,11 +307,12 @@ class RunConfig:
     def to_dict(self) -> dict[str, Any]:
         """Returns the resolved configuration as plain data, paths as text; adapted worlds with their arguments."""
         saved: dict[str, Any] = plain(self)
-        worlds = tuple(_with_adapted(world) for world in saved["worlds"])
+        directory = Path(self.output) / self.name
+        worlds = tuple(_with_adapted(world, directory) for world in saved["worlds"])
         return saved | {"worlds": worlds, "algorithm": saved_algorithm(self.algorithm)}
 
 
-def _with_adapted(world: dict[str, Any]) -> dict[str, Any]:
+def _with_adapted(world: dict[str, Any], directory: Path) -> dict[str, Any]:
     """Returns the plain data of a world with the arguments of `vlm_envs.adapt`, if that made it."""
-    adapted = stored_arguments(world["env_id"])
+    adapted = stored_arguments(world["env_id"], directory)
     return world if adapted is None else {**world, ADAPTED: adapted}

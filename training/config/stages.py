@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from training.config.curation.curate import LEVELS, CurateConfig
 from training.config.places import require_name
-from training.config.run import RunConfig
+from training.config.run import ADAPTED, RunConfig
 from training.config.saved import plain
 from training.config.supervised.sft import SFTConfig
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
+from vlm_envs.adapter.stored import stored_arguments
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError, require
 
@@ -234,6 +235,11 @@ class StagesConfig:
         return tuple(f"{number}-{stage.name}" for number, stage in enumerate(self.stages, start=1))
 
     @property
+    def env_ids(self) -> tuple[str, ...]:
+        """The worlds of all stages."""
+        return tuple(dict.fromkeys(spec.env_id for stage in self.stages for spec in _worlds_of(stage.run)))
+
+    @property
     def _trained(self) -> tuple[Stage, ...]:
         """The stages that make a model."""
         return tuple(stage for stage in self.stages if not stage.makes_data)
@@ -313,11 +319,26 @@ class StagesConfig:
                 "kind": stage.kind,
                 "starts_from": stage.starts_from,
                 "reference": stage.reference,
-                "run": plain(stage.run) if isinstance(stage.run, CurateConfig) else stage.run.to_dict(),
+                "run": _saved(stage.run),
             }
             for stage in self.stages
         ]
-        return {"name": self.name, "output": self.output, "model": self.model, "stages": stages}
+        found = {env_id: stored_arguments(env_id, self.directory) for env_id in self.env_ids}
+        adapted = {env_id: stored for env_id, stored in found.items() if stored is not None}
+        saved = {"name": self.name, "output": self.output, "model": self.model, "stages": stages}
+        return saved | ({ADAPTED: adapted} if adapted else {})
+
+
+def _worlds_of(run: StageRun) -> Sequence[WorldSpec]:
+    return run.worlds if isinstance(run, RunConfig) else run.specs if isinstance(run, CurateConfig) else ()
+
+
+def _saved(run: StageRun) -> dict[str, Any]:
+    """Returns the run of a stage as plain data; adapted worlds are recorded for all stages together."""
+    if isinstance(run, RunConfig):
+        return run.to_dict() | {"worlds": plain(run.worlds)}
+    saved: dict[str, Any] = plain(run) if isinstance(run, CurateConfig) else run.to_dict()
+    return saved
 
 
 def _model_of(stage: Stage) -> str | None:

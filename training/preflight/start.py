@@ -279,7 +279,7 @@ def how_to_plan(spec: WorldSpec) -> str:
     """Returns how a world gets a planner, as a sentence without its period."""
     if not registered_name(spec.env_id).startswith(f"{NAMESPACE}/"):
         return "Write its Dynamics.plan"
-    if spec.env_id.endswith(".toml"):
+    if spec.env_id.lower().endswith(".toml"):
         return f'Write a function plan(env) and name it in {spec.env_id.partition(":")[2]}, plan = "module:function"'
     return "Write a function plan(env) and give it to vlm_envs.adapt as plan=..., or name it in a TOML file"
 

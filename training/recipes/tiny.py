@@ -289,7 +289,7 @@ def judging_tiny() -> RunConfig:
 
 def name_for(env_id: str) -> str:
     """Returns the name of `any_world`'s run: `doorkey_tiny` for `adapt:worlds/doorkey.toml`."""
-    name = re.sub(r"-v\d+$|\.toml$", "", re.split(r"[:/\\]", env_id)[-1]).lower()
+    name = re.sub(r"-v\d+$|\.toml$", "", re.split(r"[:/\\]", env_id)[-1].lower())
     return f"{name}_tiny"
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from vlm_envs.adapter.functions import located, search
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean, require, require_positive
 from vlm_envs.making import keyword_parameters
@@ -41,7 +42,6 @@ HEADLESS: Mapping[str, str] = {
 """Environment variables that are set where they are not yet and there is no display."""
 
 SUCCESS_RULES = ("reward", "terminated", "truncated")
-INFO_RULE = "info:"
 
 _NAME = re.compile(r"[\w-][\w.-]{0,99}")
 _SUCCESS_HELP = (
@@ -214,12 +214,16 @@ def resolved(text: str) -> str:
         is_file or ":" in text or text in gym.registry or not Path(f"{text}.toml").is_file(),
         f"{PREFIX}:{text}: there is no environment of this id, but a file. Did you mean '{PREFIX}:{text}.toml'?",
     )
+    if not is_file:
+        _require_no_settings(text)
     source = source_of(text)
     if source in FIXED:
         return FIXED[source]
     arguments = _read(Path(text)) if is_file else {"env": text}
-    if is_file and (folder := str(Path(text).resolve().parent)) not in sys.path:
-        sys.path.append(folder)  # last, so that it hides no other module
+    if is_file:
+        folder = os.path.dirname(source)
+        search(folder)
+        arguments = located(arguments, folder, folder)
     name = arguments.pop("name", None)
     try:
         require(name is None or isinstance(name, str), f"name must be a text; got {name!r}.")
@@ -230,14 +234,31 @@ def resolved(text: str) -> str:
         raise
     if not _is_registered(world_id, kwargs):
         require(
-            world_id not in gym.registry or _SOURCES.get(world_id) == source,
+            world_id not in gym.registry or SOURCES.get(world_id) == source,
             f"{PREFIX}:{text}: {world_id} is a world with other settings already. Give this one another name: "
             f"name = {(world_id.rpartition('/')[2] + '-2')!r} in the TOML file.",
         )
         gym.registry.pop(world_id, None)  # the same file with other contents
         _register(world_id, kwargs)
-        _SOURCES[world_id] = source
+        SOURCES[world_id] = source
     return world_id
+
+
+def _require_no_settings(text: str) -> None:
+    """Refuses settings after the path of a file; boards split settings off before."""
+    found = re.match(r"(.+\.toml):(.*)", text, re.DOTALL | re.IGNORECASE)
+    if found is None:
+        return
+    file, setting = found.groups()
+    name, equals, value = setting.partition("=")
+    require(
+        bool(equals) and name.isidentifier(),
+        f"{PREFIX}:{text}: expected NAME=VALUE after {file}:, such as max_turns=5; got {setting!r}.",
+    )
+    raise ConfigError(
+        f"{PREFIX}:{text}: only boards take settings after the file. Use --set {setting}; for training, "
+        f"--worlds.0.kwargs.{name.replace('_', '-')} {value}."
+    )
 
 
 def source_of(text: str) -> str:
@@ -248,7 +269,7 @@ def source_of(text: str) -> str:
 FIXED: dict[str, str] = {}
 """Source to the id of the world that it stands for, whatever its file holds: see `vlm_envs.adapter.stored`."""
 
-_SOURCES: dict[str, str] = {}
+SOURCES: dict[str, str] = {}
 """World id to what `adapt:` was followed by."""
 
 RESOLVERS[PREFIX] = resolved
@@ -373,20 +394,3 @@ def require_env(env_id: str) -> str:
         not name.startswith(f"{NAMESPACE}/"), f"{env_id} is an adapted world already; use it as it is, without adapt."
     )
     return name
-
-
-def function_of(what: str, value: str | Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a function, or the one that `"module:function"` names.
-
-    Raises:
-        ConfigError: If there is no such module or function.
-    """
-    if not isinstance(value, str):
-        return value
-    module_name, _, name = value.partition(":")
-    instead = "Run from the folder that holds it, or install it."
-    module = import_named(module_name, option=f"{what}={value!r}", instead=instead)
-    found: Any = getattr(module, name, None)
-    hint = did_you_mean(name, vars(module))
-    require(callable(found), f"{what}={value!r}: {module_name} has no function {name!r}.{hint}")
-    return found  # type: ignore[no-any-return]

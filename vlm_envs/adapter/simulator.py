@@ -17,9 +17,10 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from vlm_envs.adapter.actions import Action, action_texts
+from vlm_envs.adapter.functions import INFO_RULE, function_of
 from vlm_envs.adapter.known import known_of
 from vlm_envs.adapter.live_env import LiveEnv, made
-from vlm_envs.adapter.settings import INFO_RULE, SUCCESS_RULES, AdapterSettings, function_of
+from vlm_envs.adapter.settings import SUCCESS_RULES, AdapterSettings
 from vlm_envs.errors import ConfigError, WorldContractError, did_you_mean, require
 from vlm_envs.splits import SPLITS, split_of
 
@@ -105,7 +106,12 @@ class Simulator:
         self._shown: tuple[AdaptedState, npt.NDArray[np.uint8]] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_env": None, "_state": None, "_shown": None}
+        # Functions are found again by name: another process cannot import those beside a TOML file
+        return {**self.__dict__, **dict.fromkeys(("_env", "_state", "_shown", "_rule", "_describe", "_plan"))}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._rule, self._describe, self._plan = self._functions()
 
     @property
     def env(self) -> LiveEnv:
@@ -115,16 +121,19 @@ class Simulator:
         return self._env
 
     @property
-    def actions_to_success(self) -> tuple[int, str, str]:
-        """Number of actions that success takes, 0 where it is not known; why; and how to need fewer."""
+    def time_limit(self) -> int:
+        """Actions after which the environment truncates the episode; 0 for no limit."""
         spec = self.env.spec
-        limit = 0 if spec is None else spec.max_episode_steps or 0
-        shorter = ", or make={'max_episode_steps': ...}"
+        return 0 if spec is None else spec.max_episode_steps or 0
+
+    @property
+    def actions_to_success(self) -> tuple[int, str, bool]:
+        """Number of actions that success takes, 0 where it is not known; why; and whether the time limit decides it."""
         if self._rule == "truncated":
-            return limit, "is to last", shorter
+            return self.time_limit, "takes", True
         if isinstance(self._rule, int | float) and self._rule <= 0:
-            return limit, "is decided when the environment ends, which may take", shorter
-        return (self.known.num_actions if self.known else 0), "takes about", ""
+            return self.time_limit, "is decided when the environment ends, which may take", True
+        return (self.known.num_actions if self.known else 0), "takes about", False
 
     @property
     def can_describe(self) -> bool:

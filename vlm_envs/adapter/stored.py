@@ -6,6 +6,7 @@ import contextlib
 import functools
 import importlib.metadata
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,17 +14,35 @@ from typing import Any
 
 import gymnasium as gym
 
-from vlm_envs.adapter.settings import ENTRY_POINT, FIXED, NAMESPACE, PREFIX, adapt, plain, require_env, source_of
+from vlm_envs.adapter.functions import digests, located, relative, search, without_folders
+from vlm_envs.adapter.settings import (
+    ENTRY_POINT,
+    FIXED,
+    NAMESPACE,
+    PREFIX,
+    SOURCES,
+    adapt,
+    plain,
+    require_env,
+    source_of,
+)
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import registered_name
 
 _ABSENT = object()
+_FILE, _DIGESTS = "file", "functions"
+"""Keys of a record that are no arguments: the path of its TOML file, and hashes of the files of its functions."""
 
 
-def stored_arguments(env_id: str) -> dict[str, Any] | None:
+def stored_arguments(env_id: str, directory: str | Path | None = None) -> dict[str, Any] | None:
     """Returns the arguments of `adapt` that made a world, as JSON has them; None if it is not an adapted world.
 
-    The name is always among them. Functions are `"module:function"`.
+    The name is always included. Functions are `"module:function"`, or `"folder/module:function"` with a hash of the
+    file where they are beside a TOML file, whose path is included too.
+
+    Args:
+        env_id: For example `adapt:lake.toml`.
+        directory: Directory of the record, to which paths are relative; None for absolute paths.
 
     Raises:
         ConfigError: If there is no such world.
@@ -33,32 +52,68 @@ def stored_arguments(env_id: str) -> dict[str, Any] | None:
     if spec.entry_point != ENTRY_POINT:
         return None
     arguments: dict[str, Any] = json.loads(json.dumps(plain(spec.kwargs), default=_named))
-    return {"name": world_id.removeprefix(f"{NAMESPACE}/"), **arguments}
+    key, hashes = _key(env_id), digests(arguments)
+    source = SOURCES.get(world_id, "") if key is None or key in FIXED else key
+    stored = {
+        "name": world_id.removeprefix(f"{NAMESPACE}/"),
+        **arguments,
+        **({_FILE: source} if _is_file(source) else {}),
+        **({_DIGESTS: hashes} if hashes else {}),
+    }
+    return stored if directory is None else _relative(stored, directory)
+
+
+def moved(stored: Mapping[str, Any], before: Path, after: Path) -> dict[str, Any]:
+    """Returns a record whose paths were relative to one directory, with paths relative to another one."""
+    absolute = located(stored, before, "")
+    if _FILE in stored:
+        absolute[_FILE] = os.path.abspath(before / stored[_FILE])
+    return _relative(absolute, after)
+
+
+def comparable(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the arguments in a record without what depends on where files are: equal for equal worlds."""
+    return without_folders(_without_record(stored))
 
 
 def differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """Returns the names of arguments in which two adapted worlds differ; a module before an id makes no difference."""
-    return [key for key in dict.fromkeys((*one, *other)) if _compared(one, key) != _compared(other, key)]
+    """Returns the names of arguments in which two adapted worlds differ.
+
+    The module before an environment's id and the folder of a function make no difference.
+    """
+    return _differing(comparable(one), comparable(other))
 
 
-def changed_arguments(env_id: str, stored: Mapping[str, Any]) -> list[str]:
+def changed_arguments(env_id: str, stored: Mapping[str, Any], directory: str | Path = "") -> list[str]:
     """Returns the arguments in which a world differs from a record of it; nothing if its TOML file is not there.
 
     Args:
         env_id: For example `adapt:lake.toml`.
         stored: As `stored_arguments` returned it.
+        directory: Directory of the record.
 
     Raises:
         ConfigError: If the file cannot be used.
     """
-    if _is_missing(env_id):
+    file = _file(env_id, stored, directory)
+    if _is_missing(env_id, file):
         return []
-    now = stored_arguments(env_id)
+    is_moved = file and file != _key(env_id)
+    now = stored_arguments(f"{PREFIX}:{file}" if is_moved else env_id)
     return differing(stored, now or {})
 
 
+def changed_functions(env_id: str, stored: Mapping[str, Any], directory: str | Path = "") -> list[str]:
+    """Returns the files beside a TOML file whose functions a world uses, if they differ from the recorded ones.
+
+    Missing files are not included. Arguments are those of `changed_arguments`.
+    """
+    now = digests(_located(env_id, stored, directory))
+    return [name for name, digest in stored.get(_DIGESTS, {}).items() if now.get(name, digest) != digest]
+
+
 @contextmanager
-def restored(env_id: str, stored: Mapping[str, Any] | None) -> Iterator[None]:
+def restored(env_id: str, stored: Mapping[str, Any] | None, directory: str | Path = "") -> Iterator[None]:
     """Has an id stand for an adapted world as a record describes it, within the block.
 
     TOML files are not read meanwhile.
@@ -66,6 +121,8 @@ def restored(env_id: str, stored: Mapping[str, Any] | None) -> Iterator[None]:
     Args:
         env_id: For example `adapt:lake.toml`.
         stored: As `stored_arguments` returned it; None changes nothing.
+        directory: Directory of the record, to which its paths are relative. Where they lead nowhere, those next to the
+            TOML file that the id names are used.
 
     Raises:
         ConfigError: If such a world can no longer be made.
@@ -74,21 +131,26 @@ def restored(env_id: str, stored: Mapping[str, Any] | None) -> Iterator[None]:
         yield
         return
     world_id = recorded_id(stored)
-    before, key = gym.registry.get(world_id), _key(env_id)
+    file, arguments = _file(env_id, stored, directory), _located(env_id, stored, directory)
+    before, source_before, key = gym.registry.get(world_id), SOURCES.get(world_id), _key(env_id)
     fixed_before = None if key is None else FIXED.get(key)
-    if before is None or differing(stored, stored_arguments(world_id) or {}):
+    search(os.path.dirname(file))
+    if before is None or _differing(arguments, _without_record(stored_arguments(world_id) or {})):
         gym.registry.pop(world_id, None)
         try:
-            adapt(stored["env"], **{name: value for name, value in stored.items() if name != "env"})
+            adapt(arguments["env"], **{name: value for name, value in arguments.items() if name != "env"})
         except BaseException:
             _put_back(gym.registry, world_id, before)
             raise
     if key is not None:
         FIXED[key] = world_id
+    if file:
+        SOURCES[world_id] = file
     try:
         yield
     finally:
         _put_back(gym.registry, world_id, before)
+        _put_back(SOURCES, world_id, source_before)
         if key is not None:
             _put_back(FIXED, key, fixed_before)
 
@@ -110,6 +172,11 @@ def fixed(env_ids: Iterable[str]) -> Iterator[None]:
 def changed_since(env_id: str, keys: Iterable[str]) -> str:
     """Returns that a world is no longer what a record says: `lake.toml has changed since: goal, success`."""
     return f"{env_id.removeprefix(f'{PREFIX}:')} has changed since: {', '.join(keys)}"
+
+
+def functions_changed(env_id: str, files: Iterable[str]) -> str:
+    """Returns a sentence about functions that are not the recorded ones."""
+    return f"The functions of {env_id.removeprefix(f'{PREFIX}:')} have changed since: {', '.join(files)}."
 
 
 def defining_packages(stored: Mapping[str, Any]) -> dict[str, str]:
@@ -150,10 +217,40 @@ def _described(env_id: str) -> str | None:
     return text if prefix == PREFIX and text else None
 
 
-def _is_missing(env_id: str) -> bool:
-    text = _described(env_id)
-    if text is not None:
-        return text.lower().endswith(".toml") and not Path(text).is_file()
+def _is_file(source: str) -> bool:
+    return source.lower().endswith(".toml")
+
+
+def _file(env_id: str, stored: Mapping[str, Any], directory: str | Path) -> str:
+    """Returns the path of a world's TOML file: the recorded one unless only the id leads to a file; empty for none."""
+    source = _key(env_id)
+    named = [source] if source is not None and _is_file(source) else []
+    recorded = [os.path.abspath(os.path.join(directory, stored[_FILE]))] if _FILE in stored else []
+    return next(filter(os.path.isfile, recorded + named), next(iter(recorded + named), ""))
+
+
+def _located(env_id: str, stored: Mapping[str, Any], directory: str | Path) -> dict[str, Any]:
+    """Returns the arguments of a record, with functions where they are now."""
+    beside = os.path.dirname(_file(env_id, stored, directory))
+    return located(_without_record(stored), directory, beside)
+
+
+def _relative(stored: Mapping[str, Any], directory: str | Path) -> dict[str, Any]:
+    file = {_FILE: os.path.relpath(stored[_FILE], directory)} if _FILE in stored else {}
+    return {**relative(stored, directory), **file}
+
+
+def _without_record(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in stored.items() if key not in (_FILE, _DIGESTS)}
+
+
+def _differing(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    return [key for key in dict.fromkeys((*one, *other)) if _compared(one, key) != _compared(other, key)]
+
+
+def _is_missing(env_id: str, file: str) -> bool:
+    if _described(env_id) is not None:
+        return bool(file) and not os.path.isfile(file)
     with contextlib.suppress(ConfigError):  # of a module in front that cannot be imported
         registered_name(env_id)
     return env_id.rpartition(":")[2] not in gym.registry

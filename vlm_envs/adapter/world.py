@@ -267,10 +267,12 @@ class AdaptedWorld(World[AdaptedState, Action]):
         )
         self.set_picture_shape(simulator.image_shape)
         most = min(self.max_turns * self.max_actions_per_turn, self.max_steps or math.inf)
-        needed, why, shorter = simulator.actions_to_success
+        needed, why, by_time_limit = simulator.actions_to_success
         if most < needed:
-            num_turns = math.ceil(needed / self.max_actions_per_turn)
+            enough = max(needed, simulator.time_limit)
+            shorter = f", or shorten the environment's episodes: max_episode_steps={most} in make" * by_time_limit
             notice(
                 f"Success in {env} {why} {needed} actions, but an episode here has at most {most}. Set "
-                f"max_turns={num_turns} or max_actions_per_turn{shorter}."
+                f"max_turns={math.ceil(enough / self.max_actions_per_turn)} or "
+                f"max_actions_per_turn={math.ceil(enough / self.max_turns)}{shorter}."
             )

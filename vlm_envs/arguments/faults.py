@@ -16,13 +16,14 @@ from typing import Any
 from vlm_envs.errors import ConfigError
 
 
-def import_named(module: str, *, option: str, instead: str) -> ModuleType:
+def import_named(module: str, *, option: str, instead: str, shown: str = "") -> ModuleType:
     """Returns a module that a user named.
 
     Args:
         module: Its name, as in an import statement.
         option: What named it, and as what, for messages.
         instead: What to do where there is no such module.
+        shown: The module's name in messages, if that is another one.
 
     Raises:
         ConfigError: If it cannot be imported: with file and line where the user's own code failed. If it is a folder
@@ -32,7 +33,7 @@ def import_named(module: str, *, option: str, instead: str) -> ModuleType:
         imported = importlib.import_module(module)
     except (Exception, SystemExit) as error:
         fault = fault_in_module(error)
-        raise ConfigError(f"{option}: cannot import {module!r}: {fault or f'{error}. {instead}'}") from error
+        raise ConfigError(f"{option}: cannot import {shown or module!r}: {fault or f'{error}. {instead}'}") from error
     _require_module(imported, option)
     return imported
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from tyro.conf import UseAppendAction, arg
 
 from vlm_envs.errors import ConfigError, require
+from vlm_envs.registration import RESOLVERS
 
 Settings = Annotated[
     tuple[str, ...],
@@ -48,12 +49,15 @@ def _parse_setting(text: str, option: str, example: str) -> tuple[str, Any]:
 def split_settings(text: str, separator: str) -> tuple[str, list[str]]:
     """Returns the text before the first `separator name=`, and each `name=value` after it.
 
-    Commas within brackets or quotes are part of a value.
+    Commas within brackets or quotes are part of a value. The colon of `adapt:` is not a separator: the file name after
+    it may contain an equals sign.
 
     Raises:
         ConfigError: If a bracket or a quote that is not closed would make other settings part of a value.
     """
-    begins = re.search(rf"{separator}(?=[A-Za-z_]\w*=)", text)
+    prefix, colon, _ = text.partition(":")
+    start = len(prefix + colon) if prefix in RESOLVERS else 0
+    begins = re.compile(rf"{separator}(?=[A-Za-z_]\w*=)").search(text, start)
     if begins is None:
         return text, []
     settings = text[begins.end() :]

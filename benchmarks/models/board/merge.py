@@ -12,6 +12,7 @@ from benchmarks.models.board.agent_identity import entry_for, is_another
 from benchmarks.models.board.board import STRICT, Board
 from benchmarks.models.board.lines import SEALS, EpisodeKey, RowName, broken_seal, follows, require_distinct, row_of
 from benchmarks.models.board.spec import REFERENCES
+from vlm_envs.adapter.stored import moved
 from vlm_envs.errors import require
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, to_json
 
@@ -51,7 +52,7 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
     boards = [Board(path) for path in sources]
     for board in boards[1:]:
         _require_comparable(boards[0], board)
-    worlds = _merged_worlds(boards)
+    worlds = _merged_worlds(boards, out)
     agents, names = _merged_agents(boards)
     lines = _merged_lines([
         (board, [line | of_board.get((line["agent"], line["agent_digest"]), {}) for line in _verified_lines(board)])
@@ -67,14 +68,17 @@ def merge(sources: Sequence[Path], out: Path) -> Board:
     return Board(out)
 
 
-def _merged_worlds(boards: Sequence[Board]) -> list[Record]:
+def _merged_worlds(boards: Sequence[Board], out: Path) -> list[Record]:
     """Returns the worlds of all boards; raises `ConfigError` if one label or one hash stands for different worlds."""
     entries: dict[str, tuple[Board, Record]] = {}
     for board in boards:
         for entry in board.record["worlds"]:
             first, earlier = entries.setdefault(entry["label"], (board, entry))
             require(earlier["digest"] == entry["digest"], _differs("world", first, board, earlier, entry))
-    found = [entry for _, entry in entries.values()]
+    found = [
+        entry | ({"adapted": moved(entry["adapted"], board.directory, out)} if "adapted" in entry else {})
+        for board, entry in entries.values()
+    ]
     require_distinct("World", ((entry["label"], entry["digest"]) for entry in found))
     return found
 

@@ -58,7 +58,7 @@ BOARD = {
             **dict.fromkeys(("label", "digest", "env_id", "split", "reading?"), str),
             "kwargs": dict,
             "max_actions_per_turn?": int,
-            "adapted?": {"env": str, "name": str},
+            "adapted?": {"env": str, "name": str, "file?": str, "functions?": dict},
         }
     ],
     "agents": [{"label": str, "digest": str, "identity?": dict}],

@@ -8,12 +8,13 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from agents.named_agent import TITLE, NamedAgent
 from agents.oracle import has_planner
-from vlm_envs.adapter.stored import stored_arguments
+from vlm_envs.adapter.stored import comparable, stored_arguments
 from vlm_envs.cli.needs import need_of
 from vlm_envs.cli.settings import parse_settings, split_settings
 from vlm_envs.errors import ConfigError, require_choice
@@ -151,7 +152,7 @@ class WorldSpec:
 
     @functools.cached_property
     def _met(self) -> _Met:
-        adapted = {name: value for name, value in (self.adapted or {}).items() if name != "name"}  # the id
+        adapted = {name: value for name, value in comparable(self.adapted or {}).items() if name != "name"}  # the id
         arguments = arguments_of(self.env_id, {**adapted, **self.kwargs, "split": self.split})
         arguments.pop("reading", None)  # the hashed episode has empty responses, which both readings treat alike
         need = need_of(registered_name(self.env_id))
@@ -181,8 +182,9 @@ class WorldSpec:
         with closing(make(self.env_id, **self.kwargs, split=self.split, disable_env_checker=True)) as world:
             return unshown_items(world.unwrapped, looked_at)
 
-    def record(self) -> Record:
-        """Returns it as the board stores it."""
+    def record(self, directory: Path) -> Record:
+        """Returns it as the board in a directory stores it."""
+        adapted = stored_arguments(self.env_id, directory)
         return {
             "label": self.label,
             "env_id": self.env_id,
@@ -191,7 +193,7 @@ class WorldSpec:
             "reading": self.read,
             "digest": self.digest,
             "max_actions_per_turn": self.max_actions_per_turn,
-            **({} if self.adapted is None else {"adapted": self.adapted}),
+            **({} if adapted is None else {"adapted": adapted}),
         }
 
 

@@ -21,7 +21,14 @@ from benchmarks.models.board.lines import ANEW, SEALS, EpisodeKey, RowName, brok
 from benchmarks.models.board.shapes import MARKS, misshapen
 from benchmarks.models.board.spec import WorldSpec, digest_of
 from benchmarks.models.board.versions import versions
-from vlm_envs.adapter.stored import changed_arguments, changed_since, restored
+from vlm_envs.adapter.stored import (
+    changed_arguments,
+    changed_functions,
+    changed_since,
+    differing,
+    functions_changed,
+    restored,
+)
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, RunDataError, parse_object, replace_file
 from vlm_envs.records.replay import replay
@@ -40,6 +47,7 @@ class ReplayedRow:
         num_same: Episodes that are the same to the bit.
         differences: Of each of the others, which it is, in which turn, and what differs.
         digest: Hash of the episodes, as they are on the board.
+        obstacle: Why nothing was replayed; empty if the world could be made.
     """
 
     agent: str
@@ -47,6 +55,7 @@ class ReplayedRow:
     num_same: int = 0
     differences: list[str] = field(default_factory=list)
     digest: str = ""
+    obstacle: str = ""
 
     @property
     def is_verified(self) -> bool:
@@ -75,13 +84,17 @@ def verify(board: Board) -> Iterator[ReplayedRow]:
 
 
 def changed_worlds(board: Board) -> list[str]:
-    """Returns a line for each adapted world whose TOML file no longer says what the board records."""
+    """Returns a line for each adapted world whose TOML file or functions differ from what the board records."""
     lines = []
     for world in board.record["worlds"]:
         if "adapted" not in world:
             continue
+        recorded = world["env_id"], world["adapted"], board.directory
+        if files := changed_functions(*recorded):
+            what = functions_changed(world["env_id"], files)
+            lines.append(f"{what} {world['label']} is replayed with them as they are now.")
         try:
-            keys = changed_arguments(world["env_id"], world["adapted"])
+            keys = changed_arguments(*recorded)
         except ConfigError as error:
             lines.append(f"{world['label']} is played as the board records it, since it cannot be read now: {error}")
             continue
@@ -91,13 +104,14 @@ def changed_worlds(board: Board) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def as_recorded(world: Record) -> AbstractContextManager[None]:
+def as_recorded(board: Board, world: Record) -> AbstractContextManager[None]:
     """Has the id of an adapted world stand for what the board records, within the block.
 
     Args:
+        board: The board.
         world: Its entry in `board.json`; others change nothing.
     """
-    return restored(world.get("env_id", ""), world.get("adapted"))
+    return restored(world.get("env_id", ""), world.get("adapted"), board.directory)
 
 
 def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, list[str]]:
@@ -143,13 +157,16 @@ def _verify_world(
         ReplayedRow(agent=agent, world=label, digest=_digest(board, (agent, label), played))
         for agent, played in by_agent.items()
     ]
+    fault = obstacle = ""
+    world = None
     try:
-        with as_recorded(spec or {}):
-            fault = "the board has no such world" if spec is None else _fault(spec, board.record.get("split"))
+        with as_recorded(board, spec or {}):
+            fault = "the board has no such world" if spec is None else _fault(spec, board)
             world = None if spec is None else _world(spec)
     except (VLMEnvsError, LookupError, TypeError, gym.error.Error) as error:
-        fault, world = f"the world cannot be made: {error}", None
+        obstacle = str(error)
     for row in rows:
+        row.obstacle = obstacle
         if fault:
             row.differences.append(f"{row.agent} in {label}: {fault}")
         if world is not None:
@@ -172,14 +189,18 @@ def _world(spec: Record) -> gym.Env[Any, Any]:
     return make(spec["env_id"], **_spec(spec).made_with, split=spec["split"], disable_env_checker=True)
 
 
-def _fault(spec: Record, split: str | None) -> str:
+def _fault(spec: Record, board: Board) -> str:
     """Returns why a world is not the one that the board was made with; empty if it is."""
-    now = _spec(spec).record()
-    spec = {"reading": STRICT, **{name: now[name] for name in ("adapted",) if name in now}, **spec}
+    now, split = _spec(spec).record(board.directory), board.record.get("split")
+    spec = {"reading": STRICT, **spec}
     if now["digest"] != spec["digest"]:
         return f"the world has changed since (hash {spec['digest']}, now {now['digest']})"
     if spec["split"] != split:
         return f"its split is {spec['split']!r}, that of board.json {split!r}"
+    adapted: Record = now.pop("adapted", {})
+    recorded: Record = spec.get("adapted") or adapted
+    if keys := differing(recorded, adapted):
+        return f"board.json says something else of {', '.join(keys)}"
     wrong = next((name for name in now if spec.get(name) != now[name]), None)
     return "" if wrong is None else f"board.json says its {wrong} is {spec.get(wrong)!r}, it is {now[wrong]!r}"
 
@@ -209,17 +230,20 @@ def _difference(episode: Record, world: gym.Env[Any, Any], board: Board) -> str:
 
 
 def mark(board: Board, replayed: Iterable[ReplayedRow]) -> None:
-    """Writes down which rows are verified, in place of earlier marks.
+    """Records which rows are verified; earlier marks are kept for rows that could not be replayed.
 
     Raises:
         BusyFolderError: If somebody is writing to the board.
         UnwritableBoardError: If nothing can be written to it.
     """
+    rows = [*replayed]
     marks = [
         {"agent": row.agent, "world": row.world, "num_episodes": row.num_same, "digest": row.digest}
-        for row in replayed
+        for row in rows
         if row.is_verified
     ]
+    if kept := {(row.agent, row.world) for row in rows if row.obstacle}:
+        marks += [each for each in _marks(board) if (each["agent"], each["world"]) in kept]
     now = versions(world.get("adapted") for world in board.record["worlds"])
     content = json.dumps({"rows": marks, "versions": now}, indent=2) + "\n"
     with board.writing():
@@ -239,15 +263,19 @@ def verified_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
 
 def marked_rows(board: Board, episodes: Sequence[Record]) -> set[RowName]:
     """Returns which rows were verified and have not changed since, whether or not their images are there."""
+    marked = {(each["agent"], each["world"]): each["digest"] for each in _marks(board)}
+    by_row = _by_row(episodes)
+    return {row for row, of_row in by_row.items() if row in marked and _digest(board, row, of_row) == marked[row]}
+
+
+def _marks(board: Board) -> list[Record]:
     path = board.directory / _MARKS
     if not path.is_file():
-        return set()
+        return []
     marks = parse_object(path.read_bytes(), str(path))
     if wrong := misshapen(marks, MARKS):
         raise BrokenRunDataError(f"{path} cannot be read: {wrong}. Remove it; replay writes it again.")
-    marked = {(each["agent"], each["world"]): each["digest"] for each in marks["rows"]}
-    by_row = _by_row(episodes)
-    return {row for row, of_row in by_row.items() if row in marked and _digest(board, row, of_row) == marked[row]}
+    return list(marks["rows"])
 
 
 def _by_row(episodes: Iterable[Record]) -> dict[RowName, list[Record]]:

@@ -223,7 +223,7 @@ def _made(board: Board, name: str) -> Any:
     if record is None:
         raise ConfigError(f"{board.directory} has episodes in {name}, which its board.json does not list.")
     kwargs = {name: tuple(value) if isinstance(value, list) else value for name, value in record["kwargs"].items()}
-    with as_recorded(record):
+    with as_recorded(board, record):
         return make(record["env_id"], **kwargs, split=record["split"], disable_env_checker=True)
 
 

@@ -130,7 +130,7 @@ class BoardRun:
             "suite": plan.suite,
             "split": plan.worlds[0].split,
             "reading": plan.worlds[0].reading,
-            "worlds": [world.record() for world in plan.worlds],
+            "worlds": [world.record(out) for world in plan.worlds],
             "agents": [contestant.record() for contestant in contestants],
             "versions": versions(world.adapted for world in plan.worlds),
         }

@@ -187,7 +187,7 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     """Says in plain words what was trained, in which worlds, and how long it took."""
     model = find(config, "model")
     who = str(model).rstrip("/").split("/")[-1] if model else "A small vision-language model built from scratch"
-    names = [_spoken(env_id) for env_id in env_ids]
+    names = [_spoken(env_id, _adapted(config)) for env_id in env_ids]
     where = f" to play {' and '.join(names)}" if names else ""
     num_cold, num_learning = (sum(line.get("phase", PHASES[-1]) == phase for line in metrics) for phase in PHASES)
     how = find(config, "trained_with") or "reinforcement learning"
@@ -202,8 +202,24 @@ def sentence(config: Record, metrics: Sequence[Record], env_ids: Sequence[str]) 
     return f"{who} was trained{where} with {' and then '.join(steps) or 'no recorded training yet'}{how_long}."
 
 
-def _spoken(world: str) -> str:
-    """Returns a world's name without namespace and version: `"FrozenLake (size=8)"`."""
+def _adapted(config: Record) -> dict[str, str]:
+    """Returns the names of a run's adapted worlds by their ids."""
+    worlds = find(config, "worlds")
+    records = [each for each in worlds if isinstance(each, Mapping)] if isinstance(worlds, list) else []
+    found = ((each.get("env_id"), find(each.get("adapted"), "name")) for each in records)
+    return {str(env_id): str(name) for env_id, name in found if env_id and name}
+
+
+def _spoken(world: str, adapted: Mapping[str, str]) -> str:
+    """Returns a world's name without namespace and version: `"FrozenLake (size=8)"`.
+
+    Args:
+        world: As the mix calls it.
+        adapted: Id to name of adapted worlds.
+    """
+    for env_id, name in adapted.items():
+        if world == env_id or world.startswith((f"{env_id} (", f"{env_id} #")):
+            world = name + world.removeprefix(env_id)
     env_id, opening, rest = world.partition(" (")
     return env_id.split("/")[-1].rsplit("-v", 1)[0] + opening + rest
 

@@ -6,6 +6,8 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
+from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.verification import verified_rows
 from vlm_envs.adapter import settings
 
 LAKE = 'env = "FrozenLake-v1"\nname = "board-lake"\nmax_turns = 3\nimage_px = 32\n[make]\nis_slippery = false\n'
@@ -15,7 +17,7 @@ RUN = ["run", "--world", "adapt:lake.toml", "--agent", "random", "--no-reference
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(settings, "_SOURCES", {})
+    monkeypatch.setattr(settings, "SOURCES", {})
     (tmp_path / "lake.toml").write_text(LAKE)
     yield tmp_path
     settings.gym.registry.pop("Adapted/board-lake", None)
@@ -30,6 +32,7 @@ def test_a_board_is_replayed_without_its_file_and_a_changed_file_is_named(folder
         "max_turns": 3,
         "image_px": 32,
         "make": {"is_slippery": False},
+        "file": "../lake.toml",
     }
     (folder / "lake.toml").write_text(LAKE.replace("max_turns = 3", 'goal = "Go."'))
     assert main(["replay", "board"]) == 0
@@ -43,6 +46,59 @@ def test_a_board_is_replayed_without_its_file_and_a_changed_file_is_named(folder
     monkeypatch.chdir(folder / "other")
     assert main(["replay", "../board"]) == main(["page", "../board"]) == 0
     assert "DIFFERS" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def described(folder, capsys):
+    """A verified board of a world with a function beside its file."""
+    (folder / "lake_words.py").write_text("def describe(env):\n    return str(env.unwrapped.s)\n")
+    (folder / "lake.toml").write_text('describe = "lake_words:describe"\n' + LAKE)
+    assert main(RUN) == main(["replay", "board"]) == 0
+    settings.gym.registry.pop("Adapted/board-lake")
+    settings.SOURCES.clear()
+    capsys.readouterr()
+    return Board(folder / "board")
+
+
+def verified(board):
+    return verified_rows(board, board.episodes())
+
+
+def test_a_board_is_replayed_from_anywhere_without_its_file(described, folder, monkeypatch, capsys):
+    (folder / "lake.toml").unlink()
+    (folder / "other").mkdir()
+    monkeypatch.chdir(folder / "other")
+    assert main(["replay", "../board"]) == main(["rescore", "../board"]) == 0
+    with (folder / "lake_words.py").open("a") as functions:
+        functions.write("# clearer\n")
+    capsys.readouterr()
+    assert main(["replay", "../board"]) == 0
+    assert "lake_words.py" in capsys.readouterr().err
+
+
+def test_a_world_that_cannot_be_made_is_refused_and_keeps_its_marks(described, folder, capsys):
+    row = {("random", "Adapted/board-lake")}
+    assert verified(described) == row
+    (folder / "lake_words.py").unlink()
+    assert main(["replay", "board"]) == 2
+    assert str(folder / "lake_words.py") in capsys.readouterr().err
+    assert verified(described) == row
+
+
+def test_a_merged_board_leads_to_the_functions(described, folder, monkeypatch):
+    assert main([*RUN[:-1], "second"]) == 0
+    assert main(["merge", "board", "second", "--out", "far/away/merged"]) == 0
+    settings.gym.registry.pop("Adapted/board-lake")
+    settings.SOURCES.clear()
+    monkeypatch.chdir(folder / "far")
+    assert main(["replay", "away/merged"]) == 0
+
+
+def test_a_file_may_have_an_equals_sign_in_its_name(folder):
+    (folder / "a=b.toml").write_text(LAKE)
+    assert WorldSpec.parse("adapt:a=b.toml").env_id == "adapt:a=b.toml"
+    spec = WorldSpec.parse("adapt:a=b.toml:max_turns=2,image_px=16")
+    assert (spec.env_id, spec.kwargs) == ("adapt:a=b.toml", {"max_turns": 2, "image_px": 16})
 
 
 def test_a_board_of_an_earlier_version_is_replayed_from_the_file(folder, capsys):

@@ -1,14 +1,18 @@
 """Runs in adapted worlds save what describes these, and are not resumed under other settings."""
 
 import json
+import sys
 
 import gymnasium as gym
 import pytest
 
+import vlm_envs
 from tests.unit.training.batches import run_config
+from training import commands
 from training.cli.command_line import find_recipe
 from training.commands import _directory_of, main
-from training.config.resume import check_same_run, recorded_worlds, saved_config
+from training.config.resume import check_same_run, check_same_worlds, recorded_worlds, saved_config
+from training.config.stages_record import save_stages, saved_stages
 from training.config.worlds.spec import WorldSpec
 from training.recipes.tiny import name_for
 from vlm_envs.adapter import settings
@@ -22,7 +26,7 @@ LAKE = 'env = "FrozenLake-v1"\nname = "run-lake"\nmax_turns = 3\n'
 def run(tmp_path, monkeypatch):
     """Writes a run's configuration, and returns it with its directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(settings, "_SOURCES", {})
+    monkeypatch.setattr(settings, "SOURCES", {})
     (tmp_path / "lake.toml").write_text(LAKE)
     config = run_config(worlds=(WorldSpec(env_id="adapt:lake.toml"),))
     directory = tmp_path / "runs" / "lake_tiny"
@@ -76,6 +80,93 @@ def test_a_run_of_an_earlier_version_is_resumed(run):
         check_same_run(config, directory)
 
 
+def test_a_run_is_resumed_from_another_spelling_of_its_file(run):
+    config, directory = run
+    file = directory.parents[1] / "lake.toml"
+    for spelling in ("./lake.toml", f"../{file.parent.name}/lake.toml", str(file)):
+        check_same_worlds("recipe", [WorldSpec(env_id=f"adapt:{spelling}")], config)
+    (file.parent / "other.toml").write_text(LAKE.replace("run-lake", "other-lake"))
+    with pytest.raises(ConfigError, match=r"trains adapt:other\.toml"):
+        check_same_worlds("recipe", [WorldSpec(env_id="adapt:other.toml")], config)
+    gym.registry.pop("Adapted/other-lake")
+
+
+def test_changed_functions_are_named_and_do_not_keep_a_run_from_being_resumed(run, capsys):
+    _, directory = run
+    folder = directory.parents[1]
+    (folder / "lake_plan.py").write_text("def plan(env):\n    return None\n")
+    (folder / "lake.toml").write_text('plan = "lake_plan:plan"\n' + LAKE)
+    config = run_config(worlds=(WorldSpec(env_id="adapt:lake.toml"),), name="lake_tiny", output="runs")
+    (directory / "config.json").write_text(json.dumps(config.to_dict()))
+    (folder / "lake_plan.py").write_text("def plan(env):\n    return []\n")
+    with recorded_worlds(directory):
+        check_same_run(config, directory)
+    assert "lake_plan.py" in capsys.readouterr().err
+
+
+RECIPE = """from dataclasses import replace
+
+from tests.unit.training.batches import run_config
+from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
+from training.config.worlds.spec import WorldSpec
+
+
+def two_stages() -> StagesConfig:
+    run = run_config(worlds=(WorldSpec(env_id="adapt:lake.toml"),), model="start")
+    stages = Stage(name="first", run=run), Stage(name="second", run=replace(run, model=STAGE_BEFORE))
+    return StagesConfig(name="staged", stages=stages)
+"""
+
+
+@pytest.fixture
+def staged(run):
+    """A recipe of two stages in the adapted world, and the directory of a run of it that has just begun."""
+    folder = run[1].parents[1]
+    (folder / "two_stages.py").write_text(RECIPE)
+    recipe, _ = find_recipe(["--recipe", "two_stages.py"])
+    directory = folder / "runs" / "staged"
+    directory.mkdir()
+    save_stages(recipe.made(), [])
+    yield directory
+    sys.path.remove(str(folder))
+    sys.modules.pop("two_stages")
+
+
+def test_stages_are_saved_with_their_adapted_worlds(staged):
+    config, _ = saved_stages(staged)
+    assert config.env_ids == ("adapt:lake.toml",)
+    saved = json.loads((staged / "stages.json").read_text())
+    assert saved["adapted"]["adapt:lake.toml"]["file"] == "../../lake.toml"
+    assert not any("adapted" in world for stage in saved["stages"] for world in stage["run"]["worlds"])
+
+
+def test_stages_are_not_resumed_after_their_file_changed_and_need_none(staged, capsys):
+    command = ["--recipe", "two_stages.py", "--name", "staged", "--resume"]
+    file = staged.parents[1] / "lake.toml"
+    file.write_text(LAKE.replace("3", "4"))
+    assert main(command) == 2
+    assert "lake.toml has changed since: max_turns." in capsys.readouterr().err
+    file.unlink()
+    gym.registry.pop("Adapted/run-lake")
+    assert main(command) == 2, "there is no checkpoint to start from"
+    told = capsys.readouterr().err
+    assert "cannot be read" not in told and "start" in told
+
+
+def test_an_edit_during_a_stage_does_not_change_the_next_one(staged, monkeypatch):
+    file = staged.parents[1] / "lake.toml"
+
+    def edited(config, *, resume):
+        file.write_text(LAKE.replace("3", "4"))
+        played.extend(vlm_envs.make(env_id).unwrapped.max_turns for env_id in config.env_ids)
+        raise ConfigError("enough")
+
+    played = []
+    monkeypatch.setattr(commands, "checked_stages", edited)
+    assert main(["--recipe", "two_stages.py"]) == 2
+    assert played == [3]
+
+
 def test_the_directory_is_known_without_the_file():
     recipe, words = find_recipe(["adapt:gone/Lake.toml", "--output", "out"])
     assert str(_directory_of(recipe, words)) == "out/lake_tiny"
@@ -86,6 +177,7 @@ def test_the_directory_is_known_without_the_file():
     [
         ("adapt:doorkey.toml", "doorkey_tiny"),
         ("adapt:worlds/Door.toml", "door_tiny"),
+        ("adapt:DOOR.TOML", "door_tiny"),
         ("adapt:FrozenLake-v1", "frozenlake_tiny"),
         ("own_world:Own/Bulbs-v0", "bulbs_tiny"),
     ],

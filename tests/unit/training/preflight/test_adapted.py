@@ -48,4 +48,6 @@ def test_who_wants_to_imitate_is_shown_how_an_adapted_world_gets_a_planner(tmp_p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plain-lake.toml").write_text('env = "FrozenLake-v1"\nname = "plain-lake"\n')
     assert how_to_plan(WorldSpec(env_id="adapt:plain-lake.toml")).endswith('plain-lake.toml, plan = "module:function"')
+    (tmp_path / "UPPER.TOML").write_text('env = "FrozenLake-v1"\nname = "upper-lake"\n')
+    assert "name it in UPPER.TOML" in how_to_plan(WorldSpec(env_id="adapt:UPPER.TOML"))
     assert "plan=..." in how_to_plan(LAKE) and "Dynamics.plan" in how_to_plan(WorldSpec(env_id="VLM/Sokoban-v0"))

@@ -1,5 +1,3 @@
-import sys
-
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -7,6 +5,7 @@ import pytest
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.adapter import settings
+from vlm_envs.adapter.functions import function_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, registered_name
 
@@ -18,7 +17,7 @@ def _registry(monkeypatch):
     """Forgets what a test registers."""
     monkeypatch.setattr(gym.envs.registration, "registry", {**gym.registry})
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
-    monkeypatch.setattr(settings, "_SOURCES", {})
+    monkeypatch.setattr(settings, "SOURCES", {})
 
 
 def test_the_id_comes_from_the_environment_or_the_name():
@@ -148,6 +147,10 @@ def test_ids_that_only_look_like_one_are_explained(tmp_path, monkeypatch):
     assert registered_name("adapt:Count.TOML") == "Adapted/upper"
     with pytest.raises(ConfigError, match=r"Did you mean 'adapt:lower\.toml'\?"):
         registered_name("adapt:lower")
+    with pytest.raises(ConfigError, match=r"expected NAME=VALUE after Count\.TOML:"):
+        registered_name("adapt:Count.TOML:max_turns")
+    with pytest.raises(ConfigError, match=r"--set max_turns=3\b.*--worlds\.0\.kwargs\.max-turns 3"):
+        registered_name("adapt:Count.TOML:max_turns=3")
     with pytest.raises(ConfigError, match="must be followed by"):
         registered_name("adapt:")
     for make in (registered_name, vlm_envs.adapt):
@@ -177,7 +180,7 @@ def test_settings_that_do_not_fit_the_environment_are_explained(kwargs, words):
 
 def test_functions_are_named_or_given():
     by_name = f"{tally.__name__}:describe"
-    assert settings.function_of("describe", by_name) is settings.function_of("describe", tally.describe)
+    assert function_of("describe", by_name) is function_of("describe", tally.describe)
 
 
 @pytest.mark.parametrize(
@@ -189,12 +192,3 @@ def test_libraries_draw_without_a_display_unless_there_is_one_or_a_choice(displa
     settings.require_env(TALLY)
     assert settings.os.environ.get("MUJOCO_GL") == expected
     assert ("PYGLET_HEADLESS" in settings.os.environ) == ("DISPLAY" not in display)
-
-
-def test_functions_are_found_beside_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    (tmp_path / "beside_the_file.py").write_text("def describe(env):\n    return 'In words.'\n")
-    path = tmp_path / "lake.toml"
-    path.write_text('env = "FrozenLake-v1"\nname = "beside"\ndescribe = "beside_the_file:describe"\n')
-    env = vlm_envs.make(f"adapt:{path}", obs_mode="text")
-    assert "In words." in env.reset(seed=0)[0]["text"]

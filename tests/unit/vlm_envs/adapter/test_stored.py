@@ -6,7 +6,16 @@ import pytest
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.adapter import settings
-from vlm_envs.adapter.stored import changed_arguments, defining_packages, differing, fixed, restored, stored_arguments
+from vlm_envs.adapter.stored import (
+    changed_arguments,
+    changed_functions,
+    defining_packages,
+    differing,
+    fixed,
+    moved,
+    restored,
+    stored_arguments,
+)
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 
@@ -20,7 +29,7 @@ def _registry(monkeypatch):
     """Forgets what a test registers."""
     monkeypatch.setattr(gym.envs.registration, "registry", {**gym.registry})
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
-    monkeypatch.setattr(settings, "_SOURCES", {})
+    monkeypatch.setattr(settings, "SOURCES", {})
 
 
 @pytest.fixture
@@ -31,7 +40,8 @@ def file(tmp_path, monkeypatch):
 
 
 def test_arguments_of_an_adapted_world_are_plain_data_with_functions_by_name(file):
-    assert stored_arguments("adapt:count.toml") == ARGUMENTS
+    assert stored_arguments("adapt:count.toml") == {**ARGUMENTS, "file": str(file)}
+    assert stored_arguments("adapt:count.toml", file.parent / "runs" / "one")["file"] == "../../count.toml"
     env_id = vlm_envs.adapt(TALLY, rules=("One.",), plan=tally.plan, success=lambda *_: True)
     arguments = stored_arguments(env_id)
     assert arguments["plan"] == "tests.unit.vlm_envs.adapter.tally:plan" and "<lambda>" in arguments["success"]
@@ -58,6 +68,51 @@ def test_a_record_stands_for_its_id_within_the_block_whatever_the_file_holds(fil
         assert vlm_envs.make("adapt:count.toml").unwrapped.max_turns == 4
     with pytest.raises(ConfigError, match="cannot be read"):
         registered_name("adapt:count.toml")
+
+
+@pytest.fixture
+def described(file):
+    """A file with a function beside it, and its record in `board`."""
+    (file.parent / "count_words.py").write_text("def describe(env):\n    return 'Words.'\n")
+    file.write_text('describe = "count_words:describe"\n' + TALLY_FILE)
+    record = stored_arguments("adapt:count.toml", file.parent / "board")
+    gym.registry.pop("Adapted/count")
+    settings.SOURCES.clear()
+    return record
+
+
+def test_a_record_leads_to_its_functions_from_anywhere_without_the_file(file, described, tmp_path, monkeypatch):
+    file.unlink()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert described["describe"] == "../count_words:describe" and described["file"] == "../count.toml"
+    with restored("adapt:count.toml", described, tmp_path / "board"):
+        assert vlm_envs.make("adapt:count.toml").unwrapped.dynamics.simulator.can_describe
+        assert stored_arguments("adapt:count.toml", tmp_path / "board") == described
+
+
+def test_a_record_that_was_moved_leads_to_functions_beside_the_named_file(file, described, tmp_path):
+    moved_to = tmp_path / "far" / "away"
+    with restored("adapt:count.toml", described, moved_to):
+        assert vlm_envs.make("adapt:count.toml").unwrapped.dynamics.simulator.can_describe
+    again = moved(described, tmp_path / "board", moved_to)
+    assert again["file"] == "../../count.toml" and again["describe"] == "../../count_words:describe"
+    assert differing(described, again) == []
+
+
+def test_changes_are_found_from_anywhere(file, described, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    record = "adapt:count.toml", described, tmp_path / "board"
+    assert changed_arguments(*record) == changed_functions(*record) == []
+    with (tmp_path / "count_words.py").open("a") as functions:
+        functions.write("# faster\n")
+    file.write_text(file.read_text().replace("4", "9"))
+    assert changed_arguments(*record) == ["max_turns"] and changed_functions(*record) == ["count_words.py"]
+    (tmp_path / "count_words.py").unlink()
+    assert changed_functions(*record) == []
+    with restored(*record), pytest.raises(ConfigError, match=r"count_words\.py"):
+        vlm_envs.make("adapt:count.toml")
 
 
 def test_a_fixed_world_stays_the_same_while_its_file_is_edited(file):

@@ -283,6 +283,17 @@ def test_the_sentence_says_what_was_trained():
     assert find({"a": {"b": {"seed": 1}}, "c": {"seed": 2}}, "nothing", "seed") == 2
 
 
+def test_adapted_worlds_are_called_by_their_names():
+    worlds = [
+        {"env_id": "adapt:worlds/lake.toml", "adapted": {"name": "Thin Ice"}},
+        {"env_id": "adapt:CartPole-v1", "adapted": {"name": "CartPole-v1"}},
+        {"env_id": ENV_ID},
+    ]
+    names = ["adapt:worlds/lake.toml (size=8)", "adapt:worlds/lake.toml #2", "adapt:CartPole-v1", ENV_ID]
+    told = sentence({"config": {"model": "m", "worlds": worlds}}, [], names)
+    assert "to play Thin Ice (size=8) and Thin Ice #2 and CartPole and FrozenLake with" in told
+
+
 def failing(seed):
     """An episode that jumps at nothing: out of the format in every turn."""
     return play(seed, rewrite=lambda _: "hm")
