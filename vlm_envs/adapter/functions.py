@@ -131,8 +131,8 @@ def _beside(named: _Named, option: str) -> ModuleType:
     file = named.file
     require(
         file is not None,
-        f"{option}: {os.path.join(folder, *named.module.split('.'))}.py is not there. Put it back, or run from the "
-        "folder in which the TOML file was named.",
+        f"{option}: {os.path.join(folder, *named.module.split('.'))}.py is not there. Restore it or, if it was moved "
+        "with the TOML file, run from the folder that the file's path starts from.",
     )
     assert file is not None
     by_name = sys.modules.get(named.module)
