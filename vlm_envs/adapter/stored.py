@@ -13,9 +13,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from vlm_envs.adapter.settings import ENTRY_POINT, FIXED, NAMESPACE, PREFIX, adapt, plain, require_env, source_of
+from vlm_envs.adapter.settings import ENTRY_POINT, FIXED, NAMESPACE, adapt, plain, require_env, source_of
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.registration import registered_name
+from vlm_envs.registration import ADAPT, registered_name
 
 _ABSENT = object()
 
@@ -109,7 +109,7 @@ def fixed(env_ids: Iterable[str]) -> Iterator[None]:
 
 def changed_since(env_id: str, keys: Iterable[str]) -> str:
     """Returns that a world is no longer what a record says: `lake.toml has changed since: goal, success`."""
-    return f"{env_id.removeprefix(f'{PREFIX}:')} has changed since: {', '.join(keys)}"
+    return f"{env_id.removeprefix(f'{ADAPT}:')} has changed since: {', '.join(keys)}"
 
 
 def defining_packages(stored: Mapping[str, Any]) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _compared(arguments: Mapping[str, Any], key: str) -> Any:
 def _described(env_id: str) -> str | None:
     """Returns what follows `adapt:`; None for other ids."""
     prefix, _, text = env_id.partition(":")
-    return text if prefix == PREFIX and text else None
+    return text if prefix == ADAPT and text else None
 
 
 def _is_missing(env_id: str) -> bool:
