@@ -143,11 +143,12 @@ def print_rewards(options: Rewards) -> None:
 
 def print_chance(options: Chance) -> None:
     """Prints a row for each world, representation, and section."""
+    rules = {env_id: rules_of(env_id) for env_id in options.env_ids}
     is_wide = sum(_WIDTHS) + len(_WIDTHS) - 1 <= terminal_width()
     if is_wide:
         print(_line(_COLUMNS))
     for env_id in options.env_ids:
-        for representation in options.representation or rules_of(env_id).representations:
+        for representation in options.representation or rules[env_id].representations:
             for section in options.section or SECTIONS:
                 baseline = measure_chance(env_id, representation, options.num_states, options.seed, section=section)
                 print(_line(_cells(baseline)) if is_wide else _block(_cells(baseline)))
@@ -261,6 +262,8 @@ def print_calibration(options: Calibrate) -> None:
     if options.judge == "agentic":
         _print_agentic_calibration(options)
         return
+    if options.judge == "exact":
+        rules_of(options.env_id)  # whose states may be slow to draw
     described = start_states(options.env_id, options.representation, options.num_states, options.seed)
     examples = examples_of(described)
     title = f"{options.env_id}, {options.representation}, {options.num_states} states, "

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from training.cli.overview import recipe_lines, usage_lines
 from vlm_envs import __version__
 from vlm_envs.arguments.options import EXIT_USAGE
+from vlm_envs.arguments.short_help import asks_for_help
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Exit status, as `training.commands.main`; 2 without arguments.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words in ([], ["-h"], ["--help"], ["list"]):
+    if words in ([], ["list"]) or (len(words) == 1 and asks_for_help(words)):
         try:
             print(*(recipe_lines() if words == ["list"] else usage_lines()), sep="\n", flush=True)
         except BrokenPipeError:

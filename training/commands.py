@@ -64,14 +64,14 @@ from training.preflight.upscaler import check_upscaler
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.tiny import name_for
 from training.sweeps.command import run_sweep_command
-from vlm_envs.adapter.settings import PREFIX
 from vlm_envs.adapter.stored import fixed
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import asks_for_help
+from vlm_envs.arguments.short_help import asks_for_help, readable
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.records.lock import alone_in
+from vlm_envs.registration import ADAPT
 from vlm_envs.requirements import missing_package_message
 
 _TOLD_WITHIN_S = 5.0
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if name in COMMANDS:
             COMMANDS[name](rest)
-        elif name in ("-h", "--help"):
+        elif asks_for_help([name]):
             print("\n".join(usage_lines()))
         else:
             recipe, options = find_recipe(words)
@@ -148,7 +148,7 @@ def _run_recipe(recipe: Recipe, words: list[str]) -> None:
 
 
 def _is_adapted(recipe: Recipe) -> bool:
-    return recipe.name.startswith(f"{PREFIX}:")
+    return recipe.name.startswith(f"{ADAPT}:")
 
 
 def _directory_of(recipe: Recipe, words: Sequence[str]) -> Path:
@@ -233,8 +233,9 @@ def _free_name(config: RunConfig | SFTConfig | UpscalerConfig) -> str:
 
 
 def _cold_start(words: list[str]) -> None:
-    if words[:1] in (["-h"], ["--help"], ["--help-all"]):
-        print(COLD_START_USAGE)
+    if asks_for_help(words[:1]):
+        with readable():
+            print(COLD_START_USAGE)
         return
     recipe, config = cold_start_options(words)
     directory = start_directory(config, is_named=option_value(words, "--name") is not None)

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 from numbers import Integral, Real
+
+_SHARED = re.compile(r"^--(?:.*\.)?|^.*/|-v\d+$")
+_LEAST_RATIO = 0.65
+"""Of 'amr' and 'arm' it is 0.67, of 'Nope' and 'Hopper' 0.6."""
 
 
 class VLMEnvsError(Exception):
@@ -50,8 +55,17 @@ class EngineUnavailableError(VLMEnvsError, RuntimeError):
 
 
 def did_you_mean(name: str, known: Iterable[str], *, prefix: str = "") -> str:
-    """Returns ``" Did you mean 'x'?"`` for the closest known name behind a prefix, to be appended; or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    """Returns ``" Did you mean 'x'?"`` for the closest known name behind a prefix, to be appended; or nothing.
+
+    Names must also be alike without what many of them share: dashes, groups of options, namespaces, and versions.
+    """
+    own = difflib.SequenceMatcher(b=_SHARED.sub("", name))
+    alike = []
+    for other in known:
+        own.set_seq1(_SHARED.sub("", other))
+        if own.ratio() >= _LEAST_RATIO:
+            alike.append(other)
+    close = difflib.get_close_matches(name, alike, n=1, cutoff=_LEAST_RATIO)
     return f" Did you mean {prefix + close[0]!r}?" if close else ""
 
 

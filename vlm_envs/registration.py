@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,9 +12,11 @@ from gymnasium.vector import VectorEnv
 
 from vlm_envs.arguments.faults import import_named, lacking_methods
 from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.making import UnknownArgumentError, keyword_parameters, unknown_argument
+from vlm_envs.making import UnknownArgumentError, WorldType, keyword_parameters, unknown_argument
 
 NAMESPACE = "VLM"
+ADAPT = "adapt"
+"""`adapt:` before a Gymnasium id, or before the path of a TOML file, stands for the adapted world."""
 
 WORLDS: dict[str, str] = {
     "VLM/Sokoban-v0": "vlm_envs.worlds.sokoban.world:SokobanWorld",
@@ -112,6 +115,11 @@ NEEDS: dict[str, Need] = {
 """Env id to what that world needs; worlds that need nothing are left out, variants are as their world."""
 
 
+PACKAGES: Mapping[str, str] = MappingProxyType(
+    {"MiniGrid": "minigrid", "BabyAI": "minigrid", "ALE": "ale_py", "MiniWorld": "miniworld"}
+)
+"""Beginning of an id of another package's environments to the module that registers them."""
+
 RESOLVERS: dict[str, Callable[[str], str]] = {}
 """Prefix of ids, before a colon, to what registers the world that the rest describes, and returns its id."""
 
@@ -148,7 +156,8 @@ def registered_name(env_id: str) -> str:
     `"adapt:ID"` and `"adapt:FILE.toml"` register an adapted world: see `vlm_envs.adapt`.
 
     Raises:
-        ConfigError: If the module cannot be imported, or no such world is registered; it names the closest one.
+        ConfigError: If the module cannot be imported, or no such world is registered; it names the closest one, or the
+            id under which a Gymnasium environment can be used.
     """
     prefix, colon, described = env_id.partition(":")
     if colon and prefix in RESOLVERS:
@@ -157,6 +166,8 @@ def registered_name(env_id: str) -> str:
     if colon:
         instead = "Write it as in an import statement and run from the folder that holds it."
         import_named(module, option=env_id, instead=instead)
+    if adapting := advice_to_adapt(env_id):
+        raise ConfigError(adapting)
     if name not in gym.registry:
         namespace = name.rpartition("/")[0]
         beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace]
@@ -164,9 +175,41 @@ def registered_name(env_id: str) -> str:
         known = [*env_ids(), *(beside if colon or namespace else ())]
         # An id is taken as it is registered: its middle alone could be several
         whole = [each for each in [*known, *gym.registry] if each.rpartition("/")[2].rpartition("-v")[0] == name]
-        hint = did_you_mean((whole or [name])[0], whole or known, prefix=module + colon)
+        title = (whole or [name])[0].rpartition("-v")[0]
+        meant = [*[name], *[each for each in whole if each.rpartition("-v")[0] == title]][-1]  # the newest version
+        hint = did_you_mean(meant, whole or known, prefix=f"{ADAPT}:" if _is_plain_env(meant) else module + colon)
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
+
+
+def advice_to_adapt(env_id: str) -> str:
+    """Returns which id to use in place of one that names a Gymnasium environment or a TOML file; empty for others."""
+    name = env_id.rpartition(":")[2]
+    if env_id.lower().endswith(".toml") and Path(env_id).is_file():
+        return f"{env_id} is a file, not the id of a world. To adapt the environment it describes: {ADAPT}:{env_id}"
+    if _is_plain_env(name) or (name not in gym.registry and name.startswith(tuple(PACKAGES))):
+        return not_a_world(env_id)
+    return ""
+
+
+def not_a_world(env_id: str) -> str:
+    """Returns which id to use for an environment that is not a world."""
+    return f"{env_id} is a Gymnasium environment, not a world. To adapt it: {ADAPT}:{env_id}"
+
+
+def _is_plain_env(name: str) -> bool:
+    """Returns whether a registered class is not a world; functions may return anything, and wrappers may hold one."""
+    if name not in gym.registry or name.startswith(f"{NAMESPACE}/"):
+        return False
+    entry_point = gym.registry[name].entry_point
+    try:
+        creator: Any = (
+            gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+        )
+    except (Exception, SystemExit):  # Whatever the module raises is reported when the environment is made
+        return False
+    is_env = isinstance(creator, type) and issubclass(creator, gym.Env) and not issubclass(creator, gym.Wrapper)
+    return is_env and not isinstance(creator, WorldType)
 
 
 def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:

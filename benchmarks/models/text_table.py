@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -73,8 +74,15 @@ def fitted_markdown(lines: Sequence[str], *, width: float | None = None) -> list
     return text_table([dict(zip(heading, row, strict=True)) for row in rows], width=width).split("\n")
 
 
+class _Folder(textwrap.TextWrapper):
+    """Breaks lines at spaces and after `:`, `,`, and `/`, never inside a name or a value."""
+
+    wordsep_simple_re = re.compile(r"(\s+|(?<=[:,/]))")
+
+
 def _folded(text: str, width: int = _FOLDED_AT) -> str:
-    return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False)) if len(text) > width else text
+    folder = _Folder(width, break_on_hyphens=False, break_long_words=False)
+    return "\n".join(folder.wrap(text)) if len(text) > width else text
 
 
 def _longest(text: str) -> int:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable
 
 from judges.episode_rewards.reward import EpisodeReward
 from judges.episode_rewards.settings import Constant, constants_of
+from vlm_envs.arguments.tables import terminal_width, wrapped
 
 _INDENT = " " * 6
 _WIDTH = 100
+"""Columns at most."""
 
 
 def as_text(reward: EpisodeReward) -> str:
@@ -21,7 +22,7 @@ def as_text(reward: EpisodeReward) -> str:
     for each in constants:
         told = f"{each.meaning} Source: {each.source}"
         lines += [f"  {each.name}={each.default!r}"]
-        lines += textwrap.wrap(told, _WIDTH, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False)
+        lines += wrapped(f"{_INDENT}{told}", min(_WIDTH, terminal_width()), indent=_INDENT)
     return "\n".join(lines)
 
 

@@ -21,6 +21,7 @@ from judges.state_text.grid.relations import tally_relations
 from judges.state_text.grid.vocabulary import VOCABULARIES, ObjectVocabulary, world_name
 from judges.state_text.metric.rules import MetricRules
 from judges.state_text.tally import Part, Tally
+from vlm_envs.adapter.settings import NAMESPACE as ADAPTED
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.registration import NAMESPACE, RESOLVERS, VARIANTS, WORLDS
 from vlm_envs.responses.formats import Representation
@@ -178,6 +179,8 @@ def rules_of(world: str) -> StateTextRules:
         return RULES[name]
     if name in UNJUDGED:
         raise ConfigError(f"{world!r} has no exact judge. {UNJUDGED[name]}")
+    if name.startswith(f"{ADAPTED}/"):
+        raise ConfigError(f"{world!r} is an adapted world, and judges have no rules for those.")
     known = (*VOCABULARIES, *RULES)
     raise ConfigError(
         f"There are no rules to judge {world!r} by.{did_you_mean(name, known)} "

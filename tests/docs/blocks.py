@@ -16,6 +16,9 @@ _COMMENT = re.compile(r"<!-- (?P<mark>run|dry|output) -->")
 _NOTE = re.compile(r"\*Not run here: .+\*")
 _EXAMPLE = re.compile(r"`(?P<path>examples/\w+\.py)`:$")
 _FILE = re.compile(r"(?<=[` ])[a-z_]+\.(?:py|toml)(?=`)")
+_FENCED = re.compile(r"^ *(?P<fence>```+|~~~+).*?^ *(?P=fence) *$", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_COMMAND = re.compile(r"(?:python3? -m|vlm-envs|make)(?: |$)")
 _FENCE = re.compile(r"(?P<indent> *)(?P<fence>```+|~~~+) ?(?P<language>\w*)")
 
 
@@ -71,6 +74,13 @@ def blocks_of(page: str) -> list[Block]:
             blocks.append(Block(page=page, line=index + 1, language=language, text=text, mark=mark, file=file))
         index = end + 1
     return blocks
+
+
+def inline_commands(page: str) -> list[str]:
+    """Returns the commands that a page names in its text, in order and each once."""
+    text = _FENCED.sub("", (CHECKOUT / page).read_text(encoding="utf-8"))
+    found = (" ".join(code.split()) for code in _INLINE.findall(text))
+    return list(dict.fromkeys(code for code in found if _COMMAND.match(code)))
 
 
 def _file(lines_before: list[str], text: str) -> str:

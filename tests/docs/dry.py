@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib.util
+import inspect
 import io
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +23,16 @@ from tests.docs.blocks import CHECKOUT
 from tests.docs.shell import Command
 
 _ENV_ID = re.compile(r"\bVLM/[\w-]+")
+OURS = ("vlm_envs", "agents", "judges", "training", "benchmarks")
+
+_LEFT_OUT = ("…", "...")
+_CHOSEN = {
+    "RECIPE": "frozenlake_tiny",
+    "RECIPE_OR_WORLD": "frozenlake_tiny",
+    "NAME": "frozenlake_tiny",
+    "ENV_ID": "VLM/FrozenLake-v0",
+    "URL": "http://127.0.0.1:8000/v1",
+}
 _OWN_PATH = re.compile(r"(?:^|[=:])((?:docs|examples|tests|training)/[\w./-]+)")
 
 
@@ -55,6 +69,98 @@ def check_command(command: Command) -> None:
         _require(_is_module(words[1]), command.words, f"there is no module {words[1]}")
     elif program in ("python", "python3") and words[0] != "-m":
         _require((command.folder / words[0]).is_file(), command.words, "no such file")
+
+
+def check_inline(text: str, folder: Path) -> None:
+    """Checks a command in a sentence: its name alone, or one with `…`, as far as its options are known.
+
+    Words in capitals stand for what the reader chooses.
+
+    Raises:
+        RefusedCommandError: As for `check_command`.
+    """
+    words = [word for word in shlex.split(text) if word not in _LEFT_OUT]
+    chosen = [re.sub(r"(?<![\w.-])[A-Z][A-Z_]+$", _chosen, word) for word in words]
+    has_all = len(words) == len(shlex.split(text)) and len(words) > (2 if words[0] == "vlm-envs" else 4)
+    needs_help = not has_all and words[0] != "make"
+    check_command(Command(folder=folder, python_path="", words=(*chosen, *(["--help"] * needs_help))))
+
+
+def _chosen(placeholder: re.Match[str]) -> str:
+    return _CHOSEN.get(placeholder[0], placeholder[0])
+
+
+def check_program(text: str) -> None:
+    """Looks up what a Python program imports, and the arguments and ids of worlds in calls of it.
+
+    Raises:
+        RefusedCommandError: If one is not there.
+        ImportError: If a module is not there.
+    """
+    body = "    ..." if text.endswith(":") else ""  # of a block that shows the head of a function alone
+    tree = ast.parse(f"{text}\n{body}")
+    names: dict[str, Any] = {name: importlib.import_module(name) for name in OURS}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and _is_looked_up(node.module):
+            module = importlib.import_module(node.module)
+            for each in node.names:
+                _require(hasattr(module, each.name), [node.module], f"there is no {each.name}")
+                names[each.asname or each.name] = getattr(module, each.name)
+        elif isinstance(node, ast.Import):
+            for each in filter(lambda each: _is_looked_up(each.name), node.names):
+                module = importlib.import_module(each.name)
+                names[each.asname or each.name.partition(".")[0]] = module if each.asname else sys.modules[each.name]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OURS:
+            _require(hasattr(names[node.value.id], node.attr), [node.value.id], f"there is no {node.attr}")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and (function := _imported(node.func, names)) is not None:
+            _check_call(node, function)
+
+
+def _is_looked_up(module: str) -> bool:
+    return module.partition(".")[0] in (*OURS, "gymnasium")
+
+
+def _imported(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Returns what an expression names among the imported; None for others."""
+    if isinstance(node, ast.Name):
+        return names.get(node.id)
+    if isinstance(node, ast.Attribute):
+        return getattr(_imported(node.value, names), node.attr, None)
+    return None
+
+
+def _check_call(call: ast.Call, function: Any) -> None:
+    import gymnasium as gym
+
+    import vlm_envs
+    from vlm_envs.adapter.settings import require_env
+    from vlm_envs.adapter.world import AdaptedWorld
+    from vlm_envs.making import added_arguments, keyword_parameters
+    from vlm_envs.registration import creator_of, registered_name
+    from vlm_envs.vector.make import world_vector
+
+    keywords = {keyword.arg for keyword in call.keywords if keyword.arg}
+    said = [ast.unparse(call)]
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError):  # of some built-in functions
+        return
+    known = {*parameters}
+    is_open = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    makes = function in (gym.make, gym.make_vec, vlm_envs.make, vlm_envs.make_vec)
+    first = call.args[0] if call.args else None
+    if (makes or function is vlm_envs.adapt) and isinstance(first, ast.Constant) and isinstance(first.value, str):
+        try:
+            creator = AdaptedWorld if function is vlm_envs.adapt else creator_of(registered_name(first.value))
+            if function is vlm_envs.adapt:
+                require_env(first.value)
+        except ValueError as error:
+            raise RefusedCommandError(f"{said[0]}: {error}") from error
+        known |= {*keyword_parameters(creator), *added_arguments(creator)}
+        known |= {*keyword_parameters(world_vector)} if function in (gym.make_vec, vlm_envs.make_vec) else set()
+        is_open = False
+    _require(is_open or keywords <= known, said, f"no arguments {sorted(keywords - known)}")
 
 
 def _check_names(command: Command) -> None:
@@ -126,6 +232,7 @@ def _check_training(words: list[str]) -> None:
     from training.config.pairs import PairsConfig
     from training.config.stages import StagesConfig
     from training.plan.command import run_plan
+    from training.recipes.shipped import RECIPES
     from training.sweeps.command import run_sweep_command
     from vlm_envs.arguments.options import Program, parsed
 
@@ -141,6 +248,9 @@ def _check_training(words: list[str]) -> None:
         "sweep": lambda rest: _stopped("training.sweeps.runner.run_sweep", run_sweep_command, rest),
         "upscaler": upscaler_options,
     }
+    if words[-1:] == ["--help"] and len(words) <= 2:
+        _require(training.main(words) == 0, words, "there is no such recipe or command")
+        return
     if words[0] in commands:
         commands[words[0]](words[1:])
         return
@@ -151,7 +261,10 @@ def _check_training(words: list[str]) -> None:
     if isinstance(made, StagesConfig):
         stage_options(recipe, made, rest)
     else:
-        configured(recipe, [word for word in rest if word != "--resume"])
+        config = configured(recipe, [word for word in rest if word != "--resume"])
+        if recipe.name not in RECIPES or any(word.startswith("--worlds.") for word in rest):
+            for spec in config.worlds:
+                _make(spec.env_id, spec.kwargs)
 
 
 def _check_benchmarks(words: list[str]) -> None:
@@ -173,13 +286,10 @@ def _check_board(agents: Sequence[str], worlds: Sequence[str], split: str, readi
     from agents.hf.learnt import format_differences
     from benchmarks.models.board.spec import AgentSpec, WorldSpec
     from benchmarks.models.play.contestants import asked_agents
-    from vlm_envs.making import keyword_parameters
-    from vlm_envs.registration import creator_of
 
     specs = [WorldSpec.parse(world, split, reading) for world in worlds]
     for spec in specs:
-        unknown = set(spec.kwargs) - set(keyword_parameters(creator_of(spec.env_id)))
-        _require(not unknown, [spec.label], f"the world has no arguments {sorted(unknown)}")
+        _make(spec.env_id, spec.kwargs)
     for agent in agents:
         _without_files(lambda text: asked_agents([text], references=False), agent)
         kind, _, directory = AgentSpec.parse(agent).name.partition(":")
@@ -210,9 +320,27 @@ def _check_judges(words: list[str]) -> None:
 
 
 def _check_worlds(words: list[str]) -> None:
-    from vlm_envs.cli import commands
+    from vlm_envs.cli import check, commands, play
+    from vlm_envs.cli.settings import parse_settings
 
-    _parsed_by(commands, words)
+    options = _parsed_by(commands, words)
+    if isinstance(options, check.CheckOptions | play.PlayOptions):
+        _make(options.env_id, parse_settings(options.settings))
+
+
+def _make(env_id: str, kwargs: Mapping[str, Any]) -> None:
+    """Makes a world, so that wrong arguments, files, and functions are found; engines and data may be missing here."""
+    from vlm_envs.errors import EngineUnavailableError
+    from vlm_envs.making import keyword_parameters
+    from vlm_envs.registration import creator_of, make
+
+    unknown = set(kwargs) - set(keyword_parameters(creator_of(env_id)))
+    _require(not unknown, [env_id], f"the world has no arguments {sorted(unknown)}")
+    if "folder" in kwargs:  # of the reader's own data
+        return
+    with contextlib.suppress(EngineUnavailableError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        make(env_id, **kwargs).close()
 
 
 _MODULES: Mapping[str, Callable[[list[str]], None]] = {

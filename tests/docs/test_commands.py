@@ -6,22 +6,20 @@ taken as far as its arguments are understood.
 
 from __future__ import annotations
 
-import ast
-import importlib
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
-from tests.docs.blocks import Block, blocks_of, user_pages
-from tests.docs.dry import RefusedCommandError, check_command
-from tests.docs.shell import commands_of, link_checkout, run_script
+from tests.docs.blocks import Block, blocks_of, inline_commands, user_pages
+from tests.docs.dry import RefusedCommandError, check_command, check_inline, check_program
+from tests.docs.shell import Command, commands_of, link_checkout, run_script
 
 BLOCK_TIMEOUT_S = 240
-
-OURS = ("vlm_envs", "agents", "judges", "training", "benchmarks")
 
 BLOCKS = [block for page in user_pages() for block in blocks_of(page)]
 CHECKED = [block for block in BLOCKS if block.mark in ("run", "dry")]
@@ -35,6 +33,14 @@ def name_of(block: Block) -> str:
 def folder(tmp_path: Path) -> Path:
     link_checkout(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def _registry() -> Iterator[None]:
+    """Forgets the worlds that a page adapts, whose names other pages may give to others."""
+    yield
+    for env_id in [env_id for env_id in gym.registry if env_id.startswith("Adapted/")]:
+        del gym.registry[env_id]
 
 
 def write_files(page: str, folder: Path) -> None:
@@ -53,20 +59,23 @@ def test_the_arguments_of_commands_are_understood(block, folder):
         check_command(command)
 
 
+@pytest.mark.parametrize("page", [page for page in user_pages() if inline_commands(page)])
+def test_commands_in_sentences_are_understood(page, folder):
+    write_files(page, folder)
+    refused = []
+    for text in inline_commands(page):
+        try:
+            check_inline(text, folder)
+        except RefusedCommandError as error:
+            refused.append(str(error))
+    assert refused == []
+
+
 @pytest.mark.parametrize("block", [block for block in CHECKED if block.language == "python"], ids=name_of)
-def test_what_programs_import_is_there(block, folder, monkeypatch):
+def test_what_programs_import_and_call_is_there(block, folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.syspath_prepend(str(folder / "examples"))
-    body = "    ..." if block.text.endswith(":") else ""  # of a block that shows the head of a function alone
-    for node in ast.walk(ast.parse(f"{block.text}\n{body}")):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] in OURS:
-            module = importlib.import_module(node.module)
-            assert [each.name for each in node.names if not hasattr(module, each.name)] == []
-        elif isinstance(node, ast.Import):
-            for imported in (each.name for each in node.names if each.name.partition(".")[0] in OURS):
-                importlib.import_module(imported)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in OURS:
-            assert hasattr(importlib.import_module(node.value.id), node.attr), f"{node.value.id}.{node.attr}"
+    check_program(block.text)
 
 
 @pytest.mark.timeout(600)
@@ -129,6 +138,64 @@ def test_a_wrong_command_is_refused(script, reason, folder):
     with pytest.raises((RefusedCommandError, ImportError), match=reason):
         for command in commands_of(script, folder):
             check_command(command)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("vlm-envs neww my_world", "neww"),
+        ("make train CONFIG=zoomqa_tinyy", "no recipe zoomqa_tinyy"),
+        ("python -m training plann vagen_full", "plann"),
+        ("python -m training plann", "plann"),
+        ("python -m benchmarks evaluat … --modes ivgr", "evaluat"),
+        ("python -m benchmarks evaluate … --mods ivgr", "--mods"),
+        ("python -m agents plaay", "plaay"),
+        ("make trian", "trian"),
+    ],
+)
+def test_a_wrong_command_in_a_sentence_is_refused(text, reason, folder):
+    with pytest.raises(RefusedCommandError, match=reason):
+        check_inline(text, folder)
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ('env_id = vlm_envs.adapt("MiniGrid-DoorKei-5x5-v0")', "DoorKei"),
+        ('vlm_envs.adapt("MiniGrid-DoorKey-5x5-v0", gaol="Open the door.")', "gaol"),
+        ('import gymnasium as gym\nimport vlm_envs\nenv = gym.make("VLM/Sokobn-v0")', "Sokobn"),
+        ('from vlm_envs import make\nmake("VLM/Sokoban-v0", boxes=2)', "boxes"),
+        ("from training.config.worlds.spec import WorldSpec\nWorldSpec(env_ids=1)", "env_ids"),
+        ("from vlm_envs.errors import NoSuchError", "NoSuchError"),
+        ("import benchmarks.nothing", "benchmarks.nothing"),
+    ],
+)
+def test_a_wrong_program_is_refused(program, reason):
+    with pytest.raises((RefusedCommandError, ImportError), match=reason):
+        check_program(program)
+
+
+GRID = 'env = "MiniGrid-Empty-5x5-v0"\nname = "grid"\n'
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "reason"),
+    [
+        ("training adapt:grid.toml --worlds.0.kwargs.prompt-formatt no_think", "", "prompt_formatt"),
+        ("training adapt:grid.toml --worlds.0.kwargs.prompt-format no_thinkk", "", "no_thinkk"),
+        ("training frozenlake_tiny --worlds.0.kwargs.prompt-format no_thinkk", "", "no_thinkk"),
+        ("training adapt:grid.toml", 'plan = "plans:plann"', "plann"),
+        ("vlm_envs play adapt:grid.toml", "[make]\ntile_sise = 16", "tile_sise"),
+        ("vlm_envs check VLM/FrozenLake-v0 --set siz=3", "", "siz"),
+        ("benchmarks run --agent random --world adapt:grid.toml --out b", "[make]\ntile_sise = 16", "tile_sise"),
+        ("benchmarks run --agent random --world VLM/Sokoban-v0:prompt_format=no_thinkk --out b", "", "no_thinkk"),
+    ],
+)
+def test_worlds_of_commands_are_made(words, settings, reason, folder):
+    (folder / "grid.toml").write_text(f"{GRID}{settings}", encoding="utf-8")
+    (folder / "plans.py").write_text("def plan(env):\n    return None\n", encoding="utf-8")
+    with pytest.raises(RefusedCommandError, match=reason):
+        check_command(Command(folder=folder, python_path="", words=("python", "-m", *words.split())))
 
 
 @pytest.mark.parametrize("script", ["exit 0; python -m trainin x", "touch a"])

@@ -27,6 +27,7 @@ from training.recipes.tiny import any_world
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.arguments.options import parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.registration import advice_to_adapt
 
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "
@@ -143,7 +144,7 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
 
     Raises:
         ConfigError: If the file or module has no such recipe, or a recipe no such world; or if it names a start that
-            only `python -m training cold_start` makes.
+            only `python -m training cold_start` makes, or a Gymnasium environment that has to be adapted.
     """
     named, rest = take_option(words, "--recipe")
     if named is not None:
@@ -160,6 +161,8 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
         return Recipe(name=first, make=partial(STAGED_VARIANTS[name], behind)), rest
     if ENV_ID.fullmatch(first):
         return Recipe(name=first, make=partial(any_world, first)), rest
+    if adapting := advice_to_adapt(first):
+        raise ConfigError(adapting)
     return None, rest
 
 
@@ -244,7 +247,7 @@ def configured(
     command = "cold_start " if makes_cold_start else ""
     program = Training(
         prog=f"python -m training {command}{recipe.words}",
-        description=f"{recipe.description} {_HELP}",
+        description=f"{recipe.description} {_HELP}".strip(),
         main_options=(
             *(COLD_START_OPTIONS if makes_cold_start else MAIN_OPTIONS),
             *(["--algorithm."] if named else []),

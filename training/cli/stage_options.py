@@ -24,7 +24,7 @@ from training.config.run import RunConfig
 from training.config.stages import Stage, StageRun, StagesConfig
 from training.config.stages_record import saved_stages
 from training.config.supervised.sft import SFTConfig
-from vlm_envs.arguments.options import Program, parsed
+from vlm_envs.arguments.options import Program, option_names, parsed
 from vlm_envs.arguments.short_help import HELP, HELP_ALL, asks_for_help
 from vlm_envs.arguments.tables import wrapped
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
@@ -58,9 +58,21 @@ class _Program(Program):
     stages: tuple[Stage, ...]
 
     def hint(self, option: str) -> str:
-        """Returns how the options of stages are written."""
-        begins = ", ".join(f"{stage.option}.{option.removeprefix('--')}" for stage in self.stages)
-        return f" Options of a stage have its name: {begins}."
+        """Returns the stages' options of this name, or where those of each stage are listed."""
+        if meant := [f"{stage.option}.{option.removeprefix('--')}" for stage in self._with_option(option)]:
+            return f" Did you mean {' or '.join(meant)}?"
+        return f" Options of a stage: {', '.join(_listing(stage) for stage in self.stages)}."
+
+    def listing_of(self, option: str) -> str:
+        """Returns the command that lists the options of the first stage with this one, or else those of the run."""
+        return next((f"{self.prog} {_listing(stage)}" for stage in self._with_option(option)), self.listing)
+
+    def _with_option(self, option: str) -> list[Stage]:
+        return [
+            stage
+            for stage in self.stages
+            if any(option in names.values() for names in option_names(type(stage.run), default=stage.run).values())
+        ]
 
 
 def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> tuple[StagesConfig, bool]:
@@ -89,6 +101,11 @@ def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> t
         for number, stage in enumerate(default.stages)
     )
     return StagesConfig(name=said.name, output=said.output, model=said.model, stages=stages), resume
+
+
+def _listing(stage: Stage) -> str:
+    """Returns what lists every option of a stage."""
+    return f"{stage.option}.{HELP_ALL.removeprefix('--')}"
 
 
 def split_by_stage(words: Sequence[str], stages: Sequence[Stage]) -> tuple[list[str], dict[str, list[str]]]:
@@ -157,7 +174,7 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: b
 def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool) -> StageRun:
     run = stage.run
     prog = f"python -m training {recipe.words} (stage {stage.name})"
-    help_all = f"python -m training {recipe.words} {stage.option}.{HELP_ALL.removeprefix('--')}"
+    help_all = f"python -m training {recipe.words} {_listing(stage)}"
     if isinstance(run, RunConfig):
         of_stage = replace(recipe, name=f"{recipe.name} (stage {stage.name})", make=lambda: run, help_all=help_all)
         return configured(of_stage, words, run if resume else None)

@@ -15,7 +15,7 @@ from training.plan.config import PlanConfig
 from training.recipes.shipped import RECIPES
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed
 from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import asks_for_help
+from vlm_envs.arguments.short_help import asks_for_help, wrapped_usage
 from vlm_envs.errors import ConfigError, did_you_mean
 
 PROG = "python -m training plan"
@@ -36,7 +36,8 @@ def run_plan(words: Sequence[str]) -> None:
     """
     own, rest = _own_words(words)
     if asks_for_help(words):
-        print(f"usage: {PROG} RECIPE --model DIR [--options of the plan] [--options of the recipe]\n")
+        usage = f"usage: {PROG} RECIPE --model DIR [--options of the plan] [--options of the recipe]"
+        print(*wrapped_usage(usage), "", sep="\n")
         parsed(PlanConfig, ["--help"], Program(prog=PROG, description=description_of(PlanConfig)))
     plan = parsed(PlanConfig, own, Program(prog=PROG, description=description_of(PlanConfig)))
     with fields_named(option_names(PlanConfig)):

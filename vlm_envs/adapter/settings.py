@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import gymnasium as gym
@@ -20,18 +19,10 @@ from vlm_envs.adapter.functions import located, search
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean, require, require_positive
 from vlm_envs.making import keyword_parameters
-from vlm_envs.registration import RESOLVERS, register
+from vlm_envs.registration import ADAPT, PACKAGES, RESOLVERS, register
 
 NAMESPACE = "Adapted"
-PREFIX = "adapt"
-"""`adapt:` before a Gymnasium id, or before the path of a TOML file, stands for the adapted world."""
-
 ENTRY_POINT = "vlm_envs.adapter.world:AdaptedWorld"
-
-PACKAGES: Mapping[str, str] = MappingProxyType(
-    {"MiniGrid": "minigrid", "BabyAI": "minigrid", "ALE": "ale_py", "MiniWorld": "miniworld"}
-)
-"""Beginning of an id to the module that registers it."""
 
 HEADLESS: Mapping[str, str] = {
     "SDL_VIDEODRIVER": "dummy",
@@ -208,11 +199,11 @@ def resolved(text: str) -> str:
         ConfigError: If there is no such environment or file, a key of the file is not known or usable, or the name is
             taken by a world with other settings.
     """
-    require(bool(text), f"{PREFIX}: must be followed by the id of a Gymnasium environment or the path of a TOML file.")
+    require(bool(text), f"{ADAPT}: must be followed by the id of a Gymnasium environment or the path of a TOML file.")
     is_file = text.lower().endswith(".toml")
     require(
         is_file or ":" in text or text in gym.registry or not Path(f"{text}.toml").is_file(),
-        f"{PREFIX}:{text}: there is no environment of this id, but a file. Did you mean '{PREFIX}:{text}.toml'?",
+        f"{ADAPT}:{text}: there is no environment of this id, but a file. Did you mean '{ADAPT}:{text}.toml'?",
     )
     if not is_file:
         _require_no_settings(text)
@@ -235,7 +226,7 @@ def resolved(text: str) -> str:
     if not _is_registered(world_id, kwargs):
         require(
             world_id not in gym.registry or SOURCES.get(world_id) == source,
-            f"{PREFIX}:{text}: {world_id} is a world with other settings already. Give this one another name: "
+            f"{ADAPT}:{text}: {world_id} is a world with other settings already. Give this one another name: "
             f"name = {(world_id.rpartition('/')[2] + '-2')!r} in the TOML file.",
         )
         gym.registry.pop(world_id, None)  # the same file with other contents
@@ -253,10 +244,10 @@ def _require_no_settings(text: str) -> None:
     name, equals, value = setting.partition("=")
     require(
         bool(equals) and name.isidentifier(),
-        f"{PREFIX}:{text}: expected NAME=VALUE after {file}:, such as max_turns=5; got {setting!r}.",
+        f"{ADAPT}:{text}: expected NAME=VALUE after {file}:, such as max_turns=5; got {setting!r}.",
     )
     raise ConfigError(
-        f"{PREFIX}:{text}: only boards take settings after the file. Use --set {setting}; for training, "
+        f"{ADAPT}:{text}: only boards take settings after the file. Use --set {setting}; for training, "
         f"--worlds.0.kwargs.{name.replace('_', '-')} {value}."
     )
 
@@ -272,7 +263,7 @@ FIXED: dict[str, str] = {}
 SOURCES: dict[str, str] = {}
 """World id to what `adapt:` was followed by."""
 
-RESOLVERS[PREFIX] = resolved
+RESOLVERS[ADAPT] = resolved
 
 
 def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -339,9 +330,9 @@ def _read(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"{PREFIX}:{path}: the file cannot be read: {reason}.") from error
+        raise ConfigError(f"{ADAPT}:{path}: the file cannot be read: {reason}.") from error
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{PREFIX}:{path}: the file is not valid TOML: {error}.") from error
+        raise ConfigError(f"{ADAPT}:{path}: the file is not valid TOML: {error}.") from error
 
 
 def plain(value: Any) -> Any:
@@ -366,10 +357,10 @@ def require_env(env_id: str) -> str:
     Raises:
         ConfigError: If there is none, or its package is not installed.
     """
-    described = env_id.removeprefix(f"{PREFIX}:")
+    described = env_id.removeprefix(f"{ADAPT}:")
     require(
         described == env_id,
-        f"{env_id}: expected the id of a Gymnasium environment, without {PREFIX}: in front: {described!r}.",
+        f"{env_id}: expected the id of a Gymnasium environment, without {ADAPT}: in front: {described!r}.",
     )
     _without_display()
     module, _, name = env_id.rpartition(":")

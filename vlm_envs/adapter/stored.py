@@ -15,19 +15,9 @@ from typing import Any
 import gymnasium as gym
 
 from vlm_envs.adapter.functions import digests, located, relative, search, without_folders
-from vlm_envs.adapter.settings import (
-    ENTRY_POINT,
-    FIXED,
-    NAMESPACE,
-    PREFIX,
-    SOURCES,
-    adapt,
-    plain,
-    require_env,
-    source_of,
-)
+from vlm_envs.adapter.settings import ENTRY_POINT, FIXED, NAMESPACE, SOURCES, adapt, plain, require_env, source_of
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.registration import registered_name
+from vlm_envs.registration import ADAPT, registered_name
 
 _ABSENT = object()
 _FILE, _DIGESTS = "file", "functions"
@@ -99,7 +89,7 @@ def changed_arguments(env_id: str, stored: Mapping[str, Any], directory: str | P
     if _is_missing(env_id, file):
         return []
     is_moved = file and file != _key(env_id)
-    now = stored_arguments(f"{PREFIX}:{file}" if is_moved else env_id)
+    now = stored_arguments(f"{ADAPT}:{file}" if is_moved else env_id)
     return differing(stored, now or {})
 
 
@@ -171,12 +161,12 @@ def fixed(env_ids: Iterable[str]) -> Iterator[None]:
 
 def changed_since(env_id: str, keys: Iterable[str]) -> str:
     """Returns that a world is no longer what a record says: `lake.toml has changed since: goal, success`."""
-    return f"{env_id.removeprefix(f'{PREFIX}:')} has changed since: {', '.join(keys)}"
+    return f"{env_id.removeprefix(f'{ADAPT}:')} has changed since: {', '.join(keys)}"
 
 
 def functions_changed(env_id: str, files: Iterable[str]) -> str:
     """Returns a sentence about functions that are not the recorded ones."""
-    return f"The functions of {env_id.removeprefix(f'{PREFIX}:')} have changed since: {', '.join(files)}."
+    return f"The functions of {env_id.removeprefix(f'{ADAPT}:')} have changed since: {', '.join(files)}."
 
 
 def defining_packages(stored: Mapping[str, Any]) -> dict[str, str]:
@@ -214,7 +204,7 @@ def _compared(arguments: Mapping[str, Any], key: str) -> Any:
 def _described(env_id: str) -> str | None:
     """Returns what follows `adapt:`; None for other ids."""
     prefix, _, text = env_id.partition(":")
-    return text if prefix == PREFIX and text else None
+    return text if prefix == ADAPT and text else None
 
 
 def _is_file(source: str) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from vlm_envs.arguments.docstrings import written_docstring
 from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import HELP_ALL, asks_for_help, readable, shortened
+from vlm_envs.arguments.short_help import HELP, HELP_ALL, asks_for_help, readable, shortened
 from vlm_envs.arguments.tables import table
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 from vlm_envs.requirements import missing_package_message
@@ -94,6 +94,10 @@ class Program:
         """Returns a sentence on an option that is not known and like no other; may be empty."""
         hints = self.hints or {}
         return f" {hints[option]}" if option in hints else ""
+
+    def listing_of(self, option: str) -> str:
+        """Returns the command that lists all options, among them what was meant by one that is not known."""
+        return self.listing
 
     def stray(self, word: str) -> str:
         """Returns what is said of a word that belongs to no option."""
@@ -182,7 +186,7 @@ def run_command(prog: str, commands: Commands, words: Sequence[str] | None, *, v
         The exit code: what the command returned, or 0 for None; 2 when the call was wrong; 130 when interrupted.
     """
     name, *rest = [*(sys.argv[1:] if words is None else words)] or [""]
-    if name in ("", "-h", "--help"):
+    if name in ("", *HELP, HELP_ALL):
         print(*_usage(prog, commands, version), sep="\n")
         return 0 if name else EXIT_USAGE
     if version and name == "--version":
@@ -300,7 +304,7 @@ def _refuse_unknown(words: Sequence[str], options: Mapping[type, Mapping[str, st
             continue
         own_hint = (program.hints or {}).get(name)
         meant = f" {own_hint}" if own_hint else _nearest(name, known) or program.hint(name)
-        raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.listing}")
+        raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.listing_of(name)}")
 
 
 def _refuse_repeated(words: Sequence[str], options: Mapping[type, Mapping[str, str]]) -> None:

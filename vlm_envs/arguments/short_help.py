@@ -51,16 +51,30 @@ def shortened(prog: str, description: str, main_options: Sequence[str], help_all
 
 @contextlib.contextmanager
 def readable() -> Iterator[None]:
-    """Wraps the descriptions that are printed within the block to the width of the terminal."""
+    """Wraps usage lines and descriptions that are printed within the block to the width of the terminal."""
     printed = io.StringIO()
     try:
         with contextlib.redirect_stdout(printed):
             yield
     finally:
         lines = [line.rstrip() for line in printed.getvalue().rstrip().splitlines()]
-        is_text = [not line.startswith(("usage:", " ", "│", "╭", "╰")) for line in lines]
-        pairs = zip(lines, is_text, strict=True)
-        print(*(part for line, wraps in pairs for part in (wrapped(line) if wraps else [line])), sep="\n")
+        print(*(part for line in lines for part in _readable(line)), sep="\n")
+
+
+def _readable(line: str) -> list[str]:
+    if line.startswith("usage:"):
+        return wrapped_usage(line)
+    return [line] if line.startswith((" ", "│", "╭", "╰")) else wrapped(line)
+
+
+def wrapped_usage(text: str) -> list[str]:
+    """Returns the lines of a usage text, each option with its value on one line."""
+    depth, joined = 0, ""
+    for character, after in zip(text, f"{text[1:]} ", strict=True):
+        depth += (character in "[{") - (character in "]}")
+        is_inside = depth > 0 or after not in "[-"
+        joined += "\xa0" if character == " " and is_inside else character
+    return [line.replace("\xa0", " ") for line in wrapped(joined, indent=" " * len("usage: "))]
 
 
 def paragraphs(text: str) -> list[str]:

@@ -24,7 +24,7 @@ class CheckOptions:
     """Check a world, yours included, against the contract.
 
     Attributes:
-        env_id: For example VLM/Sokoban-v0, or my_module:My/World-v0 for your own.
+        env_id: For example VLM/Sokoban-v0, my_module:My/World-v0 for your own, or adapt:ID for a Gymnasium environment.
         settings: Arguments of the world.
     """
 

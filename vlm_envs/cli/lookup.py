@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.registration import make
+from vlm_envs.registration import make, not_a_world
 from vlm_envs.world import World
 
 
@@ -17,7 +17,5 @@ def make_world(env_id: str, **kwargs: Any) -> World[Any, Any]:
     """
     world = make(env_id, **kwargs).unwrapped
     if not isinstance(world, World):
-        raise ConfigError(
-            f"{env_id} is a {type(world).__name__}, not a vlm_envs World. List all: python -m vlm_envs list"
-        )
+        raise ConfigError(not_a_world(env_id))
     return world

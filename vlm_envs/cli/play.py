@@ -47,7 +47,7 @@ class PlayOptions:
     """Play a world yourself, with any number of turns and actions unless --set gives max_turns or another limit.
 
     Attributes:
-        env_id: For example VLM/Sokoban-v0.
+        env_id: For example VLM/Sokoban-v0, or adapt:ID for a Gymnasium environment.
         seed: Seed of the first level.
         obs_mode: What is shown.
         level: A text file with the level to play.

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import WorldContractError
-from vlm_envs.registration import make
+from vlm_envs.registration import make, not_a_world
 from vlm_envs.testing.planner import Planner
 from vlm_envs.world import World
 
@@ -40,7 +40,7 @@ class WorldUnderTest:
             world = make(self.env_id, disable_env_checker=True, **{**self.kwargs, **overrides}).unwrapped
         except SystemExit as error:
             raise WorldContractError(f"the world cannot be made: {described(error)}") from error
-        require(isinstance(world, World), f"expected a subclass of vlm_envs.world.World, got {type(world)}")
+        require(isinstance(world, World), not_a_world(self.env_id))
         return cast(AnyWorld, world)
 
 

@@ -33,6 +33,15 @@ CHECKOUT = Path(__file__).parents[3]
 LAKE = "frozenlake_tiny"
 
 MISTAKES = {
+    "CartPole-v1": "adapt:CartPole-v1",
+    "pool a_file.toml": "adapt:a_file.toml",
+    f"{LAKE} --nonsense 3": "has no option --nonsense. An argument of",
+    "mags --num-iterations 3": (
+        "Did you mean --stages.foundations.num-iterations or --stages.complex.num-iterations? All of them: python -m "
+        "training mags --stages.foundations.help-all"
+    ),
+    "arm_thinker --num-epochs 3": "python -m training arm_thinker --stages.sft.help-all",
+    "mags --nonsense 3": "--stages.foundations.help-all, --stages.complex.help-all. All of them: ",
     "frozenlake_tny": "Did you mean 'frozenlake_tiny'?",
     f"{LAKE} --worlds.0.env-id VLM/Sokobn-v0": "Did you mean 'VLM/Sokoban-v0'?",
     f"{LAKE} --num-groups 0": "--num-groups must be at least 1; got 0.",
@@ -169,6 +178,7 @@ MISTAKES = {
 FILES = {
     "unplanned.py": UNPLANNED,
     "a_file": "",
+    "a_file.toml": "",
     "broken_syntax.py": "import os\ndef broken(:\n",
     "broken_start.py": "import os\n\nraise RuntimeError('no display here\\nand a second line')\n",
     "broken_import.py": "import not_installed\n",

@@ -39,6 +39,14 @@ def test_rows_of_distinct_names_keep_their_name_column():
     assert max(map(len, lines)) <= 40
 
 
+def test_labels_are_not_broken_inside_a_name_or_a_value():
+    labels = ["Adapted/doorkey:max_turns=3", "Adapted/MiniGrid-Empty-5x5-v0"]
+    rows = [{"world": label, **dict.fromkeys(("success", "cost"), "0.531 (0.411 to 0.648)")} for label in labels]
+    lines = text_table(rows, width=60).splitlines()
+    parts = ["Adapted/doorkey:", "max_turns=3", "Adapted/", "MiniGrid-Empty-5x5-v0"]
+    assert [line.split()[0] for line in lines[1:5]] == parts
+
+
 def test_markdown_that_fits_stays_markdown():
     table = ["| recipe | n | n |", "| --- | --- | --- |", "| `a` | **1** | 2 |"]
     assert fitted_markdown(table, width=math.inf) == table

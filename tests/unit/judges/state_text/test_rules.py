@@ -117,6 +117,20 @@ def test_svg_has_no_exact_judge_and_the_error_says_what_to_do():
         ExactJudge("VLM/SVG-v0", "natural_language")
 
 
+def test_adapted_worlds_have_no_rules_which_is_found_before_anything_is_printed(tmp_path, capsys):
+    file = tmp_path / "lake.toml"
+    file.write_text('env = "FrozenLake-v1"\nname = "lake"\n')
+    for words in (
+        ["chance", "VLM/FrozenLake-v0", f"adapt:{file}"],
+        ["chance", "Adapted/lake", "--representation", "structured"],
+        ["calibrate", "Adapted/lake"],
+    ):
+        assert main(words) == 2
+        printed = capsys.readouterr()
+        assert "adapted world" in printed.err and "RULES" not in printed.err and printed.out == ""
+    del gym.registry["Adapted/lake"]
+
+
 @pytest.mark.parametrize("term", [grounding_reward(), RepetitionTerm()])
 def test_turns_of_a_world_without_rules_earn_nothing_and_are_not_masked(term):
     ((shaped,),) = shape([lake("a red circle", "a red circle", env_id="VLM/SVG-v0")], [term])

@@ -177,7 +177,7 @@ def test_options_are_of_the_stage_that_they_name():
     [
         ("--stages.xplore.seed 1", "no stage 'xplore'; there are sft, explore. Did you mean 'explore'"),
         ("--stages.explore", "names no option.*--stages.explore.help lists them"),
-        ("--num-iterations 3", "Options of a stage have its name: .*--stages.explore.num-iterations"),
+        ("--num-iterations 3", r"Did you mean --stages\.explore\.num-iterations\?"),
         ("--stages.explore.model DIR", "--stages.explore.model is no option: --model is the whole run's"),
         ("--stages.explore.num-iteration 3", "Stage 'explore', whose options begin with --stages.explore.: .*mean"),
         ("--stages.explore.cold-start.num-steps 3", "would do nothing: the stage starts from the one before"),

@@ -4,6 +4,7 @@ import pytest
 
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
+from vlm_envs import registration
 from vlm_envs.adapter import settings
 from vlm_envs.adapter.functions import function_of
 from vlm_envs.errors import ConfigError
@@ -106,6 +107,19 @@ def test_missing_files_packages_and_second_adaptations_are_explained(monkeypatch
         vlm_envs.adapt(vlm_envs.adapt(TALLY))
     with pytest.raises(ConfigError, match="no argument 'max_turn'"):
         vlm_envs.adapt(TALLY, max_turn=3)
+
+
+def test_ids_without_the_prefix_name_the_id_to_use(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "count.toml").write_text(f'env = "{TALLY}"\nname = "count"\n')
+    monkeypatch.setattr(registration, "PACKAGES", {"Lacking": "no_such_package"})
+    for text in (TALLY, tally.__name__ + ":" + TALLY, "count.toml", "LackingEnv-v0"):
+        for use in (vlm_envs.make, vlm_envs.make_vec):
+            with pytest.raises(ConfigError, match=f"adapt:{text}$"):
+                use(text)
+    assert vlm_envs.make("adapt:count.toml").spec.id == "Adapted/count"
+    with pytest.raises(ConfigError, match=r"Unknown env 'none\.toml'"):
+        registered_name("none.toml")
 
 
 @pytest.mark.parametrize("names", [("count", "count-v0"), ("count-v0", "count")])

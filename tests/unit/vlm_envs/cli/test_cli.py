@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gymnasium as gym
 import pytest
+from gymnasium.envs.registration import EnvSpec
 
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
@@ -17,9 +18,9 @@ from vlm_envs.cli.lookup import make_world
 from vlm_envs.cli.play import frame
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, LevelError
+from vlm_envs.errors import ConfigError, LevelError, VLMEnvsError
 from vlm_envs.testing.checks import CHECKS, splits_are_disjoint
-from vlm_envs.testing.contract import CheckResult
+from vlm_envs.testing.contract import CheckResult, check_world
 from vlm_envs.testing.planner import Planner
 
 CHECKOUT = Path(__file__).parents[4]
@@ -72,7 +73,8 @@ def test_unknown_id_suggests_the_meant_one_without_traceback(command):
     ("arguments", "said"),
     [
         (["play", "no_such_module:My/World-v0"], "cannot import 'no_such_module'"),
-        (["play", "CartPole-v1", "--set", "render_mode=None"], "cannot be made"),
+        (["play", "CartPole-v1"], "adapt:CartPole-v1"),
+        (["check", "CartPole"], "'adapt:CartPole-v1'"),
         (["play", "VLM/Sokoban-v0", "--set", "num_boxes"], "NAME=VALUE"),
         (["play", "VLM/Sokoban-v0", "--set", "nonsense=1"], "nonsense"),
         (["play", "VLM/Sokoban-v0", "--level", "no/such/file"], "Cannot read the level file 'no/such/file'"),
@@ -176,9 +178,14 @@ def test_settings_are_literals_where_they_can_be():
         parse_settings(["=2"])
 
 
-def test_gymnasiums_own_envs_are_not_worlds():
-    with pytest.raises(ConfigError, match="not a vlm_envs World"):
+def test_gymnasiums_own_envs_are_not_worlds(monkeypatch):
+    with pytest.raises(ConfigError, match=r"adapt:gymnasium\.envs\.toy_text:FrozenLake-v1"):
         make_world("gymnasium.envs.toy_text:FrozenLake-v1")
+    made = EnvSpec("Own/Function-v0", entry_point=lambda **_: gym.make("FrozenLake-v1"))
+    monkeypatch.setitem(gym.registry, "Own/Function-v0", made)
+    for use in (make_world, check_world):
+        with pytest.raises(VLMEnvsError, match="adapt:Own/Function-v0"):
+            use("Own/Function-v0")
 
 
 # --- check ----------------------------------------------------------------------------------------
