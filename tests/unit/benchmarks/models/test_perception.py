@@ -1,5 +1,7 @@
 """The same levels in several views: what is played, and what the gaps between them say."""
 
+from pathlib import Path
+
 import pytest
 
 from agents.lazy import ScriptAgent
@@ -37,8 +39,8 @@ def of_view(gaps, view):
 class TestViews:
     def test_a_grid_world_has_all(self):
         views, told = split_views(WorldSpec.parse(LAKE))
-        assert [view_of(view.record()) for view in views] == ["text", "image+text", "image+description"]
-        assert view_of(WorldSpec.parse(LAKE).record()) == "image"
+        assert [view_of(view.record(Path())) for view in views] == ["text", "image+text", "image+description"]
+        assert view_of(WorldSpec.parse(LAKE).record(Path())) == "image"
         assert told == ""
 
     def test_where_words_tell_the_answer_only_the_description_is_played(self):

@@ -2,6 +2,7 @@
 
 import random
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -102,13 +103,13 @@ def episode(seed, start_hash):
 
 
 def test_slippery_ice_and_changed_levels_are_not_offered():
-    slippery = WorldSpec(env_id=LAKE, kwargs={"is_slippery": True}).record()
+    slippery = WorldSpec(env_id=LAKE, kwargs={"is_slippery": True}).record(Path())
     assert "slippery" in playable_levels(slippery, [])["reason"]
     seed = next(split_seeds("test", 1))
     with closing(make(LAKE, split="test")) as world:
         _, info = world.reset(seed=seed)
         optimal = world.unwrapped.optimal_actions_left()
-    world = WorldSpec(env_id=LAKE).record()
+    world = WorldSpec(env_id=LAKE).record(Path())
     found = playable_levels(world, [episode(seed, info["state_hash"]), episode(seed + 1, "another")])
     assert list(found["levels"]) == [str(seed)]
     assert found["levels"][str(seed)]["optimal"] == optimal
@@ -116,5 +117,5 @@ def test_slippery_ice_and_changed_levels_are_not_offered():
 
 
 def test_a_world_whose_settings_were_damaged_cannot_be_played():
-    damaged = {**WorldSpec.parse(LAKE).record(), "kwargs": {"max^turns": 2}}
+    damaged = {**WorldSpec.parse(LAKE).record(Path()), "kwargs": {"max^turns": 2}}
     assert "has no such world any more" in playable_levels(damaged, [])["reason"]
