@@ -333,22 +333,14 @@ def _require_equal_states(first: object, second: object, message: str) -> None:
 
 
 def splits_are_disjoint(under_test: WorldUnderTest) -> None:
-    """Train, val and test own disjoint seeds, and no level of one occurs in another."""
+    """Train, val and test own disjoint seeds, and each level drawn for one belongs to it and occurs in no other."""
     keys: dict[str, set[bytes]] = {}
     if not under_test.make().dynamics.splits_differ:
         raise NotApplicableError("the seed changes too little for each split to have levels of its own")
     for split in SPLITS:
         world = _without_images(under_test, split)
-        keys[split] = set()
-        is_listed = world.dynamics.num_levels("test") is not None  # a data set may have nothing for a split
-        for seed in split_seeds(split, NUM_SPLIT_LEVELS):
-            try:
-                world.reset(seed=seed)
-            except GenerationError:
-                if is_listed:
-                    break
-                raise
-            keys[split].add(world.dynamics.level_key(world.state))
+        is_listed = world.dynamics.num_levels("test") is not None
+        keys[split] = _drawn_keys(world, is_listed=is_listed)
         require(is_listed or len(keys[split]) > 1, f"{NUM_SPLIT_LEVELS} seeds of split {split!r} all give one level")
     if not is_listed and len(keys["test"]) < NUM_SPLIT_LEVELS:
         _note_repeated_levels(under_test)
@@ -358,6 +350,30 @@ def splits_are_disjoint(under_test: WorldUnderTest) -> None:
         ranges = SPLIT_SEEDS[first], SPLIT_SEEDS[second]
         apart = ranges[0].stop <= ranges[1].start or ranges[1].stop <= ranges[0].start
         require(apart, f"{first} and {second} share seeds")
+
+
+def _drawn_keys(world: AnyWorld, *, is_listed: bool) -> set[bytes]:
+    """Returns the keys of levels drawn for the world's split; raises `WorldContractError` if another split owns any."""
+    dynamics, keys, strays, is_asked = world.dynamics, set[bytes](), list[str](), True
+    for seed in split_seeds(world.split, NUM_SPLIT_LEVELS):
+        try:
+            world.reset(seed=seed)
+        except GenerationError:
+            if is_listed:  # a dataset may have nothing for a split
+                break
+            raise
+        keys.add(dynamics.level_key(world.state))
+        owner = dynamics.level_split(level := dynamics.dump(world.state)) if is_asked else None
+        is_asked = owner is not None
+        if owner not in (None, world.split):
+            strays.append(f"seed {seed} gives a level of {owner!r}:\n{level}")
+    require(
+        not strays,
+        f"{len(strays)} of {NUM_SPLIT_LEVELS} levels that `generate` returned for split {world.split!r} belong to "
+        "another split. Have it try again until `split_of(self.level_key(state)) == split`, or override `level_split` "
+        f"if your world splits levels by another rule. For example, {next(iter(strays), '')}",
+    )
+    return keys
 
 
 def _note_repeated_levels(under_test: WorldUnderTest) -> None:

@@ -27,6 +27,7 @@ from tests.unit.vlm_envs.corridor import (
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
 from vlm_envs.parts import Task
 from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.splits import SPLITS
 from vlm_envs.testing.checks import CHECKS, actions_are_read_back
 from vlm_envs.testing.contract import check_world, run_checks
 from vlm_envs.testing.planner import Planner
@@ -45,6 +46,25 @@ class GlobalRandomDynamics(CorridorDynamics):
 class OneSplitDynamics(CorridorDynamics):
     def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
         return CorridorState(player=0, goal=int(rng.integers(2, 6)))
+
+
+class AnySplitDynamics(CorridorDynamics):
+    """Ignores the split; its level space is so large that no level is drawn twice."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+        player = int(rng.integers(10**9))
+        return CorridorState(player=player, goal=player + 2)
+
+
+class RemainderDynamics(AnySplitDynamics):
+    """Splits levels by a rule of its own: the remainder of the player's cell."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+        player = 3 * int(rng.integers(10**9)) + SPLITS.index(split)
+        return CorridorState(player=player, goal=player + 2)
+
+    def level_split(self, level: str) -> str:
+        return SPLITS[self.load(level).player % 3]
 
 
 class LongPlanDynamics(CorridorDynamics):
@@ -383,6 +403,15 @@ def test_faults_of_states_name_the_level_and_the_actions(
 ) -> None:
     with pytest.raises(WorldContractError, match=expected):
         check_world(register(functools.partial(build, dynamics)), skip=only(check))
+
+
+def test_levels_of_another_split_fail_although_no_level_occurs_twice(register: Any) -> None:
+    with pytest.raises(WorldContractError, match=r"- splits_are_disjoint: \d+ of 64 .* seed \d+ .* '(val|test)':\n\d+ \d+"):
+        check_world(register(functools.partial(build, AnySplitDynamics)), skip=only("splits_are_disjoint"))
+
+
+def test_levels_may_be_split_by_a_rule_of_the_world(register: Any) -> None:
+    check_world(register(functools.partial(build, RemainderDynamics)), skip=only("splits_are_disjoint"))
 
 
 def test_plans_that_look_first_need_not_be_the_shortest(register: Any) -> None:
