@@ -406,7 +406,7 @@ def test_faults_of_states_name_the_level_and_the_actions(
 
 
 def test_levels_of_another_split_fail_although_no_level_occurs_twice(register: Any) -> None:
-    with pytest.raises(WorldContractError, match=r"- splits_are_disjoint: \d+ of 64 .* seed \d+ .* '(val|test)':\n\d+ \d+"):
+    with pytest.raises(WorldContractError, match=r"splits_are_disjoint: \d+ of 64 .* seed \d+ .* '(val|test)':\n\d+ "):
         check_world(register(functools.partial(build, AnySplitDynamics)), skip=only("splits_are_disjoint"))
 
 
@@ -508,10 +508,39 @@ def test_hostile_answers_are_in_the_format_of_the_world(prompt_format: str, regi
 
 def test_a_plan_that_does_not_fit_names_the_limit(register: Any) -> None:
     env_id = register(CorridorWorld)
-    with pytest.raises(WorldContractError, match=r"max_turns=1 of 1 actions each\. It takes \d turns"):
-        check_world(env_id, skip=only("oracle_is_maximal"), max_turns=1, max_actions_per_turn=1)
-    with pytest.raises(WorldContractError, match="max_steps is 1"):
-        check_world(env_id, skip=only("oracle_is_maximal"), max_steps=1)
+    for kwargs, needed in [
+        ({"max_turns": 5, "max_actions_per_turn": 1}, "max_turns=6"),
+        ({"max_turns": 1, "max_actions_per_turn": 5}, "max_turns=2"),
+        ({"max_steps": 5}, "max_steps=6"),
+    ]:
+        with pytest.raises(WorldContractError, match=rf"- oracle_is_maximal: \d+ of 64 .*{needed}\b"):
+            check_world(env_id, skip=only("oracle_is_maximal"), **kwargs)
+    check_world(env_id, skip=only("oracle_is_maximal"), max_turns=6, max_actions_per_turn=1, max_steps=6)
+
+
+def test_every_level_drawn_must_fit_not_only_those_played_by_responses(register: Any) -> None:
+    class MostlyShortDynamics(CorridorDynamics):
+        """Few levels take six actions, and none of the first four does."""
+
+        def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+            state = super().generate(rng, split)
+            is_long = abs(state.goal - state.player) == 6
+            return state if not is_long or state.player % 3 == 0 else self.generate(rng, split)
+
+    def num_long(num_seeds: int) -> int:
+        world = build(MostlyShortDynamics)
+        plans = [len(Planner().plan(world) or ()) for seed in range(num_seeds) if world.reset(seed=seed)]
+        return sum(length == 6 for length in plans)
+
+    num = num_long(64)
+    assert num and not num_long(4)
+    with pytest.raises(WorldContractError, match=rf"- oracle_is_maximal: {num} of 64 .*max_turns=6\b"):
+        check_world(
+            register(functools.partial(build, MostlyShortDynamics)),
+            skip=only("oracle_is_maximal"),
+            max_turns=5,
+            max_actions_per_turn=1,
+        )
 
 
 @pytest.mark.parametrize("dynamics", [UnequalDynamics, ArrayDynamics])
