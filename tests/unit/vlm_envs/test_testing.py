@@ -6,7 +6,9 @@ import functools
 import itertools
 import json
 import re
+import signal
 import sys
+import threading
 import time
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
@@ -24,6 +26,7 @@ from tests.unit.vlm_envs.corridor import (
     CorridorView,
     CorridorWorld,
 )
+from vlm_envs.cli.commands import main
 from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, WorldContractError
 from vlm_envs.parts import Task
 from vlm_envs.responses.parsing import ActionGrammar
@@ -65,6 +68,16 @@ class RemainderDynamics(AnySplitDynamics):
 
     def level_split(self, level: str) -> str:
         return SPLITS[self.load(level).player % 3]
+
+
+class EndlessSearchDynamics(CorridorDynamics):
+    """Searches for a test level for a second, as if forever; then Ctrl-C is pressed."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+        if split == "test":
+            time.sleep(1)
+            signal.raise_signal(signal.SIGINT)
+        return super().generate(rng, split)
 
 
 class LongPlanDynamics(CorridorDynamics):
@@ -598,6 +611,18 @@ def test_a_slow_planner_is_reported_with_its_time_per_call(monkeypatch: pytest.M
     assert planner.note == ""
     planner.plan(world)
     assert "the planner takes 0.1 s per call" in planner.note
+
+
+def test_a_clause_that_takes_long_is_reported_and_so_is_the_one_that_ctrl_c_interrupts(
+    register: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("vlm_envs.testing.watching.FIRST_REPORT_S", 0.1)
+    env_id, num_threads = register(functools.partial(build, EndlessSearchDynamics)), threading.active_count()
+    assert main(["check", env_id]) == 130
+    for line in capsys.readouterr().err.splitlines()[-2:]:  # the last report, and the interrupt
+        assert "splits_are_disjoint" in line and "'test'" in line and "1500000000" in line
+        assert re.search(r"test_testing.py, line \d+, in generate", line)
+    assert threading.active_count() == num_threads
 
 
 def test_results_come_as_soon_as_they_are_known(register: Any) -> None:
