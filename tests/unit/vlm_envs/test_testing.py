@@ -304,6 +304,13 @@ class LeakyWorld(CorridorWorld):
         return super()._observe(f"{text}\nHint: (0, {self.state.goal})")
 
 
+class UndeclaredWorld(World[CorridorState, int]):
+    """Its constructor does not call `set_picture_shape`."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(CorridorDynamics(), CorridorView(), CorridorTask(), **kwargs)
+
+
 class NoTextWorld(CorridorWorld):
     def _observe(self, text: str) -> Any:
         observation = super()._observe("")
@@ -352,10 +359,6 @@ BROKEN = {
     "level that loads differently": (functools.partial(build, ForgetfulDynamics), "levels_round_trip"),
     "level that raises": (functools.partial(build, TrustingDynamics), "misuse_is_explained"),
     "reused picture": (functools.partial(build, view=SharedBufferView), "is_a_gymnasium_env"),
-    "picture of another shape": (
-        functools.partial(build, view=WrongShapeView),
-        "observations_are_in_their_space",
-    ),
     "wrong best_return": (functools.partial(build, task=GenerousTask), "oracle_is_maximal"),
     "unpicklable": (functools.partial(build, task=UnpicklableTask), "copies_continue_identically"),
     "free idling": (functools.partial(build, task=IdleIsFreeTask), "noop_earns_the_floor"),
@@ -623,6 +626,29 @@ def test_a_clause_that_takes_long_is_reported_and_so_is_the_one_that_ctrl_c_inte
         assert "splits_are_disjoint" in line and "'test'" in line and "1500000000" in line
         assert re.search(r"test_testing.py, line \d+, in generate", line)
     assert threading.active_count() == num_threads
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "named"),
+    [
+        (UndeclaredWorld, ("UndeclaredWorld", "set_picture_shape((2, 80, 3))")),
+        (functools.partial(build, view=WrongShapeView), ("set_picture_shape((2, 80, 3))", "shape (2, 2, 3)")),
+    ],
+)
+def test_a_shape_that_is_not_declared_is_one_error(entry_point: Any, named: tuple[str, ...], register: Any) -> None:
+    failures = {result.failure for result in run_checks(WorldUnderTest(env_id=register(entry_point)))} - {None}
+    assert len(failures) == 1
+    message = failures.pop()
+    assert all(part in message for part in named)
+    with pytest.raises(ConfigError, match=r"set_picture_shape"):
+        gym.make("Test/Corridor-v0").reset()
+
+
+def test_one_image_is_not_several() -> None:
+    world = World(CorridorDynamics(), CorridorView(), CorridorTask())
+    world.set_picture_shape(None)
+    with pytest.raises(ConfigError, match="several images"):
+        world.reset(seed=0)
 
 
 def test_results_come_as_soon_as_they_are_known(register: Any) -> None:
