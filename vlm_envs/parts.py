@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import FORMATS, REPRESENTATIONS, SECTION_MEANING, ResponseFormat
 from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.splits import split_of
 
 StateT = TypeVar("StateT")
 ActionT = TypeVar("ActionT")
@@ -52,13 +53,15 @@ class Dynamics(ABC, Generic[StateT, ActionT]):
         """Returns the level text of a state, the inverse of `load`."""
 
     def level_split(self, level: str) -> str | None:
-        """Returns the split that a level text belongs to; None where any may have it, or nobody can tell.
+        """Returns the split a level text belongs to; None if several splits share the level, or it is unknown.
+
+        By default the split of its `level_key`. Override it if `generate` splits levels by another rule.
 
         Raises:
             LevelError: As `load`.
         """
-        self.load(level)
-        return None
+        state = self.load(level)
+        return split_of(self.level_key(state)) if self.splits_differ else None
 
     def level_key(self, state: StateT) -> bytes:
         """Returns canonical bytes of a level's content, equal for equal states only; by default those of its text."""

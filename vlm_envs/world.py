@@ -57,6 +57,10 @@ def _chosen(what: str, value: str | None, choices: Iterable[str], usual: str) ->
     return require_choice(what, (usual if usual in known else known[0]) if value is None else value, known)
 
 
+def _of_shape(shape: tuple[int, ...] | None) -> str:
+    return "several images" if shape is None else f"an image of shape {shape}"
+
+
 class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=WorldType):
     """A Gymnasium environment whose observations are pictures and whose actions are whole model responses.
 
@@ -150,6 +154,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             last_turn_note=task.last_turn_note,
         )
         self.action_space = FreeText()
+        self._observation_space: spaces.Space[Observation] | None = None
         self._state: StateT | None = None
         self._turn = self._num_steps = 0
         self._level_index = -1
@@ -179,6 +184,29 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             one = None if image_shape is None else spaces.Box(0, 255, image_shape, np.uint8)
             parts |= {"images": Pictures()} if one is None else {"image": one}
         self.observation_space = cast("spaces.Space[Observation]", spaces.Dict(parts))
+
+    @property
+    def observation_space(self) -> spaces.Space[Observation]:
+        """The space of observations, which `set_picture_shape` sets.
+
+        Raises:
+            ConfigError: If the constructor has not called it; the message names the shape of a first image.
+        """
+        if self._observation_space is None:
+            state = self._state
+            if state is None:
+                state = self.dynamics.generate(np.random.default_rng(0), self.split)
+            shape = require_image(self.view.image(state)).shape if self.view.images(state) is None else None
+            name = type(self).__name__
+            raise ConfigError(
+                f"{name} has no observation space: it shows {_of_shape(shape)}, but its constructor declares no shape. "
+                f"Call self.set_picture_shape({shape}) at its end."
+            )
+        return self._observation_space
+
+    @observation_space.setter
+    def observation_space(self, space: spaces.Space[Observation]) -> None:
+        self._observation_space = space
 
     @property
     def shows_several(self) -> bool:
@@ -355,10 +383,23 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         if "image" in self.obs_mode:
             several = self.view.images(self.state)
             if several is None:
-                observation["image"] = require_image(self.view.image(self.state))
+                image = observation["image"] = require_image(self.view.image(self.state))
+                self._require_declared(image.shape)
             else:
                 observation["images"] = tuple(map(require_image, several))
+                self._require_declared(None)
         return observation
+
+    def _require_declared(self, shape: tuple[int, ...] | None) -> None:
+        """Raises `ConfigError` unless `set_picture_shape` declared a shape; None for several images of any size."""
+        one = cast("spaces.Dict", self.observation_space).spaces.get("image")
+        declared = None if one is None else one.shape
+        if shape != declared:
+            raise ConfigError(
+                f"{type(self.view).__name__} draws {_of_shape(shape)}, but the constructor of {type(self).__name__} "
+                f"declares {_of_shape(declared)} by self.set_picture_shape({declared}). Pass it {shape} if that is the "
+                "shape of every observation, or change the view."
+            )
 
     def _seen_sections(self, state_text: str) -> dict[str, str]:
         sections = self.turn_format.sections

@@ -73,11 +73,21 @@ def fault_in_world(error: BaseException) -> str | None:
     Args:
         error: What was raised while this package played a world that somebody else wrote.
     """
-    folders = (str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
-    ours = (*(f"{folder}{os.sep}" for folder in folders), "<")
-    called = traceback.extract_tb(error.__traceback__)
-    theirs = [each for each in called if not each.filename.startswith(ours)]
+    theirs = _theirs(traceback.extract_tb(error.__traceback__))
     return _told(error, theirs[-1]) if theirs else None
+
+
+def line_in_world(stack: traceback.StackSummary) -> str | None:
+    """Returns the innermost line that `fault_in_world` would name: `mine.py, line 3, in generate`; or None."""
+    theirs = _theirs(stack)
+    return f"{_shown(theirs[-1].filename)}, line {theirs[-1].lineno}, in {theirs[-1].name}" if theirs else None
+
+
+def _theirs(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
+    folders = (str(Path(__file__).parents[1]), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    ours = tuple(f"{folder}{os.sep}" for folder in folders)
+    # Frames of compiled packages name source files that are not there
+    return [frame for frame in stack if not frame.filename.startswith(ours) and Path(frame.filename).is_file()]
 
 
 def lacking_methods(error: TypeError) -> str | None:

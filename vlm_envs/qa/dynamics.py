@@ -65,9 +65,11 @@ class QADynamics(Dynamics[QAState, Act]):
         return self._started(self.source.find(level.strip()))
 
     def level_split(self, level: str) -> str | None:
-        """Returns the split of a sample's id, as its source says; of sources that do not, None."""
-        source = self.source
-        return source.split_of(level.strip()) if isinstance(source, DividedSource) else super().level_split(level)
+        """Returns the split of a sample's id; None if its source does not know."""
+        if isinstance(self.source, DividedSource):
+            return self.source.split_of(level.strip())
+        self.load(level)
+        return None
 
     def _started(self, sample: Sample) -> QAState:
         if not self.has_boxes:

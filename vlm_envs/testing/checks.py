@@ -149,18 +149,21 @@ def actions_are_read_back(under_test: WorldUnderTest) -> None:
 
 
 def oracle_is_maximal(under_test: WorldUnderTest) -> None:
-    """The plan succeeds within the limits, each action is one less to go, and it earns `task.best_return`."""
+    """Plans fit the limits and succeed, each of their actions is one less to go, and they earn `task.best_return`."""
     world = under_test.make()
+    if not has_planner(world):
+        raise NotApplicableError("there is no exact solver")
+    _require_plans_fit(_without_images(under_test, world.split), under_test.planner)
     for seed in split_seeds(world.split, NUM_ORACLE_SEEDS):
         world.reset(seed=seed)
         start = world.state
         plan = under_test.planner.plan(world)
         if plan is None:
-            raise NotApplicableError("there is no exact solver")
+            raise NotApplicableError("the planner stops at its limit, or there is no plan")
         require(world.optimal_actions_left() == len(plan), f"seed {seed}: optimal_actions_left() is wrong")
         total, num_left, terminated, truncated = 0.0, len(plan), False, False
         for response in oracle_responses(world, plan):
-            require(not truncated, f"seed {seed}: {_too_long(world, len(plan))}")
+            require(not truncated, f"seed {seed}: the episode is truncated before its plan ends")
             require(not terminated, f"seed {seed}: the world ends before its plan does")
             _, _, terminated, truncated, info = world.step(response)
             require(info["format_correct"], f"seed {seed}: {response!r} is refused: {info['parse_error']}")
@@ -168,7 +171,6 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
             num_left -= len(info["actions"])
             left = world.optimal_actions_left()
             require(left == num_left, f"seed {seed}: optimal_actions_left() is {left}, the plan has {num_left}")
-        require(not (truncated and num_left), f"seed {seed}: {_too_long(world, len(plan))}")
         best = world.task.best_return(start, len(plan))
         require(info["success"], f"seed {seed}: the plan does not succeed")
         require(terminated == world.dynamics.is_over(world.state), f"seed {seed}: terminated is {terminated}")
@@ -201,7 +203,7 @@ def _of(cost: float) -> str:
 def _played(world: AnyWorld, planner: Planner, *, are_solvable: bool = False) -> Iterator[Move]:
     """Yields moves of many levels; raises `WorldContractError` for a level without a plan if `are_solvable`."""
     dynamics = world.dynamics
-    for seed in split_seeds(world.split, NUM_PLAYED_LEVELS if dynamics.steps_are_cheap else NUM_ENGINE_LEVELS):
+    for seed in _seeds(world):
         world.reset(seed=seed)
         require(
             not are_solvable or planner.cost_to_go(dynamics, world.state) != math.inf,
@@ -212,16 +214,30 @@ def _played(world: AnyWorld, planner: Planner, *, are_solvable: bool = False) ->
         yield from moves(world, seed, planner.plan(world) or (), num_random)
 
 
-def _too_long(world: AnyWorld, num_actions: int) -> str:
-    """Returns why a plan does not fit into an episode, and which limit to raise."""
-    too_long = f"a plan with {num_actions} actions does not fit into the episode: "
-    if world.max_steps is not None and num_actions > world.max_steps:
-        return f"{too_long}max_steps is {world.max_steps}. Raise it, or draw easier levels"
+def _seeds(world: AnyWorld) -> Iterator[int]:
+    """Returns the seeds of the levels whose states and plans are checked."""
+    return split_seeds(world.split, NUM_PLAYED_LEVELS if world.dynamics.steps_are_cheap else NUM_ENGINE_LEVELS)
+
+
+def _require_plans_fit(world: AnyWorld, planner: Planner) -> None:
+    """Raises `WorldContractError` unless the plans of many levels fit into an episode."""
     per_turn = world.max_actions_per_turn if world.task.grammar.separator else 1
-    return (
-        f"{too_long}max_turns={world.max_turns} of {per_turn} actions each. It takes "
-        f"{-(-num_actions // per_turn)} turns: raise the default of max_turns in your world's constructor, or draw "
-        "easier levels"
+    most = min(world.max_turns * per_turn, world.max_steps or math.inf)
+    lengths: dict[int, int] = {}
+    for seed in _seeds(world):
+        world.reset(seed=seed)
+        lengths[seed] = len(planner.plan(world) or ())
+    num_long = sum(length > most for length in lengths.values())
+    seed, longest = max(lengths.items(), key=lambda item: item[1])
+    needed = {"max_turns": -(-longest // per_turn), "max_steps": longest}
+    limits = {"max_turns": world.max_turns, "max_steps": world.max_steps}
+    too_low = {name: limit for name, limit in limits.items() if limit is not None and limit < needed[name]}
+    require(
+        not num_long,
+        f"{num_long} of {len(lengths)} levels cannot be solved within "
+        f"{' and '.join(f'{name}={limit}' for name, limit in too_low.items())} (max_actions_per_turn is {per_turn}). "
+        f"The longest plan, of seed {seed}, has {longest} actions. Draw easier levels, or raise the defaults in your "
+        f"world's constructor to {' and '.join(f'{name}={needed[name]}' for name in too_low)}",
     )
 
 
@@ -333,22 +349,14 @@ def _require_equal_states(first: object, second: object, message: str) -> None:
 
 
 def splits_are_disjoint(under_test: WorldUnderTest) -> None:
-    """Train, val and test own disjoint seeds, and no level of one occurs in another."""
+    """Train, val and test own disjoint seeds, and each level drawn for one belongs to it and occurs in no other."""
     keys: dict[str, set[bytes]] = {}
     if not under_test.make().dynamics.splits_differ:
         raise NotApplicableError("the seed changes too little for each split to have levels of its own")
     for split in SPLITS:
         world = _without_images(under_test, split)
-        keys[split] = set()
-        is_listed = world.dynamics.num_levels("test") is not None  # a data set may have nothing for a split
-        for seed in split_seeds(split, NUM_SPLIT_LEVELS):
-            try:
-                world.reset(seed=seed)
-            except GenerationError:
-                if is_listed:
-                    break
-                raise
-            keys[split].add(world.dynamics.level_key(world.state))
+        is_listed = world.dynamics.num_levels("test") is not None
+        keys[split] = _drawn_keys(world, is_listed=is_listed)
         require(is_listed or len(keys[split]) > 1, f"{NUM_SPLIT_LEVELS} seeds of split {split!r} all give one level")
     if not is_listed and len(keys["test"]) < NUM_SPLIT_LEVELS:
         _note_repeated_levels(under_test)
@@ -358,6 +366,30 @@ def splits_are_disjoint(under_test: WorldUnderTest) -> None:
         ranges = SPLIT_SEEDS[first], SPLIT_SEEDS[second]
         apart = ranges[0].stop <= ranges[1].start or ranges[1].stop <= ranges[0].start
         require(apart, f"{first} and {second} share seeds")
+
+
+def _drawn_keys(world: AnyWorld, *, is_listed: bool) -> set[bytes]:
+    """Returns the keys of levels drawn for the world's split; raises `WorldContractError` if another split owns any."""
+    dynamics, keys, strays, is_asked = world.dynamics, set[bytes](), list[str](), True
+    for seed in split_seeds(world.split, NUM_SPLIT_LEVELS):
+        try:
+            world.reset(seed=seed)
+        except GenerationError:
+            if is_listed:  # a dataset may have nothing for a split
+                break
+            raise
+        keys.add(dynamics.level_key(world.state))
+        owner = dynamics.level_split(level := dynamics.dump(world.state)) if is_asked else None
+        is_asked = owner is not None
+        if owner not in (None, world.split):
+            strays.append(f"seed {seed} gives a level of {owner!r}:\n{level}")
+    require(
+        not strays,
+        f"{len(strays)} of {NUM_SPLIT_LEVELS} levels that `generate` returned for split {world.split!r} belong to "
+        "another split. Have it try again until `split_of(self.level_key(state)) == split`, or override `level_split` "
+        f"if your world splits levels by another rule. For example, {next(iter(strays), '')}",
+    )
+    return keys
 
 
 def _note_repeated_levels(under_test: WorldUnderTest) -> None:

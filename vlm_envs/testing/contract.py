@@ -9,6 +9,7 @@ from typing import Any
 from vlm_envs.errors import WorldContractError, require_choice
 from vlm_envs.registration import registered_name
 from vlm_envs.testing.checks import CHECKS
+from vlm_envs.testing.watching import watched
 from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest, described
 
 
@@ -68,14 +69,16 @@ def run_checks(under_test: WorldUnderTest, *, skip: Collection[str] = ()) -> Ite
     """
     for name in skip:
         require_choice("skip", name, [check.__name__ for check in CHECKS])
-    under_test.make().close()
+    with watched("Making the world"):
+        under_test.make().close()
     for check in CHECKS:
         result = CheckResult(name=check.__name__, clause=(check.__doc__ or "").strip().split("\n")[0])
         if result.name in skip:
             yield replace(result, skipped="left out by the caller")
             continue
         try:
-            check(under_test)
+            with watched(result.name):
+                check(under_test)
         except NotApplicableError as reason:
             yield replace(result, skipped=str(reason))
         except (Exception, SystemExit) as error:

@@ -87,10 +87,6 @@ class GridDynamics(Dynamics[GridStateT, int]):
             f"max_solution_length), {remedy}."
         )
 
-    def level_split(self, level: str) -> str | None:
-        """Returns the split of a level's content."""
-        return split_of(self.level_key(self.load(level)))
-
     def dump(self, state: GridStateT) -> str:
         """Returns the level as rows of symbols; `load` reads it back."""
         return state.level_text()

@@ -158,6 +158,10 @@ class SceneDynamics(Dynamics[SceneState, Action]):
             raise LevelError("The agent must not start where the target counts as found; move it away.")
         return state
 
+    def level_split(self, level: str) -> str:
+        """Returns the split of the scene."""
+        return scene_split(self.load(level).scene)
+
     def dump(self, state: SceneState) -> str:
         """Returns the search as JSON; `load` reads it back."""
         return scene_text(state)

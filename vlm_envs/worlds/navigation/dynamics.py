@@ -7,8 +7,10 @@ from dataclasses import replace
 import numpy as np
 
 from vlm_envs.content.homes.free_space import free_space
+from vlm_envs.content.homes.home import plan_bytes
 from vlm_envs.errors import LevelError
 from vlm_envs.parts import Dynamics
+from vlm_envs.splits import split_of
 from vlm_envs.worlds.navigation import generator, paths
 from vlm_envs.worlds.navigation.actions import Action
 from vlm_envs.worlds.navigation.state import NavigationState, level_text, parse_level
@@ -51,6 +53,11 @@ class HomeDynamics(Dynamics[NavigationState, Action]):
     def dump(self, state: NavigationState) -> str:
         """Returns the search as JSON; `load` reads it back."""
         return level_text(state)
+
+    def level_split(self, level: str) -> str:
+        """Returns the split of the home's floor plan."""
+        home = self.load(level).home
+        return split_of(plan_bytes(home.rooms, home.doors))
 
     def level_key(self, state: NavigationState) -> bytes:
         """Returns canonical bytes of the search's content: the home's digest, the pose, the target, the sentence."""

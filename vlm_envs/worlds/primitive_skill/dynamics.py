@@ -9,7 +9,6 @@ import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, require_choice, require_positive
 from vlm_envs.parts import Dynamics
-from vlm_envs.splits import split_of
 from vlm_envs.worlds.primitive_skill import generator, planner
 from vlm_envs.worlds.primitive_skill.actions import Primitive, Skill
 from vlm_envs.worlds.primitive_skill.engine import Engine, EngineHandle
@@ -83,10 +82,6 @@ class PrimitiveSkillDynamics(Dynamics[PrimitiveSkillState, Primitive]):
                 "reach; move it nearer to the middle of the table."
             )
         return state
-
-    def level_split(self, level: str) -> str | None:
-        """Returns the split of a table with its goals."""
-        return split_of(level_key(self.load(level)))
 
     def dump(self, state: PrimitiveSkillState) -> str:
         """Returns the state as one line of JSON; `load` reads it back."""

@@ -233,7 +233,8 @@ def test_generated_searches_fit_the_split_and_the_band() -> None:
     rules = dynamics()
     for seed, split in enumerate(("train", "val", "test") * 3):
         state = rules.generate(rng(seed), split)
-        assert scene_split(state.scene) == split and state.target_type in ("Toaster", "Sofa")
+        assert scene_split(state.scene) == split == rules.level_split(rules.dump(state))
+        assert state.target_type in ("Toaster", "Sofa")
         assert 5 <= rules.cost_to_go(state) <= 20 and rules._sees_target(state)
         assert state.target_type.lower() in state.instruction
 
