@@ -165,6 +165,7 @@ def registered_name(env_id: str) -> str:
         # An id is taken as it is registered: its middle alone could be several
         whole = [each for each in [*known, *gym.registry] if each.rpartition("/")[2].rpartition("-v")[0] == name]
         hint = did_you_mean((whole or [name])[0], whole or known, prefix=module + colon)
+        hint = hint or ("" if colon else f" A world of your own needs its module in front, as in my_module:{name}.")
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
 
