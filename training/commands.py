@@ -85,8 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, and for reinforcement learning that Ctrl-C ended, saved, after an iteration; 1 for a training that cannot go on or a curation that keeps nothing, 2 for a mistake
-        on the command line or in the configuration, 130 when interrupted, by SIGTERM, too, where that
+        Exit status: 0 for success, and for reinforcement learning that Ctrl-C ended, saved, after an iteration; 1 for a
+        training that cannot go on or a curation that keeps nothing, 2 for a mistake on the command line or in the
+        configuration, 130 when interrupted, by SIGTERM, too, where that
         waits for a short step to be finished, and 143 where it ends at once.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)

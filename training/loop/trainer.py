@@ -172,7 +172,8 @@ class Trainer:
         self.save()
         self.is_finished = not is_stopped
         if is_stopped:
-            print(f"Interrupted after iteration {self.iteration}; saved.{self._left_told()} Go on with {how_to_go_on()}.")
+            stopped = f"Interrupted after iteration {self.iteration}; saved.{self._left_told()}"
+            print(f"{stopped} Go on with {how_to_go_on()}.")
         else:
             best = self.best if self._validates else None
             self._evaluate("after", "test", self.config.num_eval_episodes, best=best)
