@@ -56,6 +56,6 @@ def test_a_runs_directory_stands_for_its_model(tmp_path, tiny_directory):
     (tmp_path / "run" / "config.json").write_text("{}")
     [named] = contestants([f"hf:{tmp_path / 'run'},temperature=0.5"], references=False)
     assert named.label == f"hf:{model},temperature=0.5"
-    assert named.identity["name"] == f"hf:{model}"
+    assert str(named.agent.directory) == str(model)
     with pytest.raises(ConfigError, match="twice"):
         contestants([f"hf:{tmp_path / 'run'}", f"hf:{model}"], references=False)
