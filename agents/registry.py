@@ -60,7 +60,7 @@ AGENTS: dict[str, AgentEntry] = {
     ),
     "hf": AgentEntry(
         factory="agents.hf.agent:HFAgent",
-        summary="a checkpoint of Qwen2.5-VL, Qwen3-VL, InternVL 3, SmolVLM2 or Gemma 3, or runs/NAME/latest/model",
+        summary="a checkpoint of Qwen2.5-VL, Qwen3-VL, InternVL 3, SmolVLM2 or Gemma 3, or a run: hf:runs/NAME",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),

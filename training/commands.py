@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -84,8 +85,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Command line without the program's name; the process's own by default.
 
     Returns:
-        Exit status: 0 for success, 1 for a training that cannot go on or a curation that keeps nothing, 2 for a mistake
-        on the command line or in the configuration, 130 when interrupted, by SIGTERM, too, where that
+        Exit status: 0 for success, and for reinforcement learning that Ctrl-C ended, saved, after an iteration; 1 for a
+        training that cannot go on or a curation that keeps nothing, 2 for a mistake on the command line or in the
+        configuration, 130 when interrupted, by SIGTERM, too, where that
         waits for a short step to be finished, and 143 where it ends at once.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -166,12 +168,12 @@ def _directory_of(recipe: Recipe, words: Sequence[str]) -> Path:
 
 
 def _train(recipe: Recipe, words: Sequence[str], config: RunConfig, *, resume: bool) -> None:
+    taken = config.name
     if not resume and option_value(words, "--name") is None:
         config = replace(config, name=_free_name(config))
     with fields_named(option_names(RunConfig)):
         config = checked(config, resume=resume)
-    if process_rank() == 0 and recipe.title:
-        print(f"{recipe.name}: {recipe.title}", flush=True)
+    _tell_run(recipe, config, taken)
     from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
     default = recipe.config()
@@ -191,17 +193,35 @@ def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
 def _train_stages(
     recipe: Recipe, made: StagesConfig, words: Sequence[str], config: StagesConfig, *, resume: bool
 ) -> None:
+    taken = config.name
     if not resume and option_value(words, "--name") is None:
         require_writable(config.directory, config.output)
         free = (name for name in numbered(config.name) if is_free(Path(config.output) / name))
         config = replace(config, name=next(free))
     left = checked_stages(config, resume=resume)
-    if process_rank() == 0 and recipe.title:
-        print(f"{recipe.name}: {recipe.title}", flush=True)
+    _tell_run(recipe, config, taken)
     from training.loop.stages import train_stages_checked  # Only now: a mistake in an option need not wait for torch.
 
     with going_on_by(recipe.as_words, config, name=made.name, output=made.output):
         train_stages_checked(config, left, resume=resume)
+
+
+def _tell_run(recipe: Recipe, config: RunConfig | StagesConfig, taken: str) -> None:
+    """Prints, in the main process, which run begins, where it is, and how to watch it.
+
+    Args:
+        recipe: What is run.
+        config: Its configuration, with the name that it got.
+        taken: The name that it would have if no other run had it.
+    """
+    if process_rank() > 0:
+        return
+    if recipe.title:
+        print(f"{recipe.name}: {recipe.title}")
+    directory = Path(config.output) / config.name
+    reason = f", since {directory.with_name(taken)} holds another run" if config.name != taken else ""
+    print(f"Run: {directory}{reason}. While it runs: python -m vlm_envs report {shlex.quote(str(directory))} --live")
+    sys.stdout.flush()
 
 
 def _resumed(recipe: Recipe, words: list[str]) -> RunConfig:

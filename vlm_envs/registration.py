@@ -178,6 +178,7 @@ def registered_name(env_id: str) -> str:
         title = (whole or [name])[0].rpartition("-v")[0]
         meant = [*[name], *[each for each in whole if each.rpartition("-v")[0] == title]][-1]  # the newest version
         hint = did_you_mean(meant, whole or known, prefix=f"{ADAPT}:" if _is_plain_env(meant) else module + colon)
+        hint = hint or ("" if colon else f" A world of your own needs its module in front, as in my_module:{name}.")
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
 

@@ -232,7 +232,9 @@ def _api_key(config: EndpointConfig) -> str:
     variable = config.key_variable
     key = os.environ.get(variable, "").strip()
     if not key and config.needs_key:
-        instead = f", or use {field_name(config, 'api_key_variable')} '' for an endpoint without keys"
+        name = field_name(config, "api_key_variable")
+        empty = f"{name} ''" if name.startswith("--") else f"{name}="
+        instead = f", or use {empty} for an endpoint without keys"
         raise ConfigError(
             f"The key of {config.model} is expected in the environment variable {variable}, which is not set. Set it"
             f"{instead if config.address else ''}."

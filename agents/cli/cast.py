@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from agents.hf.learnt import Learnt, LearntWorld, learnt_with, model_in, shipped_start
+from agents.hf.learnt import OF_CHECKPOINTS, Learnt, LearntWorld, learnt_with, shipped_start, with_model_in
 from agents.registry import require_agent
 from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import ConfigError
@@ -14,9 +15,6 @@ from vlm_envs.registration import arguments_of, registered_name
 
 RECIPE = "recipe"
 """`recipe:NAME` is the start that a recipe ships."""
-
-_OF_CHECKPOINTS = ("hf", "hf-told", "hf-blind", "vllm")
-"""Agents that are made from a checkpoint."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +73,10 @@ def cast(agent: str, env_id: str | None, chosen: Mapping[str, Any]) -> Cast:
 def _found(agent: str) -> tuple[str, Learnt]:
     """Returns an agent's name as `make_agent` takes it, and what it has learnt with."""
     kind, _, part = agent.partition(":")
-    if kind == RECIPE:
-        kind, part = "hf", str(shipped_start(part))
-    if kind not in _OF_CHECKPOINTS or not part:
-        require_agent(agent)
-        return agent, Learnt()
-    model = model_in(part)
-    require_agent(f"{kind}:{model}")
-    return f"{kind}:{model}", learnt_with(model)
+    name = f"hf:{shipped_start(part)}" if kind == RECIPE else with_model_in(agent)
+    require_agent(name)
+    kind, _, part = name.partition(":")
+    return name, learnt_with(Path(part)) if kind in OF_CHECKPOINTS and part else Learnt()
 
 
 def _differences(world: LearntWorld, chosen: Mapping[str, Any]) -> list[str]:

@@ -18,6 +18,8 @@ from vlm_envs.registration import creator_of, make
 _STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkpoints"
 """Where the starts are that recipes ship."""
 
+OF_CHECKPOINTS = ("hf", "hf-told", "hf-blind", "vllm")
+"""Agents that are made from a checkpoint."""
 
 FORMAT_ARGUMENTS = ("prompt_format", "representation")
 """World arguments that determine how responses are written."""
@@ -80,6 +82,16 @@ def model_in(directory: str | Path) -> Path:
     if stages:
         raise ConfigError(f"{path} is a run of stages. Name one of them: {', '.join(stages)}.")
     return path / latest if (path / latest / "config.json").is_file() else path
+
+
+def with_model_in(agent: str) -> str:
+    """Returns an agent's name with a run's directory replaced by that of its model, as in `hf:runs/NAME/latest/model`.
+
+    Raises:
+        ConfigError: If it is a run of stages, each of which has a model.
+    """
+    kind, _, part = agent.partition(":")
+    return f"{kind}:{model_in(part)}" if kind in OF_CHECKPOINTS and part else agent
 
 
 def learnt_with(model: Path) -> Learnt:

@@ -21,6 +21,7 @@ from training.cli.world_options import ENV_ID, Training, read_world_options
 from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.stages import StagesConfig
+from training.config.supervised.cold_start import ColdStartConfig
 from training.recipes.first_starts import require_trainable
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES, STAGED_VARIANTS
 from training.recipes.tiny import any_world
@@ -359,6 +360,24 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
     if num_iterations and num_warmup >= num_iterations and option_value(said, warmup) is None:
         told.append(short.format(f"Critic warm-up ({warmup})", num_warmup, num_iterations - 1))
         config = _unchecked(config, algorithm=algorithm.with_critic(warmup_iterations=num_iterations - 1))
+    cold_start, of_cold_start = _fitted_cold_start(config.cold_start, said)
+    return _unchecked(config, cold_start=cold_start), [*told, *of_cold_start]
+
+
+def _fitted_cold_start(config: ColdStartConfig, words: Sequence[str]) -> tuple[ColdStartConfig, list[str]]:
+    """Returns a cold start whose kinds of steps fit its length, in the recipe's proportions, and what changed."""
+    length = option_value(words, "--cold-start.num-steps") or ""
+    told: list[str] = []
+    num_steps = int(length) if length.isdecimal() else 0
+    if not 0 < num_steps < config.num_copying_steps + config.num_first_turn_steps:
+        return config, told
+    kinds = {"num_copying_steps": "Copying steps", "num_first_turn_steps": "First-turn steps"}
+    for name, kind in kinds.items():
+        option, before = f"--cold-start.{name.replace('_', '-')}", getattr(config, name)
+        after = before * num_steps // max(config.num_steps, num_steps)
+        if option_value(words, option) is None and after < before:
+            told.append(f"{kind} ({option}) lowered from {before} to {after} for this short cold start.")
+            config = _unchecked(config, **{name: after})
     return config, told
 
 

@@ -122,8 +122,11 @@ class Trainer:
 
         Whichever it is, the last whole iteration is saved.
         """
-        more = partial(launchers_limit, self.directory)
         what, lost = "iteration or evaluation", "unsaved work is lost"
+
+        def more() -> str:
+            return self._left_told() + launchers_limit(self.directory)
+
         with stop_on_interrupt(what, lost, more, saves_at_once=True) as is_asked_here:
 
             def should_stop() -> bool:
@@ -169,10 +172,16 @@ class Trainer:
         self.save()
         self.is_finished = not is_stopped
         if is_stopped:
-            print(f"Interrupted after iteration {self.iteration}; saved. Go on with {how_to_go_on()}.")
+            stopped = f"Interrupted after iteration {self.iteration}; saved.{self._left_told()}"
+            print(f"{stopped} Go on with {how_to_go_on()}.")
         else:
             best = self.best if self._validates else None
             self._evaluate("after", "test", self.config.num_eval_episodes, best=best)
+
+    def _left_told(self) -> str:
+        """Returns that only the evaluation is left, if so; else nothing."""
+        is_trained = self.iteration == self.config.num_iterations and self.config.num_eval_episodes > 0
+        return " Only the evaluation is left." if is_trained else ""
 
     def _iterate(self) -> dict[str, float]:
         """Runs one iteration and logs it, and until that is done keeps what the run was before it."""

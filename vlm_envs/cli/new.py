@@ -78,13 +78,17 @@ def _require_new_module(name: str) -> None:
 
 
 def _next_commands(package: Path, env_id: str) -> str:
+    path = shlex.quote(str(package.absolute()))
     return f"""\
 Wrote {package}. Next:
   cd {shlex.quote(str(package))}
   python -m vlm_envs check {env_id}
   python -m vlm_envs play {env_id}
   python -m pytest    (needs pytest: pip install pytest)
-Train it, in a checkout of vlm-envs, which takes about 10 to 20 minutes on one idle CPU core:
-  PYTHONPATH={shlex.quote(str(package.absolute()))} python -m training {env_id} \\
+Put it on a board, in a checkout of vlm-envs:
+  PYTHONPATH={path} python -m benchmarks run --agent random --world {env_id} \\
+      --episodes 64 --out boards/{package.name}
+Train it, in a checkout, which takes about 10 to 20 minutes on one idle CPU core:
+  PYTHONPATH={path} python -m training {env_id} \\
       --worlds.0.kwargs.prompt-format no_think --cold-start.num-steps 400 --num-iterations 40
 Then change {package.name}.py into your world: docs/own-world.md"""

@@ -93,7 +93,6 @@ def run(options: PlayOptions) -> None:
     elif is_terminal:
         _play_with_editor(session, colors)
     else:
-        print("\n".join(wrapped(session.opening(), sys.stdout)))
         has_quit = serve(session, keys.from_lines(sys.stdin), _Printer(session, colors).show)
         if not (has_quit or session.over):
             print("The input ended before the episode.")
@@ -147,7 +146,7 @@ def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str
 
 
 class _Printer:
-    """Prints a session below what was there; what is told at length is told once a level.
+    """Prints a session below what was there: the goal and the rules once, what is told at length once per level.
 
     Args:
         session: What is played.
@@ -162,6 +161,8 @@ class _Printer:
     def show(self) -> None:
         """Prints the session as it stands."""
         session = self.session
+        if self._level is None:
+            print("\n".join(wrapped(session.opening(), sys.stdout)))
         level = session.seed, session.num_restarts
         told = session.reminder() if level == self._level else session.told()
         self._level = level
@@ -170,11 +171,13 @@ class _Printer:
 
 
 def _play_with_keys(session: Session, colors: Colors) -> None:
-    """Plays on the terminal's second screen; the last status stays on the first one."""
+    """Plays on the terminal's second screen, with the rules until the first key; the last status stays on the first."""
+    opening = session.opening()
 
     def show() -> None:
         # Clearing to each line's end instead of the whole screen first avoids flicker.
-        lines = frame(session, colors, KEYS_HELP[session.keys()["Up"]], session.told())
+        lines = frame(session, colors, KEYS_HELP[session.keys()["Up"]], [*opening, *session.told()])
+        opening.clear()
         text = "".join(f"{line}\x1b[K\r\n" for line in lines)
         print(f"\x1b[H{text}\x1b[J", end="", flush=True)
 

@@ -122,6 +122,10 @@ class QASession(Session):
         task, state = self.place.task, self.place.state
         return [*task.instruction(state).splitlines(), *state.reply.splitlines()]
 
+    def opening(self) -> list[str]:
+        """Returns what to show once: the goal and the limits. The rules are of tools as models call them."""
+        return [f"{self.world.task.name}. {self.world.task.goal}", self.limits]
+
     def reminder(self) -> list[str]:
         """Returns the question in a few words, and what a tool said last."""
         state = self.place.state

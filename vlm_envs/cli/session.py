@@ -217,7 +217,7 @@ class Session:
         left = self.world.optimal_actions_left()
         if left is None:
             return "" if self.fewest_actions is None else "It can no longer be solved."
-        return f"At least {left} actions to go."
+        return f"At least {left} action{'s' * (left != 1)} to go."
 
     def what_was_right(self) -> str:
         """Returns what would have been right from the start; empty where no planner knows."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from agents.agent import Agent
 from agents.api.config import EndpointConfig
 from agents.api.providers.registry import PROVIDERS
+from agents.hf.learnt import with_model_in
 from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
 from benchmarks.models.board.agent_identity import name_without_address
 from benchmarks.models.board.lines import require_distinct
@@ -102,6 +103,7 @@ def contestants(texts: Sequence[str], *, references: bool = True) -> list[Contes
 def asked_agents(texts: Sequence[str], *, references: bool = True) -> list[AgentSpec]:
     """Returns what `contestants` makes agents of, checked as far as that takes no weights and no connection."""
     asked = [AgentSpec.parse(text) for text in texts]
+    asked = [replace(spec, name=with_model_in(spec.name)) for spec in asked]
     named = {spec.name for spec in asked if not spec.settings}
     asked += [AgentSpec(name=name) for name in REFERENCES if references and name not in named]
     labels = [_label(spec) for spec in asked]

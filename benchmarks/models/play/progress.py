@@ -10,6 +10,49 @@ from vlm_envs.statistics.rates import repeated_interval
 
 
 @dataclass(kw_only=True)
+class Pace:
+    """How fast an agent plays, measured over whole batches: the episodes of a batch may all end together.
+
+    An agent's first batch is not measured, since it also loads the model, nor one before which `lazy` searches.
+    """
+
+    _batch_size: int = 1
+    _began: float = 0.0
+    _num_ended: int = 0
+    _is_measured: bool = False
+    _seconds: float = 0.0
+    _num_episodes: int = 0
+
+    def start(self, batch_size: int, now: float) -> None:
+        """Begins the batches of a world."""
+        self._batch_size, self._began, self._num_ended = batch_size, now, 0
+
+    def prepare(self) -> None:
+        """Leaves the present batch out, as the agent does something else before it plays."""
+        self._is_measured = False
+
+    def count(self, now: float) -> None:
+        """Counts an episode that has ended."""
+        self._num_ended += 1
+        if self._num_ended == self._batch_size:
+            self.finish(now)
+
+    def finish(self, now: float) -> None:
+        """Ends a batch."""
+        if self._is_measured:
+            self._seconds, self._num_episodes = self._seconds + now - self._began, self._num_episodes + self._num_ended
+        self._is_measured = self._is_measured or self._num_ended > 0
+        self._began, self._num_ended = now, 0
+
+    def left_s(self, num_missing: int, now: float) -> float | None:
+        """Returns the seconds that further episodes take; None before a batch was measured."""
+        if not num_missing or not self._num_episodes:
+            return None if num_missing else 0.0
+        since = now - self._began if self._is_measured else 0.0
+        return max(0.0, self._seconds / self._num_episodes * (num_missing + self._num_ended) - since)
+
+
+@dataclass(kw_only=True)
 class Progress:
     """How far one agent is in one world.
 
@@ -21,13 +64,12 @@ class Progress:
         num_successes: Of these, solved.
         num_errors: Tries that a failure ended, in this run.
         num_failed_in_a_row: Of these, since an episode last came to its end.
-        num_played: Episodes of this run, errors included.
         tokens: Of all tries on the board.
         usd: Of all tries on the board; None once a price is not known.
         has_left: Whether failures in a row made the agent leave the world.
         is_over: Whether no more is going to be played in this run.
         outcomes: Whether each episode on the board was solved, by cluster, as the board's row counts them.
-        began: When this run began here, in seconds of the monotonic clock; None if it has not yet.
+        pace: Of the agent, in all its worlds of this run.
         preparing: What the agent does before its first episode here, for people; empty once it plays.
     """
 
@@ -38,13 +80,12 @@ class Progress:
     num_successes: int = 0
     num_errors: int = 0
     num_failed_in_a_row: int = 0
-    num_played: int = 0
     tokens: int = 0
     usd: float | None = 0.0
     has_left: bool = False
     is_over: bool = False
     outcomes: dict[Hashable, list[bool]] = field(default_factory=dict)
-    began: float | None = None
+    pace: Pace = field(default_factory=Pace)
     preparing: str = ""
 
     @property
@@ -62,7 +103,6 @@ class Progress:
     def add(self, *, solved: bool, failed: bool, tokens: int, usd: float | None, cluster: Hashable) -> None:
         """Counts an episode; those of one cluster depend on each other."""
         self.preparing = ""
-        self.num_played += 1
         self.tokens += tokens
         self.usd = None if usd is None or self.usd is None else self.usd + usd
         self.num_errors += failed
@@ -86,7 +126,7 @@ class Total:
         num_errors: Tries that a failure ended, in this run.
         tokens: Of all tries on the board.
         usd: Of all tries on the board; None once a price is not known.
-        eta_s: Seconds until it is through, at the pace of this run; None where there is none yet.
+        eta_s: Seconds until it is through, at the pace of this run; None until a batch after the first has ended.
         preparing: What an agent does before its next episode; empty if it plays.
     """
 
@@ -121,7 +161,10 @@ class RunProgress:
         now = time.monotonic() if now is None else now
         labels = dict.fromkeys(part.agent for part in self.parts)
         by_agent = [(label, [part for part in self.parts if part.agent == label]) for label in labels]
-        totals = [_total(label, parts, _eta_s(parts, now)) for label, parts in by_agent]
+        totals = [
+            _total(label, parts, parts[0].pace.left_s(sum(part.num_missing for part in parts), now))
+            for label, parts in by_agent
+        ]
         for total, (_, parts) in zip(totals, by_agent, strict=True):
             total.preparing = next((part.preparing for part in parts if part.preparing), "")
         return totals
@@ -147,13 +190,3 @@ def _total(label: str, parts: Iterable[Progress], eta_s: float | None) -> Total:
         usd=None if None in prices else sum(price for price in prices if price is not None),
         eta_s=eta_s,
     )
-
-
-def _eta_s(parts: Iterable[Progress], now: float) -> float | None:
-    """Returns the seconds that an agent still needs: its worlds come one after the other."""
-    parts = list(parts)
-    began = [part.began for part in parts if part.began is not None]
-    num_missing, num_played = sum(part.num_missing for part in parts), sum(part.num_played for part in parts)
-    if not num_missing:
-        return 0.0
-    return (now - min(began)) / num_played * num_missing if num_played and began else None

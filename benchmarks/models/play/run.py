@@ -23,7 +23,7 @@ from benchmarks.models.board.versions import versions
 from benchmarks.models.measures.measures import spent
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
-from benchmarks.models.play.progress import Progress, RunProgress
+from benchmarks.models.play.progress import Pace, Progress, RunProgress
 from benchmarks.models.play.spending import require_prices, used_by
 from vlm_envs.arguments.ranges import require_above, require_at_least
 from vlm_envs.cli.needs import need_of
@@ -160,6 +160,7 @@ class BoardRun:
         self._stopping, self._interrupted = threading.Event(), threading.Event()
         self.reason, self.remedy = "", ""
         self.failures: dict[str, str] = {}
+        self._paces = {each.label: Pace() for each in contestants}
         self._parts = {
             (each.label, world.label): self._part(each, world, lines) for each in contestants for world in plan.worlds
         }
@@ -281,6 +282,7 @@ class BoardRun:
             num_successes=sum(solved),
             tokens=int(spent("tokens", before) or 0),
             usd=spent("usd", before) if before else 0.0,
+            pace=self._paces[contestant.label],
             outcomes=by_cluster(map(cluster_of, played), [bool(line["success"]) for line in played]),
         )
 
@@ -319,18 +321,21 @@ class BoardRun:
         missing = self._missing(world, contestant)
         if missing and self._goes_on(progress):
             lapped = time.monotonic()
-            progress.began = progress.began or lapped
             agent = Interruptible.of(contestant.agent, self._interrupted)
             if isinstance(contestant.agent, LazyAgent):
                 contestant.agent.on_progress = partial(self._on_choice, progress)
             self._on_progress(self.progress)
-            with closing(_vector(world, min(contestant.num_parallel, len(missing)))) as worlds:
+            num_envs = min(contestant.num_parallel, len(missing))
+            progress.pace.start(num_envs, lapped)
+            with closing(_vector(world, num_envs)) as worlds:
                 seeds, env_id = [key.seed for key in missing], registered_name(world.env_id)
                 for number, trajectory in play_episodes(
                     agent, worlds, seeds, env_id=env_id, goes_on=lambda: self._goes_on(progress)
                 ):
                     wall_s, lapped = time.monotonic() - lapped, time.monotonic()
+                    progress.pace.count(lapped)
                     self._keep(missing[number], contestant, progress, trajectory, wall_s)
+            progress.pace.finish(time.monotonic())
         has_left = progress.has_left or progress.num_failed_in_a_row >= MOST_FAILURES
         worth_it = not self._stopping.is_set() and (not returns or progress.num_done > num_done)
         comes_back = has_left and worth_it and bool(self._missing(world, contestant))
@@ -342,6 +347,7 @@ class BoardRun:
         """Reports how far `lazy` is with choosing its responses; raises once the run was interrupted."""
         if self._interrupted.is_set():
             raise RunInterruptedError
+        progress.pace.prepare()
         progress.preparing = f"choosing responses for {env_id}: {step}, {num_done:,} of {num_wanted:,}"
         self._on_progress(self.progress)
 

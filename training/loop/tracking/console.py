@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class RunConsole:
-    """A progress bar; where the output is not a terminal, a plain line every so many steps, with the time left."""
+    """A progress bar; where the output is not a terminal, a line after the first step and every so many."""
 
     def __init__(self, title: str, total: int, *, every: int = 10) -> None:
         self.console = Console()
@@ -42,7 +42,8 @@ class RunConsole:
         self._num_done += 1
         text = "  ".join(f"{name} {metrics[name]:.3g}" for name in shown if name in metrics)
         self._progress.update(self._task, completed=step + 1, shown=text)
-        if not self.console.is_terminal and ((step + 1) % self._every == 0 or step + 1 == self._total):
+        is_shown = self._num_done == 1 or (step + 1) % self._every == 0 or step + 1 == self._total
+        if not self.console.is_terminal and is_shown:
             line = f"{self._title} {step + 1}/{self._total}  {text}{self._left(self._total - step - 1)}"
             self.console.print(line, highlight=False, soft_wrap=True)
 

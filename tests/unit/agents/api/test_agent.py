@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 
@@ -12,6 +13,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.__main__ import main
 from agents.episodes import play_episodes
+from agents.named_agent import NamedAgent
 from agents.registry import make_agent, setting_names
 from agents.rollout import failure_of, rollout
 from tests.unit.agents.api import endpoint as fake
@@ -182,6 +184,19 @@ def test_a_local_server_needs_no_key(endpoint, monkeypatch):
         make_agent("compatible:judge@https://models.example.com/v1")
     with pytest.raises(ConfigError, match="MY_KEY, which is not set"):
         make_agent(f"compatible:judge@{endpoint.base_url}", api_key_variable="MY_KEY")
+
+
+def test_a_local_server_by_the_environments_address_is_asked_without_a_key_as_the_error_says(endpoint, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.base_url)
+    with pytest.raises(ConfigError) as caught:
+        make_agent("openai-chat:judge")
+    said = re.search(r"\bapi_key_variable=\S*", str(caught.value))
+    assert said is not None
+    named = NamedAgent.parse(f"openai-chat:judge,{said[0]},max_attempts=1", option="--agent")
+    player = make_agent(named.name, **named.settings)
+    assert player.respond([0], [{"text": "Look."}])[0].error == ""
+    player.close()
 
 
 @pytest.mark.parametrize("key", ["schlüssel-42", "two keys", "two\nkeys"])

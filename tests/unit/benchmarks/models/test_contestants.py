@@ -47,3 +47,15 @@ def test_a_model_that_moved_is_the_same_model(monkeypatch):
     monkeypatch.setattr("benchmarks.models.play.contestants.make_agent", lambda name, **settings: RandomAgent())
     with pytest.raises(ConfigError, match="--agent lazy is the same as random"):
         contestants(["random", "lazy"], references=False)
+
+
+def test_a_runs_directory_stands_for_its_model(tmp_path, tiny_directory):
+    model = tmp_path / "run" / "latest" / "model"
+    model.parent.mkdir(parents=True)
+    model.symlink_to(tiny_directory)
+    (tmp_path / "run" / "config.json").write_text("{}")
+    [named] = contestants([f"hf:{tmp_path / 'run'},temperature=0.5"], references=False)
+    assert named.label == f"hf:{model},temperature=0.5"
+    assert str(named.agent.directory) == str(model)
+    with pytest.raises(ConfigError, match="twice"):
+        contestants([f"hf:{tmp_path / 'run'}", f"hf:{model}"], references=False)

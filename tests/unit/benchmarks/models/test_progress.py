@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.models.measures.measures import rows
 from benchmarks.models.play.display import ProgressDisplay, duration, told
-from benchmarks.models.play.progress import Progress, RunProgress
+from benchmarks.models.play.progress import Pace, Progress, RunProgress
 from tests.unit.benchmarks.models.made import episode
 from vlm_envs.statistics.clusters import cluster_of
 
@@ -22,35 +22,65 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def progress():
-    """Of two agents: one through with half of two worlds after 50 s, one that has only begun."""
-    quick = Progress(agent="quick", world="A", num_wanted=10, began=100.0)
-    for seed, solved in enumerate((True, True, False)):
-        quick.add(solved=solved, failed=False, tokens=1000, usd=0.25, cluster=seed)
-    quick.add(solved=False, failed=True, tokens=500, usd=0.25, cluster=3)
-    later = Progress(agent="quick", world="B", num_wanted=10)
-    return RunProgress(parts=[quick, later, Progress(agent="slow", world="A", num_wanted=4, began=100.0)])
+    """Of two agents: one after two batches of four, which has 14 of 20 episodes left, one that has only begun."""
+    pace = Pace()
+    quick = Progress(agent="quick", world="A", num_wanted=10, pace=pace)
+    later = Progress(agent="quick", world="B", num_wanted=10, pace=pace)
+    pace.start(4, 100.0)
+    for number, (solved, failed) in enumerate([(True, False)] * 4 + [(False, False)] * 2 + [(False, True)] * 2):
+        pace.count(190.0 if number < 4 else 200.0)
+        quick.add(solved=solved, failed=failed, tokens=500, usd=0.125, cluster=number)
+    return RunProgress(parts=[quick, later, Progress(agent="slow", world="A", num_wanted=4)])
 
 
 def test_an_agent_is_told_over_all_its_worlds(progress):
-    quick, slow = progress.agents(now=150.0)
-    # 4 tries in 50 s, and 17 episodes to go
-    assert quick.eta_s == pytest.approx(50 / 4 * 17)
-    assert told(quick) == "quick: 3/20, success 0.67, 1 error, 3,500 tokens, 1.00 USD, 4 min left"
+    quick, slow = progress.agents(now=200.0)
+    assert quick.eta_s == pytest.approx(10 / 4 * 14)
+    assert told(quick) == "quick: 6/20, success 0.67, 2 errors, 4,000 tokens, 1.00 USD, 35 s left"
     assert told(slow) == "slow: 0/4"
+    assert progress.agents(now=208.0)[0].eta_s == pytest.approx(10 / 4 * 14 - 8)
 
 
 def test_all_of_them_take_as_long_as_the_slowest(progress):
-    assert progress.all(now=150.0).eta_s is None  # nobody knows yet of one
-    progress.parts[2].add(solved=True, failed=False, tokens=0, usd=None, cluster=0)
-    everybody = progress.all(now=150.0)
-    assert everybody.eta_s == pytest.approx(50 / 4 * 17)
-    assert (everybody.num_done, everybody.num_wanted, everybody.num_successes, everybody.tokens) == (4, 24, 3, 3500)
+    assert progress.all(now=200.0).eta_s is None  # nobody knows yet of one
+    slow = progress.parts[2]
+    slow.pace.start(1, 100.0)
+    for now in (110.0, 200.0):
+        slow.pace.count(now)
+        slow.add(solved=True, failed=False, tokens=0, usd=None, cluster=0)
+    everybody = progress.all(now=200.0)
+    assert everybody.eta_s == pytest.approx(90 * 2)
+    assert (everybody.num_done, everybody.num_wanted, everybody.num_successes, everybody.tokens) == (8, 24, 6, 4000)
     assert everybody.usd is None  # one price is not known, so the sum is not
     assert "USD" not in told(everybody)
     assert "success" in told(everybody)
     assert "success" not in told(everybody, is_sum=True)
-    progress.parts[0].is_over = progress.parts[1].is_over = True
-    assert progress.all(now=150.0).eta_s == pytest.approx(50 * 3)
+    slow.is_over = True
+    assert progress.all(now=200.0).eta_s == pytest.approx(10 / 4 * 14)
+
+
+def test_the_first_batch_and_a_search_do_not_count_towards_the_pace():
+    """Episodes are played 32 at a time: the first takes 80 s, with loading, and each other batch 10 s."""
+    pace = Pace()
+    pace.start(32, 0.0)
+    pace.count(80.0)
+    assert pace.left_s(95, 80.0) is None
+    for _ in range(31):
+        pace.count(80.0)
+    pace.count(90.0)
+    assert pace.left_s(63, 90.0) is None  # the others of this batch have ended, too, but were not counted yet
+    for _ in range(31):
+        pace.count(90.0)
+    assert pace.left_s(32, 90.0) == pytest.approx(10)
+    pace.count(100.0)
+    assert pace.left_s(31, 100.0) == 0
+    pace.finish(100.0)
+    pace.start(32, 100.0)
+    pace.prepare()
+    for _ in range(32):
+        pace.count(900.0)
+    assert pace.left_s(64, 900.0) == pytest.approx(64 * 20 / 33)
+    assert pace.left_s(0, 900.0) == 0
 
 
 def test_the_running_interval_is_that_of_the_boards_row():
@@ -96,7 +126,7 @@ def test_while_a_person_plays_nothing_is_shown(progress):
     assert "quick" not in stream.getvalue()
     display.pause(is_paused=False)
     display.show(progress)
-    assert "quick: 3/20" in stream.getvalue()
+    assert "quick: 6/20" in stream.getvalue()
 
 
 def test_times_are_told_for_people():

@@ -301,6 +301,34 @@ def test_options_of_a_cold_start_need_one(tmp_path):
             configured(recipe, [*given, *model])
 
 
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("--cold-start.num-steps 60", (60, 0, 22)),
+        ("--cold-start.num_steps=300", (300, 0, 300)),  # what fits stays as it is
+        ("--cold-start.num-steps 60 --cold-start.num-first-turn-steps 50", (60, 0, 50)),
+        ("--cold-start.num-steps 0", (0, 0, 300)),
+    ],
+)
+def test_a_shorter_cold_start_has_fewer_first_turn_steps(given, expected, capsys):
+    recipe, rest = find_recipe(["VLM/FrozenLake-v0", *words(given)])
+    cold_start = configured(recipe, rest, makes_cold_start=True).cold_start
+    assert (cold_start.num_steps, cold_start.num_copying_steps, cold_start.num_first_turn_steps) == expected
+    assert ("from 300 to 22" in capsys.readouterr().out) == (expected[2] == 22)
+
+
+def test_a_shorter_cold_start_keeps_the_proportions_of_all_steps():
+    start = RECIPES["sokoban_tiny"]()
+    before = replace(start.cold_start, num_steps=1000, num_copying_steps=100, num_first_turn_steps=500)
+    recipe = Recipe(name="mine", make=lambda: replace(start, cold_start=before))
+    cold_start = configured(recipe, words("--cold-start.num-steps 60"), makes_cold_start=True).cold_start
+    assert (cold_start.num_copying_steps, cold_start.num_first_turn_steps) == (6, 30)
+    with pytest.raises(ConfigError, match="must be at most"):
+        configured(
+            recipe, words("--cold-start.num-steps 60 --cold-start.num-first-turn-steps 61"), makes_cold_start=True
+        )
+
+
 def test_a_recipe_of_ones_own_is_a_file(tmp_path):
     path = tmp_path / "my_small_recipe.py"
     path.write_text(RECIPE_FILE)

@@ -266,6 +266,44 @@ def test_ctrl_c_finishes_the_iteration_saves_and_says_how_to_go_on(arguments, tm
     assert [line["iteration"] for line in metrics_of(tmp_path / "stopped")] == [0, 1, 2]
 
 
+def test_ctrl_c_in_the_last_iteration_or_evaluation_says_that_only_the_evaluation_is_left(
+    arguments, tmp_path, capsys, monkeypatch
+):
+    update, evaluated = Learner.update, Trainer._evaluate
+
+    def interrupted(self, *args, **kwargs):
+        os.kill(os.getpid(), signal.SIGINT)
+        return update(self, *args, **kwargs)
+
+    def interrupted_after(self, label, *args, **kwargs):
+        if label == "after":
+            os.kill(os.getpid(), signal.SIGINT)
+        return evaluated(self, label, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Learner, "update", interrupted)
+        assert main(arguments("frozenlake_tiny", "stopped")) == 0
+    stopping, _, interrupted_line = capsys.readouterr().out.partition("Interrupted")
+    assert "evaluation is left" in interrupted_line and "evaluation is left" not in stopping
+    monkeypatch.setattr(Trainer, "_evaluate", interrupted_after)
+    assert main(["frozenlake_tiny", "--output", str(tmp_path), "--name", "stopped", "--resume"]) == 0
+    shown = capsys.readouterr().out
+    assert "evaluation is left" in shown and "Interrupted" not in shown
+    assert RunReader(tmp_path / "stopped").evaluations()[-1]["label"] == "after"
+
+
+def test_a_run_says_where_it_is_and_whose_name_it_could_not_have(arguments, tmp_path, capsys):
+    command = arguments("frozenlake_tiny", "", "--num-iterations", "0", "--num-eval-episodes", "0")
+    command = [*command[: command.index("--name")], *command[command.index("--name") + 2 :]]
+    directory, second = tmp_path / "frozenlake_tiny", tmp_path / "frozenlake_tiny-2"
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert f"Run: {directory}." in shown and f"vlm_envs report {directory} --live" in shown
+    assert main(command) == 0
+    assert f"Run: {second}, since {directory} holds another run." in capsys.readouterr().out
+    assert second.is_dir()
+
+
 def test_a_second_ctrl_c_stops_at_once(arguments, monkeypatch, capsys):
     def interrupted_twice(self, *args, **kwargs):
         os.kill(os.getpid(), signal.SIGINT)

@@ -72,6 +72,12 @@ def test_one_small_gpu_is_refused_with_what_would_do(tmp_path, planned):
     assert planned(*words, "--gpu-memory", 6, *remedy.split())[0] == 0
 
 
+def test_a_line_comes_before_the_counting_but_not_before_json(planned, monkeypatch):
+    monkeypatch.setattr("training.plan.planner.show_plan", lambda *arguments: None)
+    assert planned()[1:] != ("", "")
+    assert planned("--json") == (0, "", "")
+
+
 def test_the_tiny_run_fits_and_is_counted_by_its_own_tokenizer(planned):
     code, out, _ = planned("--num-groups", 8, "--worlds.0.kwargs.max-turns", 2, "--hours", 1)
     assert code == 0 and "Fits: needs" in out

@@ -72,6 +72,7 @@ def test_unknown_id_suggests_the_meant_one_without_traceback(command):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["play", "My/World-v0"], "my_module:My/World-v0"),
         (["play", "no_such_module:My/World-v0"], "cannot import 'no_such_module'"),
         (["play", "CartPole-v1"], "adapt:CartPole-v1"),
         (["check", "CartPole"], "'adapt:CartPole-v1'"),

@@ -55,7 +55,9 @@ def test_its_own_test_and_the_printed_commands_name_its_world(package, tmp_path,
     commands = [shlex.split(line) for line in out.splitlines() if line.startswith("  ")]
     assert commands[0] == ["cd", str(folder / "tower")]
     assert ["python", "-m", "vlm_envs", "check", "tower:Own/Tower-v0"] in commands
-    assert f"PYTHONPATH={folder / 'tower'}" in commands[4]
+    run_from_checkout = [command for command in commands if f"PYTHONPATH={folder / 'tower'}" in command]
+    assert [command[3] for command in run_from_checkout] == ["benchmarks", "training"]
+    assert all("tower:Own/Tower-v0" in command for command in run_from_checkout)
     assert 'py-modules = ["tower"]' in (folder / "tower" / "pyproject.toml").read_text(encoding="utf-8")
 
 

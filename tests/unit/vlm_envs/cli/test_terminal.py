@@ -19,6 +19,7 @@ from vlm_envs.cli.terminal import RULER_COLUMNS, colors_of, half_blocks, ruled, 
 
 CHECKOUT = Path(__file__).parents[4]
 
+SOKOBAN_GOAL = "Push every box onto a target."
 ARROWS = {"Up": b"\x1b[A", "Down": b"\x1b[B", "Right": b"\x1b[C", "Left": b"\x1b[D"}
 
 
@@ -155,10 +156,13 @@ def test_play_in_a_terminal_with_arrow_keys(tmp_path):
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
         first = read_until(ours, "At least 6 actions to go.")
         assert "▀" in first
+        assert SOKOBAN_GOAL in first
         assert "\x1b[38;2;" in first, "the picture is drawn in 24-bit colours"
         for number, action in enumerate(SOKOBAN_SOLUTION[:-1], start=1):
             os.write(ours, ARROWS[action])
-            read_until(ours, f"At least {6 - number} actions to go.")
+            left = 6 - number
+            shown = read_until(ours, f"At least {left} action{'s' if left > 1 else ''} to go.")
+            assert SOKOBAN_GOAL not in shown, "the goal and the rules are shown once"
         os.write(ours, ARROWS[SOKOBAN_SOLUTION[-1]])
         read_until(ours, "Solved with 6 actions")
         os.write(ours, b"q")
@@ -179,7 +183,8 @@ def test_a_question_is_answered_in_a_terminal():
     environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
     environ.pop("NO_COLOR", None)
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
-        assert "\x1b[38;2;" in read_until(ours, "q quit")
+        first = read_until(ours, "q quit")
+        assert "\x1b[38;2;" in first and "Answer a question about a picture" in first
         os.write(ours, b"zoom 40 40 60 60\r")
         read_until(ours, "turn 1")
         os.write(ours, b"\x1b[C")

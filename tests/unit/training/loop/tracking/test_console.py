@@ -8,7 +8,7 @@ from training.loop.tracking.console import RunConsole
 
 @pytest.mark.parametrize(
     ("num_before", "step_s", "left"),
-    [(0, 60.0, ["20 min", "10 min", ""]), (10, 6.0, ["60 s", ""]), (25, 60.0, [""])],
+    [(0, 60.0, ["29 min", "20 min", "10 min", ""]), (10, 6.0, ["2 min", "60 s", ""]), (25, 60.0, ["4 min", ""])],
 )
 def test_lines_estimate_the_time_left_from_the_steps_of_this_process(num_before, step_s, left, monkeypatch, capsys):
     now = [1000.0]
