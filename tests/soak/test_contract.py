@@ -7,11 +7,15 @@ import pytest
 from vlm_envs.testing.contract import check_world
 
 
+ONE_TURN = "check_env wants a first step that does not truncate; there is one turn"
+
+
 @pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/DocQA-v0", "VLM/VideoQA-v0", "VLM/RewardJudging-v0"])
 @pytest.mark.parametrize("split", ["train", "val", "test"])
 def test_worlds_that_ask(env_id: str, split: str) -> None:
     results = check_world(env_id, split=split)
-    assert {result.skipped for result in results} == {None, "a turn has one action"}
+    skipped = {result.skipped for result in results} - {None}
+    assert skipped == {"a turn has one action"} | ({ONE_TURN} if env_id == "VLM/VideoQA-v0" else set())
 
 
 def test_the_arm_in_words_and_without_thoughts() -> None:
