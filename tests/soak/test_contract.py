@@ -6,7 +6,6 @@ import pytest
 
 from vlm_envs.testing.contract import check_world
 
-
 ONE_TURN = "check_env wants a first step that does not truncate; there is one turn"
 
 
