@@ -170,8 +170,8 @@ function boardEpisodeView(episode, label) {
     );
   }
   episode.turns.forEach((turn, index) => {
-    const result = article.querySelectorAll(".turn")[index].querySelector(".result");
-    if (turn.regret !== null && turn.regret !== undefined) result.insertBefore(chip("regret", turn.regret, "regret", short), result.querySelector(".usage"));
+    const measures = article.querySelectorAll(".turn")[index].querySelector(".measures");
+    if (turn.regret !== null && turn.regret !== undefined) measures.prepend(chip("regret", turn.regret, "regret", short));
   });
   return article;
 }

@@ -210,14 +210,17 @@ function resultView(turn, isQuestion) {
   result.append(chip("reward", turn.reward, "total"));
   for (const [name, value] of Object.entries(turn.reward_terms || {})) result.append(chip(name, value, "term"));
   for (const [name, value] of Object.entries(turn.shaping || {})) result.append(chip(name, value, "shaping"));
+  // What is no reward stands in a line of its own, without the colors of rewards
+  const measures = make("div", "measures");
   const credit = turn.credit || {};
   for (const [name, title] of [["advantage", "advantage"], ["value", "value before"], ["logprob", "log-probability per token"]]) {
-    if (credit[name] !== undefined && credit[name] !== null) result.append(chip(title, credit[name], "credit", short));
+    if (credit[name] !== undefined && credit[name] !== null) measures.append(chip(title, credit[name], "credit", short));
   }
   for (const [name, value] of Object.entries(turn.scores || {})) {
-    if (!(name in turn.sections)) result.append(chip(name + " score", value, "credit", short));
+    if (!(name in turn.sections)) measures.append(chip(name + " score", value, "credit", short));
   }
-  for (const [name, value] of Object.entries(turn.usage || {})) if (value) result.append(chip(name, value, "usage", short));
+  for (const [name, value] of Object.entries(turn.usage || {})) if (value) measures.append(chip(name, value, "usage", short));
+  result.append(measures);
   return result;
 }
 

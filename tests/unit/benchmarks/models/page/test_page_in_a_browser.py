@@ -169,7 +169,9 @@ def test_a_turn_shows_prompt_thoughts_response_reward_regret_and_usage(opened, b
     turn = page.locator("#stage .turn").first
     told = turn.inner_text()
     assert "Sokoban" in told and "thoughts" in told and "reward" in told
-    assert turn.locator(".chip", has_text="prompt tokens").locator("b").inner_text() == "800"
+    assert turn.locator(".measures .chip", has_text="prompt tokens").locator("b").inner_text() == "800"
+    assert "reward" in turn.locator(".result > .chip").first.inner_text(), "rewards stand apart from other numbers"
+    assert turn.locator(".result > .chip", has_text="tokens").count() == 0
     acted = first["turns"][0]["actions"] and first["turns"][0]["optimal_actions_left"] is not None
     assert turn.locator(".regret").count() == bool(acted)
     assert turn.locator("img").evaluate("image => image.naturalWidth") > 0
