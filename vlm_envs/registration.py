@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -178,7 +179,8 @@ def registered_name(env_id: str) -> str:
         title = (whole or [name])[0].rpartition("-v")[0]
         meant = [*[name], *[each for each in whole if each.rpartition("-v")[0] == title]][-1]  # the newest version
         hint = did_you_mean(meant, whole or known, prefix=f"{ADAPT}:" if _is_plain_env(meant) else module + colon)
-        hint = hint or ("" if colon else f" A world of your own needs its module in front, as in my_module:{name}.")
+        if not hint and namespace and not colon and not name.lower().endswith(".toml"):
+            hint = f" A world of your own needs its module in front, as in my_module:{name}."
         raise ConfigError(f"Unknown env {env_id!r}.{hint} List all: python -m vlm_envs list")
     return name
 
@@ -188,7 +190,7 @@ def advice_to_adapt(env_id: str) -> str:
     name = env_id.rpartition(":")[2]
     if env_id.lower().endswith(".toml") and Path(env_id).is_file():
         return f"{env_id} is a file, not the id of a world. To adapt the environment it describes: {ADAPT}:{env_id}"
-    if _is_plain_env(name) or (name not in gym.registry and name.startswith(tuple(PACKAGES))):
+    if _is_plain_env(name) or (name not in gym.registry and re.split("[-/]", name)[0] in PACKAGES):
         return not_a_world(env_id)
     return ""
 

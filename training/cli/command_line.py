@@ -365,20 +365,31 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
 
 
 def _fitted_cold_start(config: ColdStartConfig, words: Sequence[str]) -> tuple[ColdStartConfig, list[str]]:
-    """Returns a cold start whose kinds of steps fit its length, in the recipe's proportions, and what changed."""
-    length = option_value(words, "--cold-start.num-steps") or ""
+    """Returns a cold start whose kinds of steps fit its length, in the recipe's proportions, and what changed.
+
+    Kinds whose number of steps is given keep it.
+    """
     told: list[str] = []
-    num_steps = int(length) if length.isdecimal() else 0
-    if not 0 < num_steps < config.num_copying_steps + config.num_first_turn_steps:
-        return config, told
+    num_steps = _whole(words, "--cold-start.num-steps")
     kinds = {"num_copying_steps": "Copying steps", "num_first_turn_steps": "First-turn steps"}
+    options = {name: f"--cold-start.{name.replace('_', '-')}" for name in kinds}
+    given = {name for name, option in options.items() if option_value(words, option) is not None}
+    room = num_steps - sum(_whole(words, options[name]) for name in given)
+    if num_steps == 0 or not 0 <= room < sum(getattr(config, name) for name in kinds.keys() - given):
+        return config, told
     for name, kind in kinds.items():
-        option, before = f"--cold-start.{name.replace('_', '-')}", getattr(config, name)
-        after = before * num_steps // max(config.num_steps, num_steps)
-        if option_value(words, option) is None and after < before:
-            told.append(f"{kind} ({option}) lowered from {before} to {after} for this short cold start.")
+        before = getattr(config, name)
+        after = min(before * num_steps // max(config.num_steps, num_steps), room)
+        if name not in given and after < before:
+            told.append(f"{kind} ({options[name]}) lowered from {before} to {after} for this short cold start.")
             config = _unchecked(config, **{name: after})
     return config, told
+
+
+def _whole(words: Sequence[str], option: str) -> int:
+    """Returns the whole number that an option is given, or 0."""
+    value = option_value(words, option) or ""
+    return int(value) if value.isdecimal() else 0
 
 
 def _refuse_cold_start_options(config: RunConfig, words: Sequence[str]) -> None:

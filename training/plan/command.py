@@ -49,7 +49,7 @@ def run_plan(words: Sequence[str]) -> None:
         )
     directory = require_checkpoint(model_directory(config.model))
     if not plan.json:
-        print("Counting parameters and the tokens of episodes takes about half a minute ...", flush=True)
+        print("Counting parameters and the tokens of episodes takes about half a minute ...", file=sys.stderr)
     from training.plan.planner import show_plan  # Only now: a mistake on the command line need not wait for torch.
 
     fault = show_plan(config, plan, directory)

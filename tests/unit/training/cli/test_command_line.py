@@ -307,6 +307,8 @@ def test_options_of_a_cold_start_need_one(tmp_path):
         ("--cold-start.num-steps 60", (60, 0, 22)),
         ("--cold-start.num_steps=300", (300, 0, 300)),  # what fits stays as it is
         ("--cold-start.num-steps 60 --cold-start.num-first-turn-steps 50", (60, 0, 50)),
+        ("--cold-start.num-steps 60 --cold-start.num-copying-steps 50", (60, 50, 10)),
+        ("--cold-start.num-steps 320 --cold-start.num-copying-steps 100", (320, 100, 120)),
         ("--cold-start.num-steps 0", (0, 0, 300)),
     ],
 )

@@ -362,3 +362,20 @@ def test_an_unsolvable_position_is_said():
 def test_a_bad_level_is_refused():
     with pytest.raises(LevelError):
         Session("VLM/Sokoban-v0", level="###")
+
+
+@pytest.mark.parametrize(
+    ("env_id", "advice"),
+    [
+        ("MiniGrid-Missing-5x5-v0", "adapt:MiniGrid-Missing-5x5-v0"),
+        ("MiniGridMine-v0", ""),
+        ("Own/X-v0", "my_module:Own/X-v0"),
+        ("CartPoel-v1", ""),
+        ("missing.toml", ""),
+    ],
+)
+def test_only_what_can_help_is_advised_for_unknown_ids(env_id, advice):
+    with pytest.raises(ConfigError) as error:
+        make_world(env_id)
+    assert advice in str(error.value)
+    assert ("adapt:" in str(error.value), "my_module" in str(error.value)) == ("adapt:" in advice, "my_" in advice)
