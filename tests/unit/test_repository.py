@@ -58,14 +58,6 @@ def test_the_package_says_it_is_typed():
     assert (CHECKOUT / "vlm_envs" / "py.typed").is_file()
 
 
-def test_no_file_of_code_has_more_than_600_lines():
-    names = subprocess.run(
-        ["git", "ls-files", "*.py", "*.js", "*.css"], cwd=CHECKOUT, capture_output=True, text=True
-    ).stdout
-    long = {name: n for name in names.split() if (n := len((CHECKOUT / name).read_text("utf-8").splitlines())) > 600}
-    assert long == {}
-
-
 def test_the_core_needs_only_four_distributions():
     names = {re.split(r"[^a-z]", requirement)[0] for requirement in PYPROJECT["project"]["dependencies"]}
     assert names == {"gymnasium", "numpy", "pillow", "tyro"}
