@@ -363,7 +363,8 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
 
 def _fitted_cold_start(config: ColdStartConfig, words: Sequence[str]) -> tuple[ColdStartConfig, list[str]]:
     """Returns a cold start whose kinds of steps fit its length, in the recipe's proportions, and what changed."""
-    length, told = option_value(words, "--cold-start.num-steps") or "", []
+    told: list[str] = []
+    length = option_value(words, "--cold-start.num-steps") or ""
     num_steps = int(length) if length.isdecimal() else 0
     if not 0 < num_steps < config.num_copying_steps + config.num_first_turn_steps:
         return config, told
