@@ -59,7 +59,7 @@ class Session:
         usual = {name: getattr(self.world, name) for name in NO_LIMITS}
         own = {name: limit for name, limit in usual.items() if name in kwargs}
         self.limits = (
-            f"Limits: {_listed(own)}."
+            f"Limits: {_listed(own)}; there are no others."
             if own
             else f"There is no limit on turns and actions. Agents have {_listed(usual)}; --set gives you limits, too."
         )
