@@ -113,7 +113,7 @@ def test_ids_without_the_prefix_name_the_id_to_use(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "count.toml").write_text(f'env = "{TALLY}"\nname = "count"\n')
     monkeypatch.setattr(registration, "PACKAGES", {"Lacking": "no_such_package"})
-    for text in (TALLY, tally.__name__ + ":" + TALLY, "count.toml", "LackingEnv-v0"):
+    for text in (TALLY, tally.__name__ + ":" + TALLY, "count.toml", "Lacking-Env-v0"):
         for use in (vlm_envs.make, vlm_envs.make_vec):
             with pytest.raises(ConfigError, match=f"adapt:{text}$"):
                 use(text)
