@@ -119,16 +119,16 @@ def test_svg_has_no_exact_judge_and_the_error_says_what_to_do():
 
 def test_adapted_worlds_have_no_rules_which_is_found_before_anything_is_printed(tmp_path, capsys):
     file = tmp_path / "lake.toml"
-    file.write_text('env = "FrozenLake-v1"\nname = "lake"\n')
+    file.write_text('env = "FrozenLake-v1"\nname = "judged_lake"\n')
     for words in (
         ["chance", "VLM/FrozenLake-v0", f"adapt:{file}"],
-        ["chance", "Adapted/lake", "--representation", "structured"],
-        ["calibrate", "Adapted/lake"],
+        ["chance", "Adapted/judged_lake", "--representation", "structured"],
+        ["calibrate", "Adapted/judged_lake"],
     ):
         assert main(words) == 2
         printed = capsys.readouterr()
         assert "adapted world" in printed.err and "RULES" not in printed.err and printed.out == ""
-    del gym.registry["Adapted/lake"]
+    del gym.registry["Adapted/judged_lake"]
 
 
 @pytest.mark.parametrize("term", [grounding_reward(), RepetitionTerm()])
