@@ -98,7 +98,12 @@ def changed_functions(env_id: str, stored: Mapping[str, Any], directory: str | P
 
     Missing files are not included. Arguments are those of `changed_arguments`.
     """
-    now = digests(_located(env_id, stored, directory))
+    return differing_functions(stored, {_DIGESTS: digests(_located(env_id, stored, directory))})
+
+
+def differing_functions(stored: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """Returns the files of functions that two records have with different contents."""
+    now = other.get(_DIGESTS, {})
     return [name for name, digest in stored.get(_DIGESTS, {}).items() if now.get(name, digest) != digest]
 
 

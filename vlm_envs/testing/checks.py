@@ -190,8 +190,16 @@ def plans_are_shortest(under_test: WorldUnderTest) -> None:
         if cost is None or cost_after is None:
             continue
         found = f"{move.where}: {_of(cost)}; after {move.action}, {_of(cost_after)}"
-        require(cost <= cost_after + 1, f"{found}, so {cost_after + 1:.0f} would be enough")
-        require(not move.is_planned or cost_after == cost - 1, f"{found}, but {move.action} is the plan's next action")
+        require(cost <= cost_after + 1, f"{found}, so {cost_after + 1:.0f} would be enough. {_NOT_SHORTEST}")
+        require(
+            not move.is_planned or cost_after == cost - 1,
+            f"{found}, but {move.action} is the plan's next action. {_NOT_SHORTEST}",
+        )
+
+
+_NOT_SHORTEST = (
+    "If actions may fail by chance, or plans need not be shortest, set plans_are_shortest = False in the dynamics."
+)
 
 
 def _of(cost: float) -> str:

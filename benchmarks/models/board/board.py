@@ -34,7 +34,7 @@ from benchmarks.models.board.lines import (
     sealed,
 )
 from benchmarks.models.board.shapes import BOARD, misshapen
-from vlm_envs.adapter.stored import changed_since, differing
+from vlm_envs.adapter.stored import changed_since, differing, differing_functions, functions_changed
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.images import ImageStore
@@ -307,6 +307,11 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
             raise ConfigError(
                 f"{path} has another {world['label']} (hash {before['digest']}, now {world['digest']}): "
                 f"{_change(before, world)}. Name another folder with --out."
+            )
+        if files := differing_functions(before.get("adapted", {}), world.get("adapted", {})):
+            raise ConfigError(
+                f"{path}: {functions_changed(world['env_id'], files)} Episodes before and after do not "
+                "compare. Undo the change, or name another folder with --out."
             )
     versions = known.get("versions", {})
     if any("adapted" in world for label, world in by_label.items() if label not in known_labels):

@@ -12,6 +12,8 @@ from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorState, Corrid
 from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
 from vlm_envs.responses.formats import FORMATS
+from vlm_envs.statistics.clusters import cluster_of, share_interval
+from vlm_envs.statistics.rates import wilson_interval
 from vlm_envs.trajectory import require_image
 from vlm_envs.world import World
 
@@ -459,3 +461,25 @@ def test_bad_arguments_say_what_to_do(name: str, value: object, hint: str) -> No
 def test_a_word_is_no_switch(env_id, name):
     with pytest.raises(ConfigError, match=f"{name} must be True or False; got 'no'"):
         make(env_id, **{name: "no"})
+
+
+class OneStartDynamics(CorridorDynamics):
+    """All seeds start alike."""
+
+    splits_differ = False
+
+    def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+        return CorridorState(player=3, goal=6)
+
+
+def test_where_all_seeds_start_alike_each_is_a_cluster_of_its_own() -> None:
+    one_start = World(OneStartDynamics(), CorridorView(), CorridorTask())
+    one_start.set_picture_shape((2, 80, 3))
+    infos = [one_start.reset(seed=seed)[1] for seed in (4, 5, 5)]
+    assert len({info["state_hash"] for info in infos}) == 1
+    episodes = [
+        {"seed": seed, "start_state_hash": info["state_hash"], "cluster": info["cluster"]}
+        for seed, info in zip((4, 5, 5), infos, strict=True)
+    ]
+    assert len(set(map(cluster_of, episodes))) == 2
+    assert share_interval(episodes[:2], [1, 0]) == wilson_interval(1, 2)

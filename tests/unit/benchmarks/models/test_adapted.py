@@ -76,6 +76,14 @@ def test_a_board_is_replayed_from_anywhere_without_its_file(described, folder, m
     assert "lake_words.py" in capsys.readouterr().err
 
 
+def test_a_board_is_not_continued_with_other_functions(described, folder, capsys):
+    before = described.episodes()
+    (folder / "lake_words.py").write_text("def describe(env):\n    return 'elsewhere'\n")
+    assert main([*RUN[:-4], "--episodes", "2", "--out", "board"]) == 2
+    assert "lake_words.py" in capsys.readouterr().err
+    assert Board(folder / "board").episodes() == before
+
+
 def test_a_world_that_cannot_be_made_is_refused_and_keeps_its_marks(described, folder, capsys):
     row = {("random", "Adapted/board-lake")}
     assert verified(described) == row
