@@ -210,7 +210,7 @@ def _is_plain_env(name: str) -> bool:
             gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
         )
     except (Exception, SystemExit):  # Whatever the module raises is reported when the environment is made
-        return False
+        return isinstance(entry_point, str) and entry_point.startswith("gymnasium.")
     is_env = isinstance(creator, type) and issubclass(creator, gym.Env) and not issubclass(creator, gym.Wrapper)
     return is_env and not isinstance(creator, WorldType)
 

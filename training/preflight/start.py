@@ -269,7 +269,7 @@ def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:
     for name, spec, known in zip(world_names(config.worlds), config.worlds, facts, strict=True):
         if config.cold_start.num_steps and not known.has_planner:
             raise ConfigError(
-                f"{name} has no planner, so there is nobody to imitate in a cold start. {how_to_plan(spec)}; or "
+                f"{name} has no planner for a cold start to imitate. {how_to_plan(spec)}; or "
                 "start from a checkpoint that can play (--model DIR); or imitate recorded episodes (--cold-start.data "
                 "DIR); or start reinforcement learning without imitation (--cold-start.num-steps 0)."
             )

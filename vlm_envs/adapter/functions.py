@@ -43,7 +43,7 @@ class _Named(NamedTuple):
 
     @property
     def file(self) -> Path | None:
-        """The module's file in the folder; None if there is none."""
+        """The module's file in the folder, or None if it does not exist."""
         path = Path(self.folder, *self.module.split("."))
         files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
         return next(filter(Path.is_file, files), None) if self.folder else None

@@ -146,7 +146,7 @@ def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str
 
 
 class _Printer:
-    """Prints a session below what was there: the goal and the rules once, what is told at length once per level.
+    """Prints a session below earlier output: the goal and rules once, long instructions once per level.
 
     Args:
         session: What is played.

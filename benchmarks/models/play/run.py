@@ -296,7 +296,7 @@ class BoardRun:
                 raise
             self.failures[contestant.label] = "the input has ended"
         except Exception:
-            if not self._interrupted.is_set():
+            if not self._interrupted.is_set():  # an interrupt closes agents, so their requests then fail
                 raise
 
     def _missing(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class RunConsole:
-    """A progress bar; where the output is not a terminal, a line after the first step and every so many."""
+    """A progress bar, or, if the output is not a terminal, a line after the first step and every `every` steps."""
 
     def __init__(self, title: str, total: int, *, every: int = 10) -> None:
         self.console = Console()

@@ -42,7 +42,7 @@ def test_an_agent_is_told_over_all_its_worlds(progress):
 
 
 def test_all_of_them_take_as_long_as_the_slowest(progress):
-    assert progress.all(now=200.0).eta_s is None  # nobody knows yet of one
+    assert progress.all(now=200.0).eta_s is None  # one agent has no estimate yet
     slow = progress.parts[2]
     slow.pace.start(1, 100.0)
     for now in (110.0, 200.0):

@@ -369,6 +369,7 @@ def test_a_bad_level_is_refused():
     [
         ("MiniGrid-Missing-5x5-v0", "adapt:MiniGrid-Missing-5x5-v0"),
         ("MiniGridMine-v0", ""),
+        ("HumanoidStandup-v5", "adapt:HumanoidStandup-v5"),  # MuJoCo may be missing
         ("Own/X-v0", "my_module:Own/X-v0"),
         ("CartPoel-v1", ""),
         ("missing.toml", ""),
