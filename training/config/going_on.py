@@ -6,20 +6,27 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Protocol
 
 from training.config.processes import num_processes
-from training.config.run import RunConfig
-from training.config.stages import StagesConfig
-from training.config.supervised.sft import SFTConfig
-from training.config.supervised.upscaler import UpscalerConfig
 
 _COMMAND: ContextVar[str] = ContextVar("_COMMAND", default="")
 
 
+class NamedRun(Protocol):
+    """A configuration that says where a run goes: of a run, of stages, of a fine-tuning, or of an upscaler."""
+
+    @property
+    def name(self) -> str:
+        """The run's name, a folder within `output`."""
+
+    @property
+    def output(self) -> str:
+        """The folder that holds runs."""
+
+
 @contextmanager
-def going_on_by(
-    words: Sequence[str], run: RunConfig | StagesConfig | SFTConfig | UpscalerConfig, *, name: str, output: str
-) -> Iterator[None]:
+def going_on_by(words: Sequence[str], run: NamedRun, *, name: str, output: str) -> Iterator[None]:
     """Within the block, messages that say how a run goes on give the command, in place of `--resume` alone.
 
     Args:

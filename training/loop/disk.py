@@ -10,8 +10,8 @@ from pathlib import Path
 from training.checkpoints.files import LATEST, cold_start_model, has_checkpoint, is_in_cold_start, num_iterations_done
 from training.errors import DiskFullError, PeerError
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_SAID_BY = ("No space left on device", "os error 28", "PytorchStreamWriter failed", "unexpected pos")
+_FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL_DISK_MESSAGES = ("No space left on device", "os error 28", "PytorchStreamWriter failed", "unexpected pos")
 """What safetensors and torch say of it, whose errors have no number."""
 _FREE = "free some space, or move the folder"
 
@@ -20,9 +20,9 @@ def is_disk_full(error: BaseException) -> bool:
     """Returns whether something could not be written for lack of space, here: another process tells of its own."""
     if isinstance(error, PeerError):
         return False
-    if isinstance(error, OSError) and error.errno in _FULL:
+    if isinstance(error, OSError) and error.errno in _FULL_DISK_ERRNOS:
         return True
-    return any(each in str(error) for each in _SAID_BY)
+    return any(each in str(error) for each in _FULL_DISK_MESSAGES)
 
 
 @contextmanager

@@ -26,14 +26,21 @@ from training.config.stages_record import holds_stages
 from training.errors import PeerLostError
 from vlm_envs.errors import VLMEnvsError
 
-_SAID_BY = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Broken pipe", "TCPStore")
+_LOST_PEER_MESSAGES = (
+    "gloo",
+    "NCCL",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "TCPStore",
+)
 """What torch says of a lost connection, for which it has no class of errors throughout."""
 
 
 def is_peer_lost(error: BaseException) -> bool:
     """Returns whether torch could not reach another process."""
     is_torchs = isinstance(error, RuntimeError) and not isinstance(error, VLMEnvsError)
-    return is_torchs and num_processes() > 1 and any(each in str(error) for each in _SAID_BY)
+    return is_torchs and num_processes() > 1 and any(each in str(error) for each in _LOST_PEER_MESSAGES)
 
 
 @contextmanager

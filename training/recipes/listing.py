@@ -29,10 +29,7 @@ class Facts:
         return ", ".join([*packages, *filter(None, [self.needs])]) or "nothing"
 
 
-MODULES = tuple(
-    f"training.recipes.{name}"
-    for name in ("tiny", "mix_tiny", "vagen", "mags_tiny", "mags", "arm_thinker", "ivgr", "argos")
-)
+MODULES = tuple(f"training.recipes.{name}" for name in ("tiny", "vagen", "mags", "arm_thinker", "ivgr", "argos"))
 """Modules of the recipes."""
 
 FIRST_STARTS = ("mix_first_steps", "primitive_two_cubes")

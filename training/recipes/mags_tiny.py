@@ -18,10 +18,10 @@ from vlm_envs.errors import require_choice
 
 _SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
 _CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})
-_NUM_ITERATIONS = (40, 30)
+_TINY_NUM_ITERATIONS = (40, 30)
 """Of both stages: three quarters of the first one's in the second, as 225 of 300."""
-_NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
-_IMITATION = ColdStartConfig(num_steps=2000, num_first_turn_steps=1100, suboptimal_rate=0.5)
+_TINY_NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
+_TINY_IMITATION = ColdStartConfig(num_steps=2000, num_first_turn_steps=1100, suboptimal_rate=0.5)
 
 
 def mags_tiny(variant: str = "curriculum") -> StagesConfig:
@@ -39,47 +39,51 @@ def mags_tiny(variant: str = "curriculum") -> StagesConfig:
     Raises:
         ConfigError: If there is no such variant.
     """
-    return _VARIANT_OF[require_choice("The variant of mags_tiny", variant, VARIANTS)]()
+    return _TINY_VARIANTS[require_choice("The variant of mags_tiny", variant, VARIANTS)]()
 
 
-def _curriculum() -> StagesConfig:
-    first, second = _NUM_ITERATIONS
-    recall = _of_stage(2, num_iterations=second, learning_rate=2.5e-5, kl_coef=0.03)
-    return _staged(
+def _tiny_curriculum() -> StagesConfig:
+    first, second = _TINY_NUM_ITERATIONS
+    recall = _tiny_stage(2, num_iterations=second, learning_rate=2.5e-5, kl_coef=0.03)
+    return _tiny_staged(
         "mags_tiny",
-        Stage(name="precision", run=_of_stage(1, num_iterations=first, learning_rate=1e-4, kl_coef=0.04)),
+        Stage(name="precision", run=_tiny_stage(1, num_iterations=first, learning_rate=1e-4, kl_coef=0.04)),
         Stage(name="recall", run=replace(recall, seed=1), reference="reset"),
     )
 
 
-def _direct() -> StagesConfig:
-    run = _of_stage(2, num_iterations=sum(_NUM_ITERATIONS), learning_rate=1e-4, kl_coef=0.04)
-    return _staged("mags_tiny_direct", Stage(name="direct", run=run))
+def _tiny_direct() -> StagesConfig:
+    run = _tiny_stage(2, num_iterations=sum(_TINY_NUM_ITERATIONS), learning_rate=1e-4, kl_coef=0.04)
+    return _tiny_staged("mags_tiny_direct", Stage(name="direct", run=run))
 
 
-def _without_super_resolution() -> StagesConfig:
-    run = _of_stage(1, num_iterations=_NUM_ITERATIONS[0], learning_rate=1e-4, kl_coef=0.04, enlarged=_CROP_AND_RESIZE)
-    return _staged("mags_tiny_without_super_resolution", Stage(name="precision", run=run), enlarged=_CROP_AND_RESIZE)
+def _tiny_without_super_resolution() -> StagesConfig:
+    run = _tiny_stage(
+        1, num_iterations=_TINY_NUM_ITERATIONS[0], learning_rate=1e-4, kl_coef=0.04, enlarged=_CROP_AND_RESIZE
+    )
+    return _tiny_staged(
+        "mags_tiny_without_super_resolution", Stage(name="precision", run=run), enlarged=_CROP_AND_RESIZE
+    )
 
 
-_VARIANT_OF: Mapping[str, Callable[[], StagesConfig]] = MappingProxyType(
-    dict(zip(VARIANTS, (_curriculum, _direct, _without_super_resolution), strict=True))
+_TINY_VARIANTS: Mapping[str, Callable[[], StagesConfig]] = MappingProxyType(
+    dict(zip(VARIANTS, (_tiny_curriculum, _tiny_direct, _tiny_without_super_resolution), strict=True))
 )
 
 
-def _staged(name: str, *stages: Stage, enlarged: Mapping[str, Any] = _SUPER_RESOLUTION) -> StagesConfig:
+def _tiny_staged(name: str, *stages: Stage, enlarged: Mapping[str, Any] = _SUPER_RESOLUTION) -> StagesConfig:
     """Returns a run of stages that begins by imitating the expert under the prompts of both of the paper's."""
     prompts = tuple(
         replace(world, name=f"stage {number}")
         for number in (1, 2)
-        for world in _of_stage(number, num_iterations=0, learning_rate=1e-4, kl_coef=0.0, enlarged=enlarged).worlds
+        for world in _tiny_stage(number, num_iterations=0, learning_rate=1e-4, kl_coef=0.0, enlarged=enlarged).worlds
     )
-    imitated = _of_stage(1, num_iterations=0, learning_rate=1e-4, kl_coef=0.0)
-    imitated = replace(imitated, model=None, worlds=prompts, judge=_NO_JUDGE)
+    imitated = _tiny_stage(1, num_iterations=0, learning_rate=1e-4, kl_coef=0.0)
+    imitated = replace(imitated, model=None, worlds=prompts, judge=_TINY_NO_JUDGE)
     return StagesConfig(name=name, stages=(Stage(name="imitation", run=imitated), *stages))
 
 
-def _of_stage(
+def _tiny_stage(
     number: int,
     *,
     num_iterations: int,
@@ -107,7 +111,7 @@ def _of_stage(
             },
         ),
         num_iterations=num_iterations,
-        cold_start=_IMITATION,
+        cold_start=_TINY_IMITATION,
         max_new_tokens=80,
         judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=f"mags_stage_{number}"),
     )

@@ -11,7 +11,8 @@ from PIL import Image
 
 from agents.agent import Response
 from agents.api.client import second_request
-from agents.api.conversation import Message, Picture
+from agents.api.conversation import Message
+from agents.api.conversation import Picture as ChatPicture
 from agents.api.failures import Unavailable, UnreadableReplyError
 from agents.hf.sampling import SamplingConfig
 from agents.registry import make_agent, setting_names
@@ -94,7 +95,7 @@ def observation_of(messages: Sequence[Message]) -> Observation:
     parts = [part for each in messages if each.role != "system" for part in each.parts]
     observation: Observation = {
         "text": "\n".join(part for part in parts if isinstance(part, str)),
-        "images": tuple(_pixels(part) for part in parts if isinstance(part, Picture)),
+        "images": tuple(_pixels(part) for part in parts if isinstance(part, ChatPicture)),
     }
     system = "\n".join(
         part for each in messages if each.role == "system" for part in each.parts if isinstance(part, str)
@@ -109,5 +110,5 @@ def _once_more(reply: Response, reason: str) -> Observation:
     return {"text": str(asked_again.parts[0]), "images": ()}
 
 
-def _pixels(picture: Picture) -> Any:
+def _pixels(picture: ChatPicture) -> Any:
     return np.asarray(Image.open(io.BytesIO(picture.png)).convert("RGB"))

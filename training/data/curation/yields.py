@@ -18,7 +18,7 @@ _COUNTS = (
     "num_kept",
     "num_surplus",
 )
-_MAX_NAMED = 3
+_MAX_BROKEN_NAMED = 3
 """Most broken rows that are named; all of them are in the data set's `config.json`."""
 
 
@@ -133,6 +133,6 @@ class Yield:
 
 
 def _named(broken: Sequence[str]) -> list[str]:
-    lines = [f"left out: {each}" for each in broken[:_MAX_NAMED]]
+    lines = [f"left out: {each}" for each in broken[:_MAX_BROKEN_NAMED]]
     more = len(broken) - len(lines)
     return [*lines, f"left out: {more} more broken rows"] if more else lines
