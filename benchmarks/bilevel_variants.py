@@ -23,10 +23,10 @@ from agents.registry import make_agent
 from benchmarks.speed import machine
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.functional.bilevel_gae import BilevelVariant
-from training.checkpoints.files import LATEST, has_checkpoint
-from training.config.run import RunConfig
+from training.checkpoints.checkpoint_files import LATEST, has_checkpoint
+from training.config.run_config import RunConfig
 from training.loop.evaluation import evaluate
-from training.loop.process import prepare
+from training.loop.interrupts import prepare
 from training.loop.run import load_for_training, train
 from training.recipes.shipped import RECIPES
 from training.sweeps.waiting import spawned_pool

@@ -14,10 +14,9 @@ from pathlib import Path
 import torch
 
 from benchmarks.memory_cases import CASES, MemoryCase
-from training.plan.config import PlanConfig
-from training.plan.passes import ModelPasses
-from training.plan.plan import update_phases
-from training.plan.shapes import model_without_memory
+from training.memory_plan.model_counts import ModelPasses, model_without_memory
+from training.memory_plan.plan_rows import PlanConfig
+from training.memory_plan.run_plan import update_phases
 from vlm_envs.errors import require_choice
 
 MAX_ERROR = 0.15

@@ -14,12 +14,11 @@ from agents.hf.sampling import SamplingConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.batch import OBSERVED, Batch
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
-from training.plan.rows import RowShape, Segment, picture
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import MemoryConfig, PPOConfig
+from training.config.world_spec import WorldSpec
+from training.memory_plan.plan_rows import RowShape, Segment, picture
 
 IMAGE, START, END = 5, 3, 4
 """Tokens of a picture's placeholder and of its borders."""

@@ -18,8 +18,8 @@ import torch
 from transformers import Qwen3VLForConditionalGeneration
 
 from benchmarks.memory_cases import CASES, MemoryCase
-from training.loop.update.credit import assigned_credit
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
+from training.update.update_losses import assigned_credit
 
 WARM_UP = MemoryCase(width=64, num_layers=2, num_heads=2, num_rows=4, num_turns=2)
 NUM_UPDATES = 2

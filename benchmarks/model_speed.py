@@ -26,11 +26,11 @@ from agents.registry import make_agent
 from benchmarks import advantages_speed
 from benchmarks.measure import Row, median_times_s
 from training.batch import Batch, make_batch
-from training.checkpoints.files import model_directory
-from training.config.run import RunConfig
-from training.loop.sampling.collect import Collector
-from training.loop.update.learner import Learner
+from training.checkpoints.checkpoint_files import model_directory
+from training.config.run_config import RunConfig
+from training.loop.collect import Collector
 from training.recipes.tiny import frozenlake_tiny
+from training.update.learner import Learner
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld

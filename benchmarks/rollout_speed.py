@@ -16,9 +16,9 @@ from agents.hf.agent import load_checkpoint
 from agents.registry import make_agent
 from agents.rollout import rollout
 from benchmarks.measure import Row, median_times_s
-from training.checkpoints.files import model_directory
-from training.config.run import RunConfig
-from training.loop.sampling.actor import AGENTS
+from training.checkpoints.checkpoint_files import model_directory
+from training.config.run_config import RunConfig
+from training.loop.rollout_agents import AGENTS
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs import make
 from vlm_envs.splits import split_seeds

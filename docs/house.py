@@ -35,11 +35,21 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
     ),
     "training": (
-        *("algorithms", "config", "engines", "checkpoints", "recipes", "preflight", "rewards", "cli", "plan", "data"),
-        *("loop", "sweeps"),
+        *("algorithms", "config", "recipes", "engines", "checkpoints", "rewards", "update", "pools", "mixture"),
+        *("memory_plan", "curation", "cold_start", "loop", "upscaler", "sft", "sweeps", "stages"),
     ),
 }
-"""The folders of each room; each may import those before it."""
+"""The folders of each room; each may import those before it. `*_config` modules count as part of `config`."""
+
+
+def folder_of(module: str) -> str:
+    """Return the name of a module as if `training` had the configurations of all features in its folder `config`.
+
+    So a run's configuration can be made of those of features, whose other modules need that of a run.
+    """
+    is_config = module.startswith("training.") and module.endswith("_config")
+    return f"training.config.{module.rpartition('.')[2]}" if is_config else module
+
 
 _WIDTH, _MARGIN, _GAP = 1080, 16, 10
 _COLUMNS, _CARD_HEIGHT, _HEAD = 4, 86, 40

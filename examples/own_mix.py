@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from training.config.run import RunConfig
-from training.recipes.mix_tiny import mix_tiny
+from training.config.run_config import RunConfig
+from training.recipes.tiny import mix_tiny
 
 WEIGHTS = {"VLM/ZoomQA-v0": 2.0, "VLM/VideoQA-v0": 1.0}
 

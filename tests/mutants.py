@@ -52,9 +52,9 @@ TESTS: dict[str, str] = {
     "training/algorithms/functional/bilevel_gae.py": "training/algorithms",
     "training/algorithms/functional/losses.py": "training/algorithms training/loop/update/test_learner.py",
     "training/algorithms/functional/grpo.py": "training/algorithms",
-    "training/loop/update/learner.py": "training/loop/update training/loop/test_stops_well.py",
-    "training/checkpoints/state.py": "training/checkpoints training/loop/test_what_is_saved.py",
-    "training/checkpoints/files.py": "training/checkpoints training/loop/test_best_policy.py",
+    "training/update/learner.py": "training/loop/update training/loop/test_stops_well.py",
+    "training/checkpoints/checkpoint_state.py": "training/checkpoints training/loop/test_what_is_saved.py",
+    "training/checkpoints/checkpoint_files.py": "training/checkpoints training/loop/test_best_policy.py",
     "benchmarks/models/measures/measures.py": "benchmarks/models/test_measures.py benchmarks/models/test_board.py",
 }
 """The central files, and the tests that cover each."""

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from training.cli.overview import recipe_lines, usage_lines
+from training.recipes.listing import recipe_lines, usage_lines
 from vlm_envs import __version__
 from vlm_envs.arguments.options import EXIT_USAGE
 from vlm_envs.arguments.short_help import asks_for_help

@@ -12,39 +12,28 @@ from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
-from training.cli.cold_start_options import (
+from training.checkpoints.checkpoint_files import LATEST, has_checkpoint, is_in_cold_start, num_iterations_done
+from training.cold_start.cold_start_options import (
     COLD_START_USAGE,
     cold_start_options,
     next_command,
     require_free,
     start_directory,
 )
-from training.cli.command_line import Recipe, configured, find_recipe, option_value, recipe_word
-from training.cli.curation_options import curation_options
-from training.cli.overview import recipe_lines, usage_lines
-from training.cli.pool import pool_to_draw
-from training.cli.sft_options import sft_options
-from training.cli.short_help import CURATION_OPTIONS
-from training.cli.stage_options import stage_options
-from training.cli.upscaler_options import upscaler_options
-from training.config.curation.curate import CurateConfig
-from training.config.going_on import going_on_by
-from training.config.pairs import PairsConfig
-from training.config.places import numbered, require_writable
 from training.config.processes import process_rank
 from training.config.resume import (
     check_length,
     check_same_run,
     check_same_worlds,
+    going_on_by,
     recorded_worlds,
     saved_config,
     started_by,
 )
-from training.config.run import RunConfig
-from training.config.stages import StagesConfig
-from training.config.supervised.sft import SFTConfig
-from training.config.supervised.upscaler import UpscalerConfig
+from training.config.run_config import RunConfig
+from training.config.saved_config import numbered, require_writable
+from training.curation.curation_command import curation_options, require_teachable, trivial_in, unjudged_in
+from training.curation.curation_config import CurateConfig, PairsConfig
 from training.errors import (
     CurationInterruptedError,
     GradientError,
@@ -54,17 +43,22 @@ from training.errors import (
     TerminatedError,
     TrainingStoppedError,
 )
-from training.plan.command import run_plan
-from training.preflight.curation import require_teachable, trivial_in, unjudged_in
-from training.preflight.endpoints import endpoints_of, require_answers
-from training.preflight.pools import require_pools
-from training.preflight.sft import check_fine_tuning, require_one_process
-from training.preflight.stages import checked_stages, is_free
-from training.preflight.start import checked, ready
-from training.preflight.upscaler import check_upscaler
+from training.memory_plan.plan_command import run_plan
+from training.pools.pool_command import pool_to_draw, require_pools
+from training.preflight import checked, ready
+from training.preflight_judges import endpoints_of, require_answers
+from training.recipes.listing import recipe_lines, usage_lines
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.tiny import name_for
+from training.run_options import CURATION_OPTIONS, Recipe, configured, find_recipe, option_value, recipe_word
+from training.sft.sft_command import check_fine_tuning, require_one_process, sft_options
+from training.sft.sft_config import SFTConfig
+from training.stages.stages_config import StagesConfig
+from training.stages.stages_options import stage_options
+from training.stages.stages_preflight import checked_stages, is_free
 from training.sweeps.command import run_sweep_command
+from training.upscaler.upscaler_command import check_upscaler, upscaler_options
+from training.upscaler.upscaler_config import UpscalerConfig
 from vlm_envs.adapter.stored import fixed
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
@@ -200,7 +194,9 @@ def _train_stages(
         config = replace(config, name=next(free))
     left = checked_stages(config, resume=resume)
     _tell_run(recipe, config, taken)
-    from training.loop.stages import train_stages_checked  # Only now: a mistake in an option need not wait for torch.
+    from training.stages.stages_loop import (
+        train_stages_checked,  # Only now: a mistake in an option need not wait for torch.
+    )
 
     with going_on_by(recipe.as_words, config, name=made.name, output=made.output):
         train_stages_checked(config, left, resume=resume)
@@ -263,7 +259,7 @@ def _cold_start(words: list[str]) -> None:
     config, told = ready(config, imitates=True)
     told = [*of_pools, *told]
     print(*told, sep="\n", end="\n" if told else "")
-    from training.loop.process import prepare
+    from training.loop.interrupts import prepare
     from training.loop.run import make_cold_start
 
     prepare(config)
@@ -284,7 +280,7 @@ def _sft(words: list[str]) -> None:
     ):
         require_one_process()
         check_fine_tuning(config, resume=resume)
-        from training.loop.supervised.sft import fine_tune_checked
+        from training.sft.sft_loop import fine_tune_checked
 
         fine_tune_checked(config, resume=resume)
 
@@ -298,7 +294,7 @@ def _upscaler(words: list[str]) -> None:
         going_on_by(["upscaler"], config, name=UpscalerConfig.name, output=UpscalerConfig.output),
     ):
         check_upscaler(config, resume=resume)
-        from training.loop.supervised.upscaler import train_upscaler
+        from training.upscaler.upscaler_loop import train_upscaler
 
         print(f"Weights: {train_upscaler(config, resume=resume)}")
 
@@ -314,7 +310,7 @@ def _curate(words: list[str]) -> None:
         print(*told, sep="\n", end="\n" if told else "")
         require_answers(endpoints_of(config))
         # Only now: a mistake in an option need not wait for torch
-        from training.data.curation.curate import make_data_set
+        from training.curation.curation_loop import make_data_set
 
         try:
             directory, result = make_data_set(config)
@@ -337,7 +333,7 @@ def _curate(words: list[str]) -> None:
 def _pairs(words: list[str]) -> None:
     program = Program(prog="python -m training pairs", description=description_of(PairsConfig))
     config = parsed(PairsConfig, words, program)
-    from training.data.pairs import build_pairs
+    from training.curation.preference_pairs import build_pairs
 
     with fields_named(option_names(PairsConfig)):
         require_answers(endpoints_of(config))
@@ -353,7 +349,7 @@ def _pairs(words: list[str]) -> None:
 def _pool(words: list[str]) -> None:
     trained_on, spec, config = pool_to_draw(words)
     # Only now: a mistake on the command line need not wait for it
-    from training.data.worlds.pool_drawing import draw_pool
+    from training.pools.pool_drawing import draw_pool
 
     drawn = draw_pool(spec, config)
     if drawn.num_levels < config.num_samples:
@@ -387,4 +383,4 @@ COMMANDS: dict[str, Callable[[list[str]], object]] = {
     "pairs": _pairs,
     "curate": _curate,
 }
-"""What is not a recipe, by its name in `training.cli.overview.COMMANDS`."""
+"""What is not a recipe, by its name in `training.recipes.listing.COMMANDS`."""

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from agents.hf.sampling import SamplingConfig
-from training.config.curation.curate import CurateConfig
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.stages import Stage, StageRun, StagesConfig
-from training.config.supervised.sft import SFTConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec, world_names
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.world_spec import WorldSpec, world_names
+from training.curation.curation_config import CurateConfig
+from training.pools.pool_config import PoolConfig
+from training.sft.sft_config import SFTConfig
+from training.stages.stages_config import Stage, StageRun, StagesConfig
 from vlm_envs.errors import require
 
 START = "start"

@@ -16,15 +16,15 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.turn_gae import TurnGAE
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.stages import Stage, StagesConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.world_spec import WorldSpec
 from training.recipes.argos import argos_hack_tiny, argos_tiny
 from training.recipes.arm_thinker import arm_thinker_tiny
 from training.recipes.ivgr import ivgr_tiny
-from training.recipes.mags_tiny import mags_tiny
+from training.recipes.mags import mags_tiny
 from training.recipes.tiny import frozenlake_tiny
+from training.stages.stages_config import Stage, StagesConfig
 
 NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
 

@@ -21,14 +21,13 @@ from agents.hf.agent import load_checkpoint
 from agents.registry import make_agent
 from benchmarks.ablations.ablation import START, Ablation, Arm
 from benchmarks.ablations.outcome import START_SEED, Outcome, outcome_path
-from training.checkpoints.files import model_directory
-from training.config.stages import StagesConfig
-from training.config.stages_record import holds_stages
+from training.checkpoints.checkpoint_files import model_directory
 from training.loop.evaluation import evaluate
-from training.loop.stages import train_stages
-from training.loop.tracking.circumstances import circumstances
-from training.loop.tracking.metrics import mean_scores
-from training.rewards.score import TurnScorer
+from training.loop.metrics import mean_scores
+from training.loop.provenance import circumstances
+from training.rewards.turn_scores import TurnScorer
+from training.stages.stages_config import StagesConfig, holds_stages
+from training.stages.stages_loop import train_stages
 from vlm_envs.errors import require
 
 LOGS = "logs"

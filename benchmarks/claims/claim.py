@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from training.config.run import RunConfig
+from training.config.run_config import RunConfig
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError, did_you_mean
 

@@ -15,13 +15,12 @@ from agents.hf.sampling import SamplingConfig
 from benchmarks.levels import short_hash
 from benchmarks.results.result import Result, WorldResult
 from benchmarks.results.rivals import Rivals, measured
-from training.checkpoints.best import BEST
-from training.checkpoints.files import LATEST, has_model, model_directory, provenance_of
-from training.checkpoints.reference import weights_hash
-from training.config.eval_sampling import EvalSamplingConfig
-from training.config.saved import rebuilt
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.spec import WorldSpec, world_names
+from training.checkpoints.checkpoint_files import LATEST, has_model, model_directory, provenance_of, weights_hash
+from training.checkpoints.checkpoint_state import BEST
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.run_config import EvalSamplingConfig
+from training.config.saved_config import rebuilt
+from training.config.world_spec import WorldSpec, world_names
 from training.loop.evaluation import measure_of
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.qa.task import tool_was_used

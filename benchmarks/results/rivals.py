@@ -14,9 +14,9 @@ from agents.hf.sampling import SamplingConfig
 from agents.hf.told import ToldHFAgent, can_be_told
 from agents.lazy import LazyAgent
 from agents.registry import make_agent
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.demonstrations import expert_of
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.demonstrations import expert_of
+from training.config.world_spec import WorldSpec
 from training.loop.evaluation import evaluate, measure_of
 from vlm_envs.records.json_lines import Record
 from vlm_envs.trajectory import observation_images

@@ -31,11 +31,11 @@ from judges.episode_rewards.registry import register
 from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
 from judges.scores import JudgeScore, Reward
 from training.algorithms.grpo import GRPO
-from training.checkpoints.files import model_directory
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.worlds.spec import WorldSpec
-from training.loop.process import prepare
+from training.checkpoints.checkpoint_files import model_directory
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.world_spec import WorldSpec
+from training.loop.interrupts import prepare
 from training.loop.trainer import Trainer
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.trajectory import Observation, Trajectory

@@ -15,13 +15,13 @@ from benchmarks.trainers.measured import Lap, Measured, peak_mib
 from benchmarks.trainers.stopwatch import ModelCounts, Stopwatch
 from benchmarks.trainers.work import Work
 from training.algorithms.grpo import GRPO
-from training.checkpoints.files import model_directory
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
-from training.loop.process import prepare
-from training.loop.sampling.collect import Collector
+from training.checkpoints.checkpoint_files import model_directory
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec
+from training.loop.collect import Collector
+from training.loop.interrupts import prepare
 from training.loop.trainer import Trainer
 from vlm_envs.trajectory import TrajectoryGroup
 from vlm_envs.vector.env import VectorWorld

@@ -30,7 +30,7 @@ from benchmarks.trainers.stopwatch import ModelCounts, Stopwatch
 from benchmarks.trainers.trl_chat import blocks, processor_of
 from benchmarks.trainers.work import Work
 from benchmarks.trainers.world import LateLake, share_of
-from training.checkpoints.files import model_directory
+from training.checkpoints.checkpoint_files import model_directory
 
 
 class Lakes:

@@ -11,7 +11,7 @@ from vlm_envs.errors import require
 from vlm_envs.splits import split_seeds
 
 FIRST_SEED = 100_000_000
-"""Of the levels, as a run of seed 0 draws them (`training.loop.sampling.collect`); others in each iteration."""
+"""Of the levels, as a run of seed 0 draws them (`training.loop.collect`); others in each iteration."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@
 The grounded rollouts of a step are scored first, so that the textual ones meet the best reference there is;
 `score_query` holds that order. Advantages are normalised within each stream's own group, by the trainer.
 
-Source: iVGR, sections 3.2 and 3.3, equations 1-4. `training.config.worlds.shares` gives every grounded group its
+Source: iVGR, sections 3.2 and 3.3, equations 1-4. `training.mixture.mixture_config` gives every grounded group its
 textual partner, as appendix B's batches do. Choices:
 
 - Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.

@@ -222,18 +222,18 @@ def _check_module(module: str, words: list[str]) -> None:
 
 def _check_training(words: list[str]) -> None:
     from training import __main__ as training
-    from training.cli.cold_start_options import cold_start_options
-    from training.cli.command_line import configured, find_recipe
-    from training.cli.curation_options import curation_options
-    from training.cli.pool import pool_to_draw
-    from training.cli.sft_options import sft_options
-    from training.cli.stage_options import stage_options
-    from training.cli.upscaler_options import upscaler_options
-    from training.config.pairs import PairsConfig
-    from training.config.stages import StagesConfig
-    from training.plan.command import run_plan
+    from training.cold_start.cold_start_options import cold_start_options
+    from training.curation.curation_command import curation_options
+    from training.curation.curation_config import PairsConfig
+    from training.memory_plan.plan_command import run_plan
+    from training.pools.pool_command import pool_to_draw
     from training.recipes.shipped import RECIPES
+    from training.run_options import configured, find_recipe
+    from training.sft.sft_command import sft_options
+    from training.stages.stages_config import StagesConfig
+    from training.stages.stages_options import stage_options
     from training.sweeps.command import run_sweep_command
+    from training.upscaler.upscaler_command import upscaler_options
     from vlm_envs.arguments.options import Program, parsed
 
     program = Program(prog="python -m training", description="")
@@ -244,7 +244,7 @@ def _check_training(words: list[str]) -> None:
         "curate": lambda rest: curation_options(rest, program),
         "pairs": lambda rest: parsed(PairsConfig, rest, program),
         "pool": lambda rest: _without_files(pool_to_draw, rest),
-        "plan": lambda rest: _stopped("training.plan.command.require_checkpoint", run_plan, rest),
+        "plan": lambda rest: _stopped("training.memory_plan.plan_command.require_checkpoint", run_plan, rest),
         "sweep": lambda rest: _stopped("training.sweeps.runner.run_sweep", run_sweep_command, rest),
         "upscaler": upscaler_options,
     }

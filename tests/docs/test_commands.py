@@ -165,7 +165,7 @@ def test_a_wrong_command_in_a_sentence_is_refused(text, reason, folder):
         ('vlm_envs.adapt("MiniGrid-DoorKey-5x5-v0", gaol="Open the door.")', "gaol"),
         ('import gymnasium as gym\nimport vlm_envs\nenv = gym.make("VLM/Sokobn-v0")', "Sokobn"),
         ('from vlm_envs import make\nmake("VLM/Sokoban-v0", boxes=2)', "boxes"),
-        ("from training.config.worlds.spec import WorldSpec\nWorldSpec(env_ids=1)", "env_ids"),
+        ("from training.config.world_spec import WorldSpec\nWorldSpec(env_ids=1)", "env_ids"),
         ("from vlm_envs.errors import NoSuchError", "NoSuchError"),
         ("import benchmarks.nothing", "benchmarks.nothing"),
     ],

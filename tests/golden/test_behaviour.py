@@ -9,7 +9,7 @@ import pytest
 
 from agents.oracle import OracleAgent
 from tests.golden.behaviour import _listed_options, _play, _scores, _shown, compare, digest, main
-from training.config.worlds.spec import WorldSpec
+from training.config.world_spec import WorldSpec
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0")
 

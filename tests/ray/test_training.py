@@ -8,7 +8,7 @@ import psutil
 
 from tests.ray.processes import actors
 from tests.ray.runs import lines, training
-from training.checkpoints.state import load_checkpoint_state
+from training.checkpoints.checkpoint_state import load_checkpoint_state
 
 
 def test_worlds_on_ray_train_the_model_that_worlds_in_this_process_do(tmp_path):

@@ -20,10 +20,10 @@ from tests.ray.runs import lines, training
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from tests.unit.judges.episodes import with_response, with_state
 from tests.unit.models import save_tiny
-from training.checkpoints.state import load_checkpoint_state
-from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.worlds.spec import WorldSpec
-from training.rewards.score import TurnScorer
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.config.world_spec import WorldSpec
+from training.rewards.turn_scores import TurnScorer
 from vlm_envs.errors import EngineUnavailableError, WorkerError
 
 CHECKPOINT = CHECKOUT / "training" / "recipes" / "checkpoints" / "frozenlake_tiny"

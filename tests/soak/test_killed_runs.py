@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.unit.training.loop.test_run import differing
 from training.__main__ import main
-from training.checkpoints.files import COLD_START_STATE, is_in_cold_start
-from training.checkpoints.state import load_checkpoint_state, load_cold_start_state
+from training.checkpoints.checkpoint_files import COLD_START_STATE, is_in_cold_start
+from training.checkpoints.checkpoint_state import load_checkpoint_state, load_cold_start_state
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[2]
@@ -37,12 +37,12 @@ setattr(owner, name, kill)
 sys.exit(main(sys.argv[2:]))
 """
 MOMENTS = (
-    "training.loop.supervised.cold_start:make_batch:4",  # in the cold start's fourth step, two behind its checkpoint
+    "training.cold_start.cold_start_loop:make_batch:4",  # in the cold start's fourth step, two behind its checkpoint
     "torch:save:1",  # while a checkpoint of the cold start is written
     "training.loop.run:evaluate:1",  # in its validation
-    "training.loop.sampling.collect:try_rollouts:2",  # in the second rollout
-    "training.loop.update.learner:Learner._critic_step:2",  # in an update
-    "training.checkpoints.state:torch.save:1",  # while a checkpoint is written
+    "training.loop.collect:try_rollouts:2",  # in the second rollout
+    "training.update.learner:Learner._critic_step:2",  # in an update
+    "training.checkpoints.checkpoint_state:torch.save:1",  # while a checkpoint is written
 )
 NOT_COMPARED = ("elapsed_s", "rollout_s", "iteration_s", "tokens_per_s", "turns_per_s", "env_steps_per_s")
 

@@ -12,7 +12,7 @@ import torch
 from tests.unit.training.engines.several_processes import launched
 from tests.unit.training.loop.test_run import differing
 from tests.unit.training.loop.test_several_processes import options
-from training.checkpoints.state import load_checkpoint_state
+from training.checkpoints.checkpoint_state import load_checkpoint_state
 
 
 def told_by(processes: list[subprocess.Popen[str]]) -> list[str]:

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.training.engines.several_processes import launched
 from tests.unit.training.loop.test_several_processes import LIMIT_S, ended
 from tests.unit.training.loop.test_stages import FOLDERS, data, lines_of, recipe, weights  # noqa: F401
-from training.checkpoints.state import load_checkpoint_state
-from training.config.stages_record import saved_stages
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.stages.stages_config import saved_stages
 from vlm_envs.records.run_data import RunReader
 
 
@@ -71,7 +71,7 @@ def test_the_main_process_curates_and_all_hear_of_it_if_nothing_is_kept(threshol
     (tmp_path / "curating.py").write_text(
         "from dataclasses import replace\n"
         "from tests.unit.training.loop.test_stages_of_data import CURATED, staged\n"
-        "from training.config.stages import StagesConfig\n\n\n"
+        "from training.stages.stages_config import StagesConfig\n\n\n"
         "def curating() -> StagesConfig:\n"
         '    """A curation, and a fine-tuning on what it keeps."""\n'
         f"    return staged({str(tmp_path)!r}, replace(CURATED, threshold={threshold}))\n"

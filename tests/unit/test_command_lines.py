@@ -11,7 +11,7 @@ import agents.__main__
 import benchmarks.__main__
 import judges.__main__
 import training.__main__
-import training.cli.overview
+import training.recipes.listing
 import vlm_envs
 import vlm_envs.cli.commands
 from vlm_envs.arguments.docstrings import written_docstring
@@ -92,7 +92,7 @@ COMMANDS = {
     "agents": agents.__main__.COMMANDS,
     "benchmarks": benchmarks.__main__.COMMANDS,
     "judges": judges.__main__.COMMANDS,
-    "training": (*training.cli.overview.COMMANDS, "frozenlake_tiny", "cold_start frozenlake_tiny", "mags_tiny"),
+    "training": (*training.recipes.listing.COMMANDS, "frozenlake_tiny", "cold_start frozenlake_tiny", "mags_tiny"),
 }
 HELPS = tuple(
     f"{program} {command} {word}".replace("  ", " ")

@@ -95,7 +95,7 @@ def test_every_named_file_exists(document):
 def test_every_named_option_is_a_field_of_the_configuration():
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
     from training.algorithms.shipped import SHIPPED
-    from training.config import run as config
+    from training.config import run_config as config
 
     groups = {
         "judge": config.JudgeConfig,
@@ -116,10 +116,10 @@ def test_every_named_option_is_a_field_of_the_configuration():
 
 def test_settings_of_shipped_recipes_can_be_given_as_documents_do(capsys):
     pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
-    from training.cli.command_line import configured, find_recipe
-    from training.cli.stage_options import stage_options
-    from training.config.stages import StagesConfig
     from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+    from training.run_options import configured, find_recipe
+    from training.stages.stages_config import StagesConfig
+    from training.stages.stages_options import stage_options
     from vlm_envs.errors import ConfigError
 
     shipped = {*RECIPES, *STAGED_RECIPES, *STAGED_PRESETS}

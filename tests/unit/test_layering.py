@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.house import FOLDERS, ROOMS
+from docs.house import FOLDERS, ROOMS, folder_of
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -145,7 +145,7 @@ def test_every_folder_of_a_room_imports_only_those_before_it(room):
         f"{name} -> {each}"
         for name, imported in imports_within(room).items()
         for each in imported
-        if (here := name.split(".")[1:2]) and (there := each.split(".")[1:2])
+        if (here := folder_of(name).split(".")[1:2]) and (there := folder_of(each).split(".")[1:2])
         if here[0] in order and there[0] in order and order.index(here[0]) < order.index(there[0])
     }
     assert upwards == set()
@@ -163,8 +163,8 @@ def test_every_folder_of_a_room_is_a_package(room):
 def test_what_lies_beside_each_other_in_a_folder_makes_no_circle(room, depth):
     graph: dict[str, set[str]] = {}
     for name, imported in imports_within(room).items():
-        *folder, _ = place = name.split(".")[:depth]
-        beside = (each.split(".")[:depth] for each in imported)
+        *folder, _ = place = folder_of(name).split(".")[:depth]
+        beside = (folder_of(each).split(".")[:depth] for each in imported)
         found = {".".join(each) for each in beside if each[:-1] == folder and each != place and len(each) == depth}
         graph.setdefault(".".join(place), set()).update(found)
     try:

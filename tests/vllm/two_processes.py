@@ -10,8 +10,8 @@ from agents.vllm.config import VLLMConfig
 from agents.vllm.local import LocalEngine
 from tests.unit.training.engines.several_processes import launched
 from tests.vllm.server import CHECKPOINT
-from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
 from training.recipes.tiny import frozenlake_tiny
+from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig
 
 NEAR = 1e-5
 """Of sampler and trainer, in the mean over a mini-batch."""

@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from training.checkpoints.files import replacing
+from training.checkpoints.checkpoint_files import replacing
 
 _WEIGHTS = "model.safetensors"
 

@@ -1,1 +1,1 @@
-"""A run's configuration as frozen dataclasses, and what is refused before anything runs."""
+"""A run's configuration as frozen dataclasses, validated before anything runs."""

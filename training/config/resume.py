@@ -1,4 +1,4 @@
-"""A run that goes on: its saved configuration, what may differ from it, and how far it may be extended."""
+"""Resuming: the saved configuration, what may differ from it, and the command that resumes a run."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ import shlex
 import sys
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from training.algorithms.shipped import algorithm_class
-from training.config.processes import process_rank
-from training.config.run import ADAPTED, RunConfig
-from training.config.saved import plain, rebuilt
-from training.config.supervised.sft import SFTConfig
-from training.config.worlds.mix import MixConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.processes import num_processes, process_rank
+from training.config.run_config import ADAPTED, RunConfig
+from training.config.saved_config import plain, rebuilt
+from training.config.world_spec import WorldSpec
+from training.mixture.mixture_config import MixConfig
+from training.sft.sft_config import SFTConfig
 from vlm_envs.adapter.settings import source_of
 from vlm_envs.adapter.stored import (
     changed_arguments,
@@ -332,3 +333,46 @@ def continued(
         **config.to_dict(),
         "resumed": [*saved.get("resumed", ()), {"at": num_done, "changes": changes, **now}],
     }
+
+
+_COMMAND: ContextVar[str] = ContextVar("_COMMAND", default="")
+
+
+class NamedRun(Protocol):
+    """A configuration that says where a run goes: of a run, of stages, of a fine-tuning, or of an upscaler."""
+
+    @property
+    def name(self) -> str:
+        """The run's name, a folder within `output`."""
+
+    @property
+    def output(self) -> str:
+        """The folder that holds runs."""
+
+
+@contextmanager
+def going_on_by(words: Sequence[str], run: NamedRun, *, name: str, output: str) -> Iterator[None]:
+    """Within the block, messages that say how a run goes on give the command, in place of `--resume` alone.
+
+    Args:
+        words: What stands behind `python -m training`, without options.
+        run: The run.
+        name: What a run is called to which these words alone give no name.
+        output: Where it then is.
+    """
+    placed = ["--output", run.output] if run.output != output else []
+    named = ["--name", run.name] if run.name != name else []
+    token = _COMMAND.set(shlex.join(["python", "-m", "training", *words, *placed, *named, "--resume"]))
+    try:
+        yield
+    finally:
+        _COMMAND.reset(token)
+
+
+def how_to_go_on() -> str:
+    """Returns what to go on with: the command, or the option to be added to the one that the user knows.
+
+    Of several processes it is the latter, for a launcher starts them.
+    """
+    command = _COMMAND.get()
+    return f"`{command}`" if command and num_processes() == 1 else "--resume"

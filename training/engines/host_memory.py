@@ -1,12 +1,15 @@
-"""What a run keeps in the host's memory, and how much of it the kernel lets a process have."""
+"""Host memory: how much the kernel allows, and the states that wait there while a device does not need them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 
@@ -17,7 +20,7 @@ class HostBytes:
     Attributes:
         reference: Bytes of the reference's weights.
         states: Bytes of the optimisers' masters and moments.
-        copy: Bytes of the copy of the run's state that `training.loop.rescue` keeps.
+        copy: Bytes of the copy of the run's state that `training.loop.interrupts` keeps.
     """
 
     reference: float = 0.0
@@ -84,3 +87,91 @@ def _lines(path: Path) -> list[str]:
         return path.read_text().splitlines()
     except OSError:
         return []
+
+
+HOST = torch.device("cpu")
+
+
+class _Left(NamedTuple):
+    """A tensor that is elsewhere, and its place here meanwhile."""
+
+    tensor: Tensor
+    place: Tensor
+
+
+class HostMemory:
+    """Where tensors wait, each in a place of its own that it comes back to: new memory is slower to write than old.
+
+    Tensors are moved in place, so that whoever holds one finds it there. Shards of several processes (DTensors) stay
+    where they are, and so do tensors that are there. What is fetched is to be put away again: until then its place is
+    kept, and the tensor with it.
+    """
+
+    def __init__(self) -> None:
+        self._left: dict[int, _Left] = {}  # by id
+
+    def put_away(self, tensors: Iterable[Tensor]) -> None:
+        """Moves tensors to the host's memory."""
+        for tensor in _each_once(tensors, HOST):
+            here = tensor.detach()
+            place = self._left.pop(id(tensor)).place if id(tensor) in self._left else None
+            _swap(tensor, here.to(HOST) if place is None else place.detach().copy_(here))
+
+    def fetch(self, tensors: Iterable[Tensor], device: torch.device) -> None:
+        """Moves tensors to a device, and keeps the places of those that waited here."""
+        for tensor in _each_once(tensors, device):
+            was_here = tensor.device == HOST
+            left = _swap(tensor, tensor.detach().to(device))
+            if was_here:
+                self._left[id(tensor)] = _Left(tensor=tensor, place=left)
+
+    @contextmanager
+    def at_hand(self, tensors: Callable[[], Iterable[Tensor]], device: torch.device) -> Iterator[None]:
+        """Has tensors on a device within the block, and in the host's memory behind it.
+
+        Args:
+            tensors: Gives them; asked again behind the block, for there may be more.
+            device: Where they are needed.
+        """
+        try:
+            self.fetch(tensors(), device)
+            yield
+        finally:
+            self.put_away(tensors())
+
+
+def _each_once(tensors: Iterable[Tensor], device: torch.device) -> list[Tensor]:
+    """Returns those that are to be moved to a device."""
+    each = {id(tensor): tensor for tensor in tensors}.values()
+    return [tensor for tensor in each if tensor.device != device and not isinstance(tensor, DTensor)]
+
+
+def _swap(tensor: Tensor, moved: Tensor) -> Tensor:
+    """Makes a tensor what another is, for all who hold it; returns what it was before."""
+    other = nn.Parameter(moved) if isinstance(tensor, nn.Parameter) else moved
+    torch.utils.swap_tensors(tensor, other.requires_grad_(tensor.requires_grad))
+    return other
+
+
+@contextmanager
+def in_place_of(absent: Any, present: Any) -> Iterator[None]:
+    """Has one model on another's device within the block, and that one in the host's memory: never both on the device.
+
+    Args:
+        absent: Is where it was behind the block, the same to the bit.
+        present: In the host's memory before the block and behind it.
+    """
+    device = absent.device
+    absent.to(HOST)
+    try:
+        present.to(device)
+        yield
+    finally:
+        present.to(HOST)
+        absent.to(device)
+
+
+def own_weights(module: nn.Module, others: Iterable[nn.Module]) -> list[Tensor]:
+    """Returns a module's weights that none of the others has."""
+    shared = {id(weight) for other in others for weight in other.parameters()}
+    return [weight for weight in module.parameters() if id(weight) not in shared]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from training.config.update.lora import LoRAConfig
+from training.config.update_config import LoRAConfig
 from vlm_envs.errors import ConfigError, did_you_mean
 
 _BASE = ".base_layer."

@@ -1,24 +1,28 @@
-"""What the trainer asks of models: log-probabilities of sampled tokens, and values of prefixes.
-
-Both run over whole rows in one forward pass, which is the `forward` of a module: what wraps one (DDP, FSDP2) sees it.
-Nothing here knows how large the model is.
-"""
+"""The models of the update: log-probabilities of sampled tokens, values of prefixes, and weights that stay frozen."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from typing import Any, Literal, NamedTuple
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers.modeling_layers import GradientCheckpointingLayer
 
-from agents.hf.families.family import joined
+from agents.hf.families.family import ImageFeatures, ProcessedImage, joined
 from agents.hf.families.registry import family_of
 from agents.hf.families.rows import row_hidden_states
+from agents.hf.families.seen import vision_parts
+from agents.hf.families.shared_attention import can_share_prefixes
 from training.batch import Batch, turns_ahead
-from training.engines.frozen import copied_but_frozen
+from training.config.update_config import MemoryConfig
 from training.engines.logprobs import EntropyMode, chosen_logprobs, tokens_per_chunk
-from training.engines.row_pass import RowPass, recomputed_layers
+from vlm_envs.errors import ConfigError
 
 
 def hidden_states(model: Any, batch: Batch, row_pass: RowPass | None = None) -> Tensor:
@@ -224,3 +228,152 @@ def _zeros(layer: nn.Linear) -> nn.Linear:
 def _scatter(values_N: Tensor, mask_BT: Tensor) -> Tensor:
     """Returns values at the mask's positions and 0 elsewhere."""
     return torch.zeros(mask_BT.shape, dtype=values_N.dtype, device=values_N.device).masked_scatter(mask_BT, values_N)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowPass:
+    """How whole rows go through a model.
+
+    Attributes:
+        recomputes_layers: Whether layers keep only what goes into them, where there is a backward pass.
+        packs_rows: Whether rows go one behind the other, as a single one without padding.
+        shares_prefixes: Whether what several rows begin with goes through once, without padding.
+    """
+
+    recomputes_layers: bool = False
+    packs_rows: bool = False
+    shares_prefixes: bool = False
+
+
+def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
+    """Returns how rows go through a model.
+
+    Raises:
+        ConfigError: If rows are to be packed that would see each other, for the family makes its own masks; if its
+            attention is to be one that takes none; or if prefixes are to be shared and cannot.
+    """
+    can_pack, is_flash = not family_of(model).keeps_images_whole, "flash" in str(model.config._attn_implementation)
+    if memory.packing == "on" and not can_pack:
+        raise ConfigError(
+            f"--memory.packing on: rows of {model.config.model_type} cannot be told apart within one, for the tokens "
+            "of its pictures see each other in both directions. Use --memory.packing off."
+        )
+    if is_flash and not can_pack:
+        raise ConfigError(
+            f"--memory.attention {model.config._attn_implementation}: flash attention takes no masks, which "
+            f"{model.config.model_type} needs, for the tokens of its pictures see each other in both directions. Use "
+            "--memory.attention sdpa."
+        )
+    packs = memory.packing == "on" or (memory.packing == "auto" and is_flash and can_pack)
+    shares = memory.prefix_sharing == "on" or (memory.prefix_sharing == "auto" and not packs)
+    if memory.prefix_sharing == "on" and not can_share_prefixes(model):
+        raise ConfigError(
+            f"--memory.prefix-sharing on: {model.config.model_type} with the attention "
+            f"{model.config._attn_implementation} cannot share them: it takes --memory.attention sdpa, and tokens that "
+            "see all before them and none behind. Use --memory.prefix-sharing auto."
+        )
+    return RowPass(
+        recomputes_layers=memory.gradient_checkpointing,
+        packs_rows=packs,
+        shares_prefixes=shares and can_share_prefixes(model),
+    )
+
+
+@contextmanager
+def recomputed_layers(model: nn.Module) -> Iterator[None]:
+    """Makes the layers of a model keep only what goes into them, in forward passes within the block.
+
+    transformers' own switch asks a model to be in training mode, with whatever dropout its checkpoint has, and stays
+    on when the same model samples. Here only the layers themselves count as in training, and only within the block:
+    what the backward pass computes anew no longer asks.
+    """
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    before = [(layer.training, layer.gradient_checkpointing) for layer in layers]
+    for layer in layers:
+        layer.training = layer.gradient_checkpointing = True
+        layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+    try:
+        yield
+    finally:
+        for layer, (was_training, had_checkpoints) in zip(layers, before, strict=True):
+            layer.training, layer.gradient_checkpointing = was_training, had_checkpoints
+
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def freeze_vision_tower(model: Any) -> None:
+    """Leaves out of training what pictures go through before the language model: tower and projector alike."""
+    for part in vision_parts(model):
+        part.requires_grad_(False)
+
+
+def has_frozen_vision_tower(model: Any) -> bool:
+    """Returns whether what a model makes of a picture stays the same in training."""
+    return not any(weight.requires_grad for part in vision_parts(model) for weight in part.parameters())
+
+
+def frozen_tower(model: Any) -> list[nn.Parameter]:
+    """Returns the weights of a vision tower that is not trained, which every copy of the model shares; else none."""
+    if not has_frozen_vision_tower(model):
+        return []
+    return [weight for part in vision_parts(model) for weight in part.parameters()]
+
+
+def copied_but_frozen(module: Module) -> Module:
+    """Returns a copy of a module with weights of its own, but for frozen ones, which are shared."""
+    return copy.deepcopy(module, {id(weight): weight for weight in module.parameters() if not weight.requires_grad})
+
+
+def share_frozen(module: Module, owner: nn.Module) -> Module:
+    """Returns a module after giving it another one's frozen weights in place of its own, which have the same values."""
+    for name, weight in owner.named_parameters(remove_duplicate=False):
+        if not weight.requires_grad:
+            parent, _, leaf = name.rpartition(".")
+            setattr(module.get_submodule(parent), leaf, weight)
+    return module
+
+
+def require_same_frozen(module: nn.Module, owner: nn.Module) -> None:
+    """Refuses a module that cannot be given another one's frozen weights, because its own are others.
+
+    Raises:
+        ConfigError: If one differs.
+    """
+    for name, weight in owner.named_parameters(remove_duplicate=False):
+        own = module.get_parameter(name)
+        if not weight.requires_grad and not torch.equal(own.to(weight.device, weight.dtype), weight):
+            raise ConfigError(
+                f"The reference's {name} is not the policy's, and --memory.freeze-vision-tower has both look through "
+                "one vision tower. Train without it, or hold the policy to the model that it starts from (no "
+                "--reference; of a stage, reference reset)."
+            )
+
+
+class SeenPictures:
+    """What a frozen vision tower makes of pictures, each shown to it once, whoever asks for it and how often.
+
+    They wait in the host's memory, in the tower's type.
+
+    Args:
+        model: A model of a known family.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model, self._family = model, family_of(model)
+        self._features: dict[bytes, ImageFeatures] = {}
+
+    @torch.no_grad()
+    def features(self, images: Sequence[ProcessedImage]) -> tuple[ImageFeatures, ...]:
+        """Returns the features of each picture."""
+        unseen = list({image.key: image for image in images if image.key not in self._features}.values())
+        if unseen:
+            seen, start = self._family.image_features(self._model, unseen).to("cpu"), 0
+            for image in unseen:
+                self._features[image.key] = seen.select(slice(start, start + image.num_tokens))
+                start += image.num_tokens
+        return tuple(self._features[image.key] for image in images)
+
+    def forget(self) -> None:
+        """Lets go of all pictures."""
+        self._features.clear()

@@ -1,1 +1,1 @@
-"""The loop: collect, score, credit, update; with the cold start before it and evaluations on the way."""
+"""The loop: collect, score, credit, update, with evaluations on the way."""

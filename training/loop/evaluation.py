@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent
-from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
-from training.data.worlds.episodes import play_each, why_lost
+from training.config.world_spec import MAX_PARALLEL, WorldSpec
 from training.engines.engine import Engine, LocalEngine
+from training.level_episodes import play_each, why_lost
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.qa.datasets.unshown import told_left_out
 from vlm_envs.records.episode_record import start_of

@@ -18,33 +18,46 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.device import torch_device
 from agents.hf.tiny import TinyConfig, save_tiny
 from agents.registry import make_agent
-from training.checkpoints.best import BEST
-from training.checkpoints.files import COLD_START_STATE, LATEST, is_in_cold_start, model_directory, provenance_of
-from training.checkpoints.reference import kept_reference, reference_of, require_reference
-from training.checkpoints.state import (
+from training.checkpoints.checkpoint_files import (
+    COLD_START_STATE,
+    LATEST,
+    is_in_cold_start,
+    kept_reference,
+    model_directory,
+    provenance_of,
+    reference_of,
+    require_reference,
+)
+from training.checkpoints.checkpoint_state import (
+    BEST,
     iterations_done,
     load_cold_start_state,
     save_cold_start_state,
     save_model,
     save_provenance,
 )
+from training.cold_start.cold_start_loop import cold_start
 from training.config.processes import num_processes
 from training.config.resume import check_length, continued
-from training.config.run import RunConfig
-from training.data.worlds.own_pools import draw_own_pools
-from training.engines.choice import engine_of
-from training.engines.engine import Engine
-from training.engines.processes import LaunchedProcesses
+from training.config.run_config import RunConfig
+from training.engines.accelerated_engine import engine_of
+from training.engines.engine import Engine, LaunchedProcesses
 from training.errors import NonFiniteGradientError
-from training.loop.disk import full_disk_told
 from training.loop.evaluation import evaluate, mean_success
-from training.loop.process import Ended, prepare, stop_on_interrupt
-from training.loop.supervised.cold_start import cold_start
-from training.loop.terminated import how_to_stop, lost_peer_told, termination_told
-from training.loop.tracking.circumstances import circumstances
-from training.loop.tracking.console import RunConsole
+from training.loop.interrupts import (
+    Ended,
+    full_disk_told,
+    how_to_stop,
+    lost_peer_told,
+    prepare,
+    stop_on_interrupt,
+    termination_told,
+)
+from training.loop.loggers import RunConsole
+from training.loop.provenance import circumstances
 from training.loop.trainer import Trainer
-from training.preflight.start import checked, require_unused
+from training.pools.pool_drawing import draw_own_pools
+from training.preflight import checked, require_unused
 from vlm_envs.records.lock import alone_in
 from vlm_envs.records.report.page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
@@ -71,7 +84,7 @@ def train(config: RunConfig, *, resume: bool = False) -> Path:
 
 
 def train_checked(config: RunConfig, *, resume: bool = False) -> Path:
-    """Does what `train` does with a configuration that `training.preflight.start.checked` returned."""
+    """Does what `train` does with a configuration that `training.preflight.checked` returned."""
     return trained(config, resume=resume).directory
 
 

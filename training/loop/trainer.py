@@ -12,40 +12,41 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.distributed.tensor import DTensor
 
 from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from agents.hf.context import context_limit
-from training.checkpoints.best import BestPolicy, best_policy, load_best, save_best
-from training.checkpoints.files import LATEST
-from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
-from training.config.eval_sampling import how_evaluated
-from training.config.going_on import how_to_go_on
-from training.config.run import RunConfig
-from training.config.worlds.spec import world_names
-from training.data.worlds.own_pools import worlds_with_pools
+from training.checkpoints.checkpoint_files import LATEST
+from training.checkpoints.checkpoint_state import (
+    BestPolicy,
+    best_policy,
+    load_best,
+    load_checkpoint_state,
+    save_best,
+    save_checkpoint,
+    save_together,
+)
+from training.config.processes import num_local_processes
+from training.config.resume import how_to_go_on
+from training.config.run_config import RunConfig, how_evaluated
+from training.config.world_spec import world_names
 from training.engines.engine import Engine
-from training.engines.offload import in_place_of
+from training.engines.host_memory import HostBytes, host_memory, in_place_of, local_bytes
 from training.errors import TrainingStoppedError
+from training.loop.collect import Collector, Round
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success, told
-from training.loop.host_memory import require_host_memory
-from training.loop.process import stop_on_interrupt
-from training.loop.rescue import Rescue
-from training.loop.sampling.actor import Actors
-from training.loop.sampling.collect import Collector
-from training.loop.sampling.iteration import Sampling
-from training.loop.sampling.prefetch import Batches
-from training.loop.sampling.rounds import Round
-from training.loop.terminated import launchers_limit
-from training.loop.tracking.console import RunConsole
-from training.loop.tracking.device_memory import PeakMemory
-from training.loop.tracking.loggers import RunLoggers
-from training.loop.tracking.metrics import mean_scores, turn_credit, turn_notes
-from training.loop.update.credit import assigned_credit
-from training.loop.update.learner import Learner
-from training.loop.update.out_of_memory import OF_EVALUATION, OF_UPDATE, memory_told
-from training.loop.update.placement import weights_like
-from training.rewards.score import ScoredTrajectory, TurnScorer
+from training.loop.interrupts import Rescue, launchers_limit, stop_on_interrupt
+from training.loop.loggers import RunConsole, RunLoggers
+from training.loop.metrics import PeakMemory, mean_scores, turn_credit, turn_notes
+from training.loop.prefetch import Batches, Sampling
+from training.loop.rollout_agents import Actors
+from training.pools.pool_drawing import worlds_with_pools
+from training.rewards.turn_scores import ScoredTrajectory, TurnScorer
+from training.update.learner import Learner, weights_like
+from training.update.out_of_memory import OF_EVALUATION, OF_UPDATE, memory_told
+from training.update.update_losses import assigned_credit
+from vlm_envs.errors import require
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 
 SHOWN = ("success", "reward", "format_rate", "entropy")
@@ -407,3 +408,63 @@ class Trainer:
         self.load_state_dict(state)
         self.best = best_policy(self.directory)
         self.saved_iteration = self.iteration
+
+
+_GIB = 2**30
+
+
+def require_host_memory(learner: Learner) -> None:
+    """Refuses, in all processes alike, what takes more of the host's memory than there is, if it trains on a GPU.
+
+    Raises:
+        ConfigError: With what is needed, what is there, and the options that mend it.
+    """
+    if learner.policy.device.type == "cpu":
+        return
+    found = shortage(host_bytes(learner), host_memory(), num_processes=num_local_processes())
+    faults = [each for each in learner.engine.gather([found]) if each is not None]
+    require(not faults, "".join(faults[:1]))
+
+
+def host_bytes(learner: Learner) -> HostBytes:
+    """Returns what this process will keep in the host's memory, AdamW's moments of steps to come included."""
+    config, state = learner.config, learner.state_dict()
+    optimizers = [each for each in (learner.policy_optimizer, learner.critic_optimizer) if each is not None]
+    num_states = sum(each.num_state_bytes() for each in optimizers)
+    weights = [*state["policy"].values(), *(state["critic"] or {}).values()]
+    is_spread = any(isinstance(weight, DTensor) for weight in learner.policy.parameters())  # shards stay on the device
+    return HostBytes(
+        reference=0 if is_spread else local_bytes(learner.idle_reference()),
+        states=num_states * (config.memory.offload_optimizer and not is_spread),
+        copy=config.keeps_copy * (local_bytes(weights) + num_states),
+    )
+
+
+def shortage(needed: HostBytes, available: int | None, *, num_processes: int) -> str | None:
+    """Returns why a run has too little of the host's memory, and what mends that; None if it has enough.
+
+    Args:
+        needed: By one process.
+        available: Bytes of this machine; None where they are not known, and enough.
+        num_processes: Those of the run on this machine.
+    """
+    if available is None or num_processes * needed.total <= available:
+        return None
+
+    def gib(num_bytes: float) -> str:
+        return f"{num_processes * num_bytes / _GIB:.1f}"
+
+    without, enough = needed.without_offloading, available / num_processes
+    written = ", and all of the state is written after each iteration"
+    ways = [("--checkpoint-every 1", needed.offloaded, written), (without, needed.copy, ", and more of the GPU's")]
+    ways = [way for way in ways if way[1] <= enough and way[1] < needed.total] or [
+        (f"--checkpoint-every 1 {without}", 0.0, f", and more of the GPU's{written}")
+    ]
+    mended = ", or ".join(f"{options} (then {gib(left)} GiB{cost})" for options, left, cost in ways)
+    plan = f"--num-gpus {num_processes} --host-memory {max(int(10 * available / _GIB), 1) / 10:.1f}"
+    return (
+        f"This run needs {gib(needed.total)} GiB of the host's memory, and there are {available / _GIB:.1f}: "
+        f"{gib(needed.offloaded)} for what --memory.offload-* has wait there, and {gib(needed.copy)} for a copy of its "
+        f"state, from which it is saved if an iteration fails. Use {mended}. What else would do says python -m "
+        f"training plan with {plan}."
+    )

@@ -43,17 +43,15 @@ from typing import Any
 
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
-from training.config.curation.curate import CurateConfig
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.stages import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
-from training.config.supervised.sft import SFTConfig
-from training.config.update.adamw import PAPER_BETAS
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.world_spec import WorldSpec
+from training.curation.curation_config import CurateConfig
+from training.pools.pool_config import PoolConfig
 from training.recipes.tiny import judging_tiny
+from training.sft.sft_config import SFTConfig
+from training.stages.stages_config import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """The base model (section 3.3.1); a directory here, to be named by `--model DIR` wherever it is."""

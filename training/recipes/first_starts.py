@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from training.config.run import RunConfig
-from training.recipes.mix_tiny import mix_tiny
+from training.config.run_config import RunConfig
 from training.recipes.shipped import RECIPES
-from training.recipes.tiny import primitive_tiny
+from training.recipes.tiny import mix_tiny, primitive_tiny
 from vlm_envs.errors import ConfigError
 
 _WEIGHTS = {

@@ -36,16 +36,14 @@ from typing import Any
 from agents.api.config import EndpointConfig
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.supervised.sft import SFTConfig
-from training.config.update.adamw import PAPER_BETAS
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.world_spec import WorldSpec
+from training.pools.pool_config import PoolConfig
+from training.sft.sft_config import SFTConfig
+from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """The smallest of the paper's models; a directory here, to be named by `--model DIR` wherever it is."""

@@ -1,40 +1,4 @@
-"""Mags-RL's two stages, with the paper's constants: `python -m training mags --model DIR`.
-
-*Not run here* with a 3B model; the tests write the constants out a second time and run an iteration of each stage with
-the tiny one, on data sets of the same layout.
-
-| | stage 1, `foundations` | stage 2, `complex` | source |
-|---|---|---|---|
-| samples | 10 of TallyQA, 10 of VSR | 10 of TallyQA, 10 of GQA | section 4.1; "evenly" of stage 1, pin in 2 |
-| prompts, zoom reward | one box, precision | every target, recall in counting | appendix A.1, equation 1 |
-| steps | 300 | 225 | appendix C |
-| learning rate | 2e-6 | 5e-7 | appendix C |
-| temperature | 0.09 | 1.0 | appendix C |
-| KL's beta | 0.04 | 0.03 | appendix C |
-| reference | the base model | what stage 1 made | appendix C |
-
-| both | | source |
-|---|---|---|
-| model | Qwen2.5-VL-3B, no cold start | appendix C |
-| group, batch | 16 rollouts of a question, 64 in all | appendix C |
-| objective | GRPO, the mean of each response's mean over tokens, clipped | section 3.1 |
-| weights of the reward | 2, 1, 0.5, 0.5 and 0.1 | appendix B |
-| temperature, top-p of evaluations | 0.01, 0.95 | appendix C |
-| optimiser | AdamW | appendix C |
-| super-resolution | SMFANet, of every crop | appendix C, section 3.2 |
-| KL | k3, in the loss | pin: DeepSeekMath's, which section 3.1 starts from |
-| steps a batch | one | pin |
-| rates | constant | pin |
-| clip, gradient norm | 0.2, 1.0 | pins |
-| AdamW's betas, epsilon, decay | (0.9, 0.999), 1e-8, 0 | pins: TRL's defaults |
-| factor of super-resolution | that of the weights | pin |
-| crop from which Lanczos takes over | 512 x 512 pixels | pin |
-| tokens a round | 512 | pin |
-| memory | bfloat16 with float32 masters, layers recomputed, micro-batches of 8192 tokens | pins |
-
-*Pins* are values that the paper leaves open and this project chose. A temperature of 0.09 makes siblings nearly equal;
-it is what appendix C says, and that stage 2 increases it to 1.0.
-"""
+"""Mags-RL's two stages: `python -m training mags --model DIR`, and in small `mags_tiny`."""
 
 from __future__ import annotations
 
@@ -45,15 +9,14 @@ from typing import Any
 
 from agents.hf.sampling import SamplingConfig
 from training.algorithms.grpo import GRPO
-from training.config.eval_sampling import EvalSamplingConfig
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.update.adamw import PAPER_BETAS
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import EvalSamplingConfig, RunConfig
+from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.world_spec import WorldSpec
+from training.pools.pool_config import PoolConfig
+from training.recipes.tiny import tiny_recipe, without_critic
+from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig
 from vlm_envs.errors import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"
@@ -230,3 +193,106 @@ def _run(settings: Settings, enlarged: Mapping[str, Any]) -> RunConfig:
         memory=MemoryConfig(gradient_checkpointing=True),
         dtype="bfloat16",
     )
+
+
+_SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
+_CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})
+_TINY_NUM_ITERATIONS = (40, 30)
+"""Of both stages: three quarters of the first one's in the second, as 225 of 300."""
+_TINY_NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
+_TINY_IMITATION = ColdStartConfig(num_steps=2000, num_first_turn_steps=1100, suboptimal_rate=0.5)
+
+
+def mags_tiny(variant: str = "curriculum") -> StagesConfig:
+    """Mags-RL's two stages on the tiny VLM: find the place with precision, then with recall. Cold start included.
+
+    The cold start, in place of a pretrained checkpoint that follows either, imitates an expert under the prompts of
+    both. Between the stages change what the paper changes: the prompts, the reward for zooming, the rate, a quarter of
+    the first stage's, and what the policy is held to, by 0.04 to what it began with and by 0.03 to what the first stage
+    made. The second has other levels. Temperatures are 1 in both. Crops are enlarged by the SMFANet that ships. The
+    variants are those of `training.recipes.mags`, `mags_tiny:direct` with as many iterations as both stages have.
+
+    Args:
+        variant: One of `VARIANTS`.
+
+    Raises:
+        ConfigError: If there is no such variant.
+    """
+    return _TINY_VARIANTS[require_choice("The variant of mags_tiny", variant, VARIANTS)]()
+
+
+def _tiny_curriculum() -> StagesConfig:
+    first, second = _TINY_NUM_ITERATIONS
+    recall = _tiny_stage(2, num_iterations=second, learning_rate=2.5e-5, kl_coef=0.03)
+    return _tiny_staged(
+        "mags_tiny",
+        Stage(name="precision", run=_tiny_stage(1, num_iterations=first, learning_rate=1e-4, kl_coef=0.04)),
+        Stage(name="recall", run=replace(recall, seed=1), reference="reset"),
+    )
+
+
+def _tiny_direct() -> StagesConfig:
+    run = _tiny_stage(2, num_iterations=sum(_TINY_NUM_ITERATIONS), learning_rate=1e-4, kl_coef=0.04)
+    return _tiny_staged("mags_tiny_direct", Stage(name="direct", run=run))
+
+
+def _tiny_without_super_resolution() -> StagesConfig:
+    run = _tiny_stage(
+        1, num_iterations=_TINY_NUM_ITERATIONS[0], learning_rate=1e-4, kl_coef=0.04, enlarged=_CROP_AND_RESIZE
+    )
+    return _tiny_staged(
+        "mags_tiny_without_super_resolution", Stage(name="precision", run=run), enlarged=_CROP_AND_RESIZE
+    )
+
+
+_TINY_VARIANTS: Mapping[str, Callable[[], StagesConfig]] = MappingProxyType(
+    dict(zip(VARIANTS, (_tiny_curriculum, _tiny_direct, _tiny_without_super_resolution), strict=True))
+)
+
+
+def _tiny_staged(name: str, *stages: Stage, enlarged: Mapping[str, Any] = _SUPER_RESOLUTION) -> StagesConfig:
+    """Returns a run of stages that begins by imitating the expert under the prompts of both of the paper's."""
+    prompts = tuple(
+        replace(world, name=f"stage {number}")
+        for number in (1, 2)
+        for world in _tiny_stage(number, num_iterations=0, learning_rate=1e-4, kl_coef=0.0, enlarged=enlarged).worlds
+    )
+    imitated = _tiny_stage(1, num_iterations=0, learning_rate=1e-4, kl_coef=0.0)
+    imitated = replace(imitated, model=None, worlds=prompts, judge=_TINY_NO_JUDGE)
+    return StagesConfig(name=name, stages=(Stage(name="imitation", run=imitated), *stages))
+
+
+def _tiny_stage(
+    number: int,
+    *,
+    num_iterations: int,
+    learning_rate: float,
+    kl_coef: float,
+    enlarged: Mapping[str, Any] = _SUPER_RESOLUTION,
+) -> RunConfig:
+    """Returns questions of dots on blocks, with the prompts and reward of one of the paper's stages.
+
+    Boards are shown at a quarter of their size: blocks are plain there, and their dots two pixels wide. In half of the
+    cases the expert of the cold start zooms into the middle, wherever the block is, and answers as if it knew.
+    """
+    config = tiny_recipe(
+        "mags_tiny",
+        WorldSpec(
+            env_id="VLM/ZoomQA-v0",
+            kwargs={
+                "prompt_format": "mags",
+                "mags_stage": number,
+                "source": "vlm_envs.content.dots:dotted_blocks",
+                "max_pixels": 112 * 112,
+                "answer_reward": 0.0,  # the paper's reward has an answer's in it
+                "prompt_example": False,
+                **enlarged,
+            },
+        ),
+        num_iterations=num_iterations,
+        cold_start=_TINY_IMITATION,
+        max_new_tokens=80,
+        judge=JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=f"mags_stage_{number}"),
+    )
+    config = without_critic(config)
+    return replace(config, model=STAGE_BEFORE, ppo=replace(config.ppo, learning_rate=learning_rate, kl_coef=kl_coef))

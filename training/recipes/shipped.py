@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from training.config.run import RunConfig
-from training.config.stages import StagesConfig
+from training.config.run_config import RunConfig
 from training.recipes.argos import argos, argos_hack_tiny, argos_tiny
 from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny
 from training.recipes.ivgr import ivgr, ivgr_tiny
-from training.recipes.mags import mags
-from training.recipes.mags_tiny import mags_tiny
-from training.recipes.mix_tiny import mix_tiny
+from training.recipes.mags import mags, mags_tiny
 from training.recipes.tiny import (
     docqa_tiny,
     frozenlake_tiny,
     judging_tiny,
+    mix_tiny,
     navigation_tiny,
     primitive_tiny,
     sokoban_tiny,
@@ -24,6 +22,7 @@ from training.recipes.tiny import (
     zoomqa_tiny,
 )
 from training.recipes.vagen import vagen_base, vagen_full
+from training.stages.stages_config import StagesConfig
 
 OF_A_WORLD: dict[str, Callable[[str], RunConfig]] = {made.__name__: made for made in (vagen_base, vagen_full)}
 """Presets that are written with one of their worlds behind them: `vagen_full:navigation`. Alone they have a default."""

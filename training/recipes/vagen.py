@@ -51,12 +51,10 @@ from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.token_gae import TokenGAE
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.update.adamw import PAPER_BETAS
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.world_spec import WorldSpec
 from vlm_envs.errors import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"

@@ -1,31 +1,34 @@
-"""The models that Argos verifies with, in this process or in Ray actors, and how they are asked about a whole batch.
-
-    likelihoods ── a forward pass at a time ──┐
-                                              ├──> the models here, or actors side by side
-    masks ── a picture with its labels ───────┘
-
-What is asked together does not depend on where the models are. So answers are the same everywhere, but for what other
-processors or numbers of threads round otherwise.
-"""
+"""The models that verify episode rewards: pointing agents, mask models, and checkpoints as judges."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
+from PIL import Image
 
-from agents.api.failures import Unavailable
+from agents.agent import Agent, Response
+from agents.api.client import second_request
+from agents.api.conversation import Message
+from agents.api.conversation import Picture as ChatPicture
+from agents.api.failures import Unavailable, UnreadableReplyError
+from agents.hf.sampling import SamplingConfig
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
 from agents.perception.model_pool import ModelPool
 from agents.perception.packed_mask import PackedMask
+from agents.registry import make_agent, setting_names
 from judges.episode_rewards.episode import shown_images
 from judges.episode_rewards.models import Picture
-from training.config.judges import VerifierConfig
-from training.rewards.pointing import pointing_agent
-from vlm_envs.trajectory import Trajectory
+from judges.reading.grounding import read_response
+from training.config.judge_config import VerifierConfig
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Observation, Trajectory
 
 
 class LoadedModels:
@@ -172,3 +175,144 @@ def _pool(config: VerifierConfig) -> ModelPool:
         timeout_s=config.timeout_s,
         title="the verifier's models",
     )
+
+
+_MAX_NEW_TOKENS = 512
+"""Longest reply, as of an endpoint."""
+
+_Item = TypeVar("_Item")
+_Verdict = TypeVar("_Verdict")
+
+
+class CheckpointJudge:
+    """What judges ask of a `ChatClient`, asked of an agent: the likeliest reply to one question after the other.
+
+    Args:
+        name: Of the agent, such as `"hf:DIR"`.
+        device: Where its model runs.
+
+    Raises:
+        ConfigError: If there is no such agent.
+        FileNotFoundError: If there is no checkpoint.
+    """
+
+    def __init__(self, name: str, *, device: str = "auto") -> None:
+        offered = {"sampling": SamplingConfig(temperature=0.0, max_new_tokens=_MAX_NEW_TOKENS), "device": device}
+        known = setting_names(name)
+        self._name = name
+        self._agent = make_agent(name, **{key: value for key, value in offered.items() if key in known})
+
+    def ask(
+        self,
+        messages: Sequence[Message],
+        read: Callable[[str], _Verdict],
+        *,
+        temperature: float | None = None,
+        sample: int = 0,
+    ) -> _Verdict | Unavailable:
+        """Returns what the reply to one question says; one that cannot be read is asked for once more.
+
+        Args:
+            messages: The question: what the system says, if anything, and what the user asks.
+            read: Makes a verdict of a reply, or raises `UnreadableReplyError`.
+            temperature: Of no effect, and neither is `sample`: the reply is the likeliest.
+            sample: See there.
+        """
+        observation, reason = observation_of(messages), ""
+        rows: Any = Rows(1)
+        self._agent.start(rows)
+        for _ in range(2):
+            try:
+                (reply,) = self._agent.respond([0], [observation])
+            except ConfigError as error:  # no room for the question
+                return self._unavailable(str(error))
+            if reply.stop_reason == "error":
+                return self._unavailable(reply.error)
+            try:
+                return read(reply.text)
+            except UnreadableReplyError as error:
+                reason = str(error)
+                observation = _once_more(reply, reason)
+        return self._unavailable(f"unreadable twice: {reason}")
+
+    def map(self, function: Callable[[_Item], _Verdict], items: Iterable[_Item]) -> list[_Verdict]:
+        """Returns a function's results for many items, one after the other."""
+        return [function(each) for each in items]
+
+    def close(self) -> None:
+        """Lets go of the agent."""
+        getattr(self._agent, "close", lambda: None)()
+
+    def _unavailable(self, reason: str) -> Unavailable:
+        return Unavailable(f"judge {self._name}: {reason}")
+
+
+def observation_of(messages: Sequence[Message]) -> Observation:
+    """Returns a question as a world would show it: pictures, then text, behind what the system says."""
+    parts = [part for each in messages if each.role != "system" for part in each.parts]
+    observation: Observation = {
+        "text": "\n".join(part for part in parts if isinstance(part, str)),
+        "images": tuple(_pixels(part) for part in parts if isinstance(part, ChatPicture)),
+    }
+    system = "\n".join(
+        part for each in messages if each.role == "system" for part in each.parts if isinstance(part, str)
+    )
+    if system:
+        observation["system"] = system
+    return observation
+
+
+def _once_more(reply: Response, reason: str) -> Observation:
+    (_, asked_again) = second_request(reply.text, reason)
+    return {"text": str(asked_again.parts[0]), "images": ()}
+
+
+def _pixels(picture: ChatPicture) -> Any:
+    return np.asarray(Image.open(io.BytesIO(picture.png)).convert("RGB"))
+
+
+Pixels = npt.NDArray[np.uint8]
+Place = tuple[float, float]
+"""Column and row, in percents."""
+
+
+def pointing_prompt(label: str) -> str:
+    """Returns what asks for the places of things."""
+    return f"Point at: {label}"
+
+
+def read_places(reply: str) -> list[Place]:
+    """Returns the places within the picture that a reply points at; none for what cannot be read."""
+    points = read_response(reply).points
+    return [(each.x, each.y) for each in points if 0.0 <= each.x <= 100.0 and 0.0 <= each.y <= 100.0]
+
+
+def pointing_agent(name: str) -> Callable[[Pixels, str], list[Place]]:
+    """Returns what asks an agent where things are in a picture; about each thing once."""
+    agent = make_agent(name)
+    known: dict[tuple[bytes, str], list[Place]] = {}
+
+    def point(picture: Pixels, label: str) -> list[Place]:
+        key = hashlib.blake2b(picture.tobytes(), digest_size=16, key=str(picture.shape).encode()).digest(), label
+        if key not in known:
+            (reply,) = replies(agent, [{"text": pointing_prompt(label), "images": (picture,)}])
+            known[key] = read_places(reply)
+        return known[key]
+
+    return point
+
+
+@dataclass(frozen=True)
+class Rows:
+    """As many conversations as worlds would have."""
+
+    num_envs: int
+
+
+def replies(agent: Agent, questions: Sequence[Observation]) -> list[str]:
+    """Returns what an agent says to questions that have nothing to do with each other; nothing to none."""
+    if not questions:
+        return []
+    worlds: Any = Rows(len(questions))
+    agent.start(worlds)
+    return [each.text for each in agent.respond(range(len(questions)), questions)]

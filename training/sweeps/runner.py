@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from training.checkpoints.files import LATEST, has_checkpoint, is_in_cold_start
+from training.checkpoints.checkpoint_files import LATEST, has_checkpoint, is_in_cold_start
 from training.config.resume import check_same_run, saved_settings
-from training.config.run import RunConfig
+from training.config.run_config import RunConfig
 from training.config.sweep import SweepConfig
 from training.sweeps.sweep import Arm, Sweep
 from training.sweeps.waiting import spawned_pool, wait_for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from training.config.run import RunConfig
+from training.config.run_config import RunConfig
 from vlm_envs.errors import require
 
 

@@ -24,11 +24,11 @@ from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
 from training.algorithms.turn_gae import TurnGAE
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec
 from training.recipes.vagen import vagen_base, vagen_full
 from training.sweeps.sweep import Arm, Sweep
 from vlm_envs.errors import require_choice

@@ -17,9 +17,9 @@ from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
 from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
-from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.worlds.spec import WorldSpec
-from training.rewards.score import TurnScorer
+from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.config.world_spec import WorldSpec
+from training.rewards.turn_scores import TurnScorer
 from training.rewards.verifier import Verifier
 
 SMALL = {"side_px": 400, "target_px": (16, 40)}

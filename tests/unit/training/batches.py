@@ -17,10 +17,10 @@ from training.algorithms.critic import CriticConfig
 from training.algorithms.gae import GAE
 from training.algorithms.shipped import SHIPPED
 from training.batch import Batch, make_batch
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec
 
 NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
 WORLD = WorldSpec(env_id=LAKE, kwargs={**SHORT, "max_turns": 2})

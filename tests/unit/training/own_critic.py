@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from training.config.run import RunConfig
+from training.config.run_config import RunConfig
 from training.recipes.tiny import sokoban_tiny
 
 

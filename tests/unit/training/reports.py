@@ -24,8 +24,8 @@ def empty_report(directory: Path, *_: object) -> Path:
 def empty_reports() -> Iterator[None]:
     """Has runs, fine-tunings and runs of stages end in empty reports while it is open."""
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("run.build_report", "supervised.sft.build_report", "stages.build_stages_report"):
-            patched.setattr(f"training.loop.{name}", empty_report)
+        for name in ("loop.run.build_report", "sft.sft_loop.build_report", "stages.stages_loop.build_stages_report"):
+            patched.setattr(f"training.{name}", empty_report)
         yield
 
 

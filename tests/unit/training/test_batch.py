@@ -15,7 +15,7 @@ from tests.unit.episodes import play
 from tests.unit.models import with_ending
 from tests.unit.training.batches import played_batch, run_config, text_batch
 from training.batch import OBSERVED, make_batch
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 
 
 @pytest.fixture

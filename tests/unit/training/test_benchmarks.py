@@ -13,14 +13,14 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 
 from agents.oracle import OracleAgent
-from training.config.judges import JudgeConfig
-from training.config.run import RunConfig
-from training.config.worlds.pool_levels import read_levels
-from training.config.worlds.pools import DrawPoolConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.worlds.pool_drawing import draw_pool
+from training.config.judge_config import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.world_spec import WorldSpec
 from training.loop.evaluation import evaluate
-from training.preflight.start import require_levels
+from training.pools.pool_config import DrawPoolConfig
+from training.pools.pool_drawing import draw_pool
+from training.pools.pool_levels import read_levels
+from training.preflight import require_levels
 from vlm_envs.errors import ConfigError
 from vlm_envs.splits import SPLIT_SEEDS
 

@@ -21,11 +21,11 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
 from training.algorithms.turn_gae import TurnGAE
 from training.batch import Batch, make_batch
-from training.config.update.ppo import PPOConfig
+from training.config.update_config import PPOConfig
 from training.engines import policy
 from training.engines.policy import ValueModel, token_logprobs, token_values
-from training.loop.update.learner import Learner
-from training.rewards.score import TurnScorer
+from training.rewards.turn_scores import TurnScorer
+from training.update.learner import Learner
 from vlm_envs import make
 from vlm_envs.trajectory import Trajectory
 from vlm_envs.vector.env import VectorWorld

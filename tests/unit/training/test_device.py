@@ -13,10 +13,10 @@ from tests.unit.second_device import DeviceTensor, moved, second_device
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, played_batch, run_config
 from training.algorithms.shipped import SHIPPED
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.update.ppo import PPOConfig
-from training.loop.supervised.cold_start import cold_start
-from training.loop.update.learner import Learner
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.cold_start_loop import cold_start
+from training.config.update_config import PPOConfig
+from training.update.learner import Learner
 
 EVERYTHING: dict[str, Any] = {
     "num_minibatches": 1,

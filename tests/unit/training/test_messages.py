@@ -19,12 +19,12 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
-from training.cli.command_line import Recipe, configured
-from training.config.curation.curate import CurateConfig
-from training.config.run import RunConfig
-from training.config.update.ppo import PPOConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import PPOConfig
+from training.curation.curation_config import CurateConfig
 from training.recipes.shipped import RECIPES
 from training.recipes.tiny import any_world
+from training.run_options import Recipe, configured
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError

@@ -14,15 +14,14 @@ import torch
 
 from agents.vllm.config import VLLMConfig
 from agents.vllm.sampler import VLLMSampler
-from training.config.update.ppo import PPOConfig
-from training.engines.frozen import copied_but_frozen
-from training.engines.policy import token_logprobs
+from training.config.update_config import PPOConfig
+from training.engines.policy import copied_but_frozen, token_logprobs
+from training.loop.prefetch import Sampling
 from training.loop.run import train
-from training.loop.sampling.iteration import Sampling
-from training.loop.update import losses
-from training.loop.update.learner import Learner
-from training.loop.update.micro_batches import drawn_mask
 from training.recipes.tiny import frozenlake_tiny
+from training.update import update_losses
+from training.update.learner import Learner
+from training.update.micro_batches import drawn_mask
 from vlm_envs.errors import ConfigError
 
 NUM_ITERATIONS = 3
@@ -78,7 +77,7 @@ def learnt(monkeypatch):
     seen = SimpleNamespace(gaps=[], waits=[], corrections=[], num_behind=Counter())
     begun, updated, policies = defaultdict(threading.Event), defaultdict(threading.Event), []
     sample, step, update = Sampling.__call__, VLLMSampler.step, Learner.update
-    corrected = losses.truncated_importance_weights
+    corrected = update_losses.truncated_importance_weights
 
     def let_update(iteration):
         begun[iteration].set()
@@ -115,7 +114,7 @@ def learnt(monkeypatch):
     monkeypatch.setattr(VLLMSampler, "step", step_around_the_update)
     monkeypatch.setattr(Sampling, "__call__", sample_behind_the_second)
     monkeypatch.setattr(Learner, "update", update_beside)
-    monkeypatch.setattr(losses, "truncated_importance_weights", noted)
+    monkeypatch.setattr(update_losses, "truncated_importance_weights", noted)
     monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
     return seen
 

@@ -19,7 +19,7 @@ from agents.hf.sampling import SamplingConfig
 from agents.hf.tokenizer import IM_END, IMAGE_PAD, VISION_END, VISION_START
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
-from training.data.demonstrations import tokenized
+from training.cold_start.demonstrations import tokenized
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import MIN_UNRESIZED_PIXELS, OriginalPixels, padded_size, unresized_space

@@ -14,11 +14,11 @@ from tests.unit.models import with_ending
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.algorithms.token_gae import TokenGAE
 from training.batch import make_batch
-from training.loop.sampling.scored_batch import scored_batch
-from training.loop.tracking.metrics import rollout_metrics
-from training.loop.update.learner import Learner
-from training.preflight.start import ready
-from training.rewards.score import TurnScorer
+from training.loop.metrics import rollout_metrics
+from training.loop.prefetch import scored_batch
+from training.preflight import ready
+from training.rewards.turn_scores import TurnScorer
+from training.update.learner import Learner
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.episode_record import TurnNotes

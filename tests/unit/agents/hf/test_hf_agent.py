@@ -13,7 +13,7 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
 from training.batch import make_batch
-from training.checkpoints.state import save_model
+from training.checkpoints.checkpoint_state import save_model
 from training.engines.policy import hidden_states
 
 

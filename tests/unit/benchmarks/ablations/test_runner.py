@@ -17,9 +17,9 @@ from benchmarks.ablations.runner import Runner
 from tests.unit.training.batches import NO_JUDGE, run_config
 from tests.unit.training.reports import empty_reports
 from training.algorithms.grpo import GRPO
-from training.config.stages import Stage, StagesConfig
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.spec import WorldSpec
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.world_spec import WorldSpec
+from training.stages.stages_config import Stage, StagesConfig
 from vlm_envs.records.run_data import RunReader
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"prompt_format": "no_think", "max_turns": 2})

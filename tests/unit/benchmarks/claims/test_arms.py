@@ -23,7 +23,7 @@ from benchmarks.claims.arms import (
 )
 from benchmarks.claims.claim import Claim
 from training.algorithms.grpo import GRPO
-from training.checkpoints.reference import weights_hash
+from training.checkpoints.checkpoint_files import weights_hash
 from training.loop.evaluation import evaluate
 from training.loop.run import untaught
 from training.recipes.shipped import RECIPES

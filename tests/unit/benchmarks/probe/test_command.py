@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 from benchmarks.__main__ import main  # noqa: E402
 from benchmarks.probe.command import lines  # noqa: E402
 from benchmarks.probe.seeing import UNTAUGHT, Seeing, features_of, first_turns  # noqa: E402
-from training.config.worlds.spec import WorldSpec  # noqa: E402
+from training.config.world_spec import WorldSpec  # noqa: E402
 from vlm_envs.errors import ConfigError  # noqa: E402
 from vlm_envs.splits import split_seeds  # noqa: E402
 

@@ -21,7 +21,7 @@ from benchmarks.results.result import Result, WorldResult
 from tests.unit.benchmarks.models.short_search import shorten_search
 from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
-from training.config.worlds.spec import WorldSpec
+from training.config.world_spec import WorldSpec
 from training.loop.evaluation import evaluate
 from training.loop.run import train
 from vlm_envs.errors import ConfigError

@@ -11,9 +11,9 @@ from agents.hf.sampling import SamplingConfig
 from benchmarks.results.collect import imitated_of
 from benchmarks.results.rivals import Rivals, shows_pictures
 from tests.unit.benchmarks.results.test_results import LAKE
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.demonstrations import expert_of
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.demonstrations import expert_of
+from training.config.world_spec import WorldSpec
 
 
 def test_each_rival_is_of_the_model_that_its_name_says(monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from agents.registry import make_agent
 from judges.turn_rewards.thoughts import score_thoughts
-from training.config.worlds.spec import WorldSpec
+from training.config.world_spec import WorldSpec
 from training.loop.evaluation import evaluate
 from vlm_envs.trajectory import Turn
 

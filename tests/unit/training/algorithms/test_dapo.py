@@ -14,8 +14,8 @@ from training.algorithms.functional.overlong import overlong_penalties
 from training.algorithms.gigpo import GiGPO
 from training.algorithms.grpo import GRPO
 from training.algorithms.gspo import GSPO
-from training.config.update.ppo import PPOConfig
-from training.loop.update.learner import Learner
+from training.config.update_config import PPOConfig
+from training.update.learner import Learner
 from vlm_envs.errors import ConfigError
 
 

@@ -17,9 +17,8 @@ from training.algorithms.functional.gspo import gspo_loss
 from training.algorithms.functional.losses import loss_normalizer
 from training.algorithms.grpo import GRPO
 from training.algorithms.gspo import GSPO
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.loop.update.learner import Learner
+from training.config.update_config import MemoryConfig, PPOConfig
+from training.update.learner import Learner
 from vlm_envs.errors import ConfigError
 
 NAN = math.nan

@@ -13,10 +13,10 @@ from tests.unit.training.loop.test_run import metrics_of
 from training.algorithms.algorithm import ModelOutputs
 from training.algorithms.token_gae import TokenGAE
 from training.batch import with_observations_as_actions
-from training.config.update.ppo import PPOConfig
+from training.config.update_config import PPOConfig
 from training.engines.policy import hidden_states
 from training.loop.run import train
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 
 SPECIAL = 3
 IDS = torch.tensor([[5, 6, 7, SPECIAL, 8, 7, 6, 5]])

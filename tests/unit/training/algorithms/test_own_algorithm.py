@@ -14,7 +14,7 @@ from tests.unit.training.batches import text_batch
 from training.__main__ import main
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.grpo import GRPO
-from training.loop.update.credit import assigned_credit
+from training.update.update_losses import assigned_credit
 from vlm_envs.errors import ConfigError
 
 EXAMPLE = Path(__file__).parents[4] / "examples" / "rloo.py"

@@ -16,8 +16,8 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.functional.bilevel_gae import bilevel_gae
 from training.algorithms.functional.turn_ends import turn_end_returns
-from training.config.update.ppo import PPOConfig
-from training.loop.update.learner import Learner
+from training.config.update_config import PPOConfig
+from training.update.learner import Learner
 
 NAN = float("nan")
 

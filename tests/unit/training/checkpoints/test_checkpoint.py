@@ -11,10 +11,9 @@ import torch
 
 from agents.hf.checkpoint import PROVENANCE
 from tests.unit.models import load
-from training.checkpoints import files as checkpoint_files
-from training.checkpoints import state as checkpoint
-from training.checkpoints.files import provenance_of
-from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_model
+from training.checkpoints import checkpoint_files, checkpoint_state
+from training.checkpoints.checkpoint_files import provenance_of
+from training.checkpoints.checkpoint_state import load_checkpoint_state, save_checkpoint, save_model
 
 
 @pytest.fixture
@@ -49,7 +48,7 @@ def test_a_save_that_fails_leaves_the_old_one(saved, tiny, monkeypatch):
     def no_space(*args, **kwargs):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(checkpoint.torch, "save", no_space)
+    monkeypatch.setattr(checkpoint_state.torch, "save", no_space)
     with pytest.raises(OSError, match="no space"):
         save_checkpoint(saved, {"number": 2}, *tiny)
     assert load_checkpoint_state(saved) == {"number": 1}

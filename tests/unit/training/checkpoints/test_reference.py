@@ -11,10 +11,16 @@ import pytest
 from tests.unit.training.batches import run_config
 from training.algorithms.dapo import DAPO
 from training.algorithms.grpo import GRPO
-from training.checkpoints.files import LATEST, STATE
-from training.checkpoints.reference import REFERENCE, kept_reference, reference_of, require_reference
-from training.checkpoints.state import save_checkpoint
-from training.config.update.ppo import PPOConfig
+from training.checkpoints.checkpoint_files import (
+    LATEST,
+    REFERENCE,
+    STATE,
+    kept_reference,
+    reference_of,
+    require_reference,
+)
+from training.checkpoints.checkpoint_state import save_checkpoint
+from training.config.update_config import PPOConfig
 from training.engines.engine import LocalEngine
 from training.loop import run as run_module
 from vlm_envs.errors import ConfigError

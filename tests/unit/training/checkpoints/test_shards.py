@@ -11,11 +11,17 @@ import torch
 
 from tests.unit.training.full_disk import limit_files, run_forked
 from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
-from training.checkpoints.shards import read_tensors, split, write_tensors
-from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together
+from training.checkpoints.checkpoint_state import (
+    load_checkpoint_state,
+    read_tensors,
+    save_checkpoint,
+    save_together,
+    split,
+    write_tensors,
+)
 from training.engines.engine import LocalEngine
 from training.errors import DiskFullError, PeerError
-from training.loop.disk import full_disk_told
+from training.loop.interrupts import full_disk_told
 
 
 class _Second(LocalEngine):

@@ -14,15 +14,14 @@ from tests.unit.slow import quick
 from tests.unit.training.own_critic import with_own_critic
 from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
-from training.cli.command_line import Recipe, configured, find_recipe, option_value
-from training.cli.short_help import MAIN_OPTIONS
-from training.cli.stage_options import stage_options
-from training.cli.world_options import read_world_options
 from training.commands import COMMANDS
-from training.config.saved import plain, rebuilt
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.saved_config import plain, rebuilt
+from training.config.world_spec import WorldSpec
+from training.pools.pool_config import PoolConfig
 from training.recipes.shipped import OF_A_WORLD, RECIPES
+from training.run_options import MAIN_OPTIONS, Recipe, configured, find_recipe, option_value
+from training.stages.stages_options import stage_options
+from training.world_options import read_world_options
 from vlm_envs.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[4]
@@ -30,9 +29,9 @@ LAKE = "VLM/FrozenLake-v0"
 MIX = (WorldSpec(env_id=LAKE, kwargs={"representation": "structured", "prompt_example": False}),)
 
 RECIPE_FILE = """
-from training.config.run import RunConfig
-from training.config.worlds.spec import WorldSpec
-from training.config.judges import JudgeConfig
+from training.config.run_config import RunConfig
+from training.config.world_spec import WorldSpec
+from training.config.judge_config import JudgeConfig
 
 
 def small_lake() -> RunConfig:

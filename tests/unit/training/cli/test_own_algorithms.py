@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from training.cli.command_line import Recipe, configured
 from training.config.resume import check_same_run, saved_config
 from training.recipes.shipped import RECIPES
+from training.run_options import Recipe, configured
 from vlm_envs.errors import ConfigError
 
 RECIPE = Recipe(name="frozenlake_tiny", make=RECIPES["frozenlake_tiny"])

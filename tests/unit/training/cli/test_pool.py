@@ -10,12 +10,11 @@ import pytest
 from tests.unit.training.cli.test_command_line import RECIPE_FILE
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import vstar
 from training.__main__ import main
-from training.cli.command_line import configured, find_recipe
-from training.cli.pool import pool_to_draw
-from training.cli.world_options import world_words
-from training.config.worlds.pool_levels import read_levels
-from training.data.worlds import pool_drawing
-from training.preflight.pools import require_pools
+from training.pools import pool_drawing
+from training.pools.pool_command import pool_to_draw, require_pools
+from training.pools.pool_levels import read_levels
+from training.run_options import configured, find_recipe
+from training.world_options import world_words
 from vlm_envs import make
 
 LAKE = "VLM/FrozenLake-v0"

@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training.batches import run_config
-from training.cli.command_line import configured, find_recipe
-from training.cli.sft_options import sft_options
-from training.cli.upscaler_options import upscaler_options
-from training.config.curation.curate import CurateConfig
+from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.resume import check_same_run, check_same_settings, continued, saved_config
-from training.config.run import RunConfig
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.supervised.sft import SFTConfig
-from training.config.supervised.upscaler import UpscalerConfig
-from training.config.update.adamw import AdamWConfig
-from training.config.update.ppo import PPOConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import AdamWConfig, PPOConfig
+from training.curation.curation_config import CurateConfig
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from training.run_options import configured, find_recipe
+from training.sft.sft_command import sft_options
+from training.sft.sft_config import SFTConfig
+from training.upscaler.upscaler_command import upscaler_options
+from training.upscaler.upscaler_config import UpscalerConfig
 from vlm_envs.errors import ConfigError
 
 OTHERS = ("--betas", "0.8", "0.99", "--eps", "1e-6", "--weight-decay", "0.1", "--decay-exempt", "norms", "biases")

@@ -9,12 +9,12 @@ import pytest
 import vlm_envs
 from tests.unit.training.batches import run_config
 from training import commands
-from training.cli.command_line import find_recipe
 from training.commands import _directory_of, main
 from training.config.resume import check_same_run, check_same_worlds, recorded_worlds, saved_config
-from training.config.stages_record import save_stages, saved_stages
-from training.config.worlds.spec import WorldSpec
+from training.config.world_spec import WorldSpec
 from training.recipes.tiny import name_for
+from training.run_options import find_recipe
+from training.stages.stages_config import save_stages, saved_stages
 from vlm_envs.adapter import settings
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
@@ -107,8 +107,8 @@ def test_changed_functions_are_named_and_do_not_keep_a_run_from_being_resumed(ru
 RECIPE = """from dataclasses import replace
 
 from tests.unit.training.batches import run_config
-from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.worlds.spec import WorldSpec
+from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig
+from training.config.world_spec import WorldSpec
 
 
 def two_stages() -> StagesConfig:

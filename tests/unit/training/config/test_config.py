@@ -15,10 +15,10 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
-from training.config.judges import JudgeConfig
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.judge_config import JudgeConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError, WorkerError
 

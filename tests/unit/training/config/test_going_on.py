@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.training.batches import run_config
-from training.config.going_on import going_on_by, how_to_go_on
+from training.config.resume import going_on_by, how_to_go_on
 
 
 @pytest.mark.parametrize(

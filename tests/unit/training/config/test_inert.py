@@ -14,11 +14,9 @@ from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE
-from training.config.judges import JudgeConfig
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.judge_config import JudgeConfig
+from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
+from training.config.world_spec import WorldSpec
 from vlm_envs.errors import ConfigError
 
 WORDS = "natural_language"
@@ -225,7 +223,7 @@ def test_worlds_made_only_to_be_asked_are_closed(monkeypatch):
         def close(self):
             Asked.num_closed += 1
 
-    monkeypatch.setattr("training.config.worlds.spec.make", lambda env_id, **kwargs: Asked())
+    monkeypatch.setattr("training.config.world_spec.make", lambda env_id, **kwargs: Asked())
     spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"source": "x"})
     with spec.made() as world:
         assert world.representation == "structured"

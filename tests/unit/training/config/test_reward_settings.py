@@ -12,13 +12,13 @@ from judges.episode_rewards.ivgr import MEAN_OF_FOUR
 from judges.episode_rewards.mags_settings import MagsStage1Settings
 from tests.unit.judges.episode_rewards.test_episodes import played
 from training.__main__ import main
-from training.cli.command_line import configured, find_recipe
-from training.config.curation.curate import CurateConfig
-from training.config.judges import JudgeConfig, VerifierConfig
+from training.config.judge_config import JudgeConfig, VerifierConfig
 from training.config.resume import check_same_run
-from training.config.run import RunConfig
-from training.config.saved import plain, rebuilt
-from training.rewards.score import TurnScorer
+from training.config.run_config import RunConfig
+from training.config.saved_config import plain, rebuilt
+from training.curation.curation_config import CurateConfig
+from training.rewards.turn_scores import TurnScorer
+from training.run_options import configured, find_recipe
 from vlm_envs.errors import ConfigError
 
 SILENT = {"grounding_weight": 0.0, "worldmodeling_weight": 0.0}

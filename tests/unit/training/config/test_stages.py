@@ -10,16 +10,13 @@ import pytest
 from tests.unit.training.batches import run_config
 from training.algorithms.dapo import DAPO
 from training.algorithms.grpo import GRPO
-from training.cli.command_line import Recipe
-from training.cli.stage_options import split_by_stage, stage_options, stages_told
-from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.stages_record import save_stages, saved_stages
-from training.config.supervised.sft import SFTConfig
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.preflight.stages import checked_stages
+from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
 from training.recipes.shipped import STAGED_RECIPES
+from training.run_options import Recipe
+from training.sft.sft_config import SFTConfig
+from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig, save_stages, saved_stages
+from training.stages.stages_options import split_by_stage, stage_options, stages_told
+from training.stages.stages_preflight import checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 

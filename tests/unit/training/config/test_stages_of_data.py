@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.training.config.test_stages import SFT, TUNED, explored, recipe_of, stages
-from training.cli.stage_options import stage_options, stages_told
-from training.config.curation.curate import CurateConfig
-from training.config.stages import EXPERT_BEFORE, Stage
-from training.config.stages_record import save_stages, saved_stages
-from training.config.supervised.sft import SFTConfig
-from training.preflight.stages import checked_stages
+from training.curation.curation_config import CurateConfig
+from training.sft.sft_config import SFTConfig
+from training.stages.stages_config import EXPERT_BEFORE, Stage, save_stages, saved_stages
+from training.stages.stages_options import stage_options, stages_told
+from training.stages.stages_preflight import checked_stages
 from vlm_envs.errors import ConfigError
 
 CURATED = CurateConfig(

@@ -9,7 +9,7 @@ import pytest
 
 from agents.hf.tokenizer import build_tokenizer, telling_words
 from training.batch import make_batch
-from training.data.copying import FAR, FEW_WORDS, NEAR, SHORTEST, copying_exercises, spared_tokens
+from training.cold_start.demonstrations import FAR, FEW_WORDS, NEAR, SHORTEST, copying_exercises, spared_tokens
 
 LAKES = ("VLM/FrozenLake-v0",)
 REPORTS = ("VLM/DocQA-v0",)

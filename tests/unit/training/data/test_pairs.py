@@ -13,9 +13,8 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from tests.unit.agents.api.conftest import endpoint, environment  # noqa: F401 - fixtures
 from training.__main__ import main
-from training.config.pairs import NOBODY, PairsConfig
-from training.data.pair_questions import read_questions
-from training.data.pairs import build_pairs, similarity
+from training.curation.curation_config import NOBODY, PairsConfig
+from training.curation.preference_pairs import build_pairs, read_questions, similarity
 from vlm_envs.content.judging.datasets.registry import judging_dataset
 from vlm_envs.errors import ConfigError
 

@@ -29,14 +29,12 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.batch import Batch
-from training.config.run import RunConfig
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
+from training.config.run_config import RunConfig
+from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
 from training.engines import logprobs
 from training.engines.engine import Engine, LocalEngine
-from training.loop.update.credit import assigned_credit
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
+from training.update.update_losses import assigned_credit
 
 CHECKOUT = Path(__file__).parents[4]
 NUM_UPDATES = 2
@@ -230,8 +228,8 @@ def _own_port() -> int:
 
 def main(directory: Path, *names: str) -> None:
     """Runs learners by name, `ddp-grpo`; those that only look at rows are called `LOOKED`."""
-    from training.engines.accelerated import AcceleratedEngine
-    from training.engines.processes import LaunchedProcesses
+    from training.engines.accelerated_engine import AcceleratedEngine
+    from training.engines.engine import LaunchedProcesses
 
     torch.set_num_threads(1)
     logprobs.KEPT_SHARE = 0.0  # alone logits are kept; here they are computed anew on the way back

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tests.unit.training.engines.several_processes import LOOKED, PARTS, Alone, check_reached, run_processes
-from training.loop.update.micro_batches import shared_rows
+from training.update.micro_batches import shared_rows
 
 MODELS = ("policy", "reference", "critic")
 

@@ -14,8 +14,8 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import load
 from tests.unit.training.batches import played_batch
-from training.checkpoints.state import save_model
-from training.config.update.lora import LoRAConfig
+from training.checkpoints.checkpoint_state import save_model
+from training.config.update_config import LoRAConfig
 from training.engines.lora import adapters_off, add_adapters, base_state, has_adapters, merged_state
 from training.engines.policy import token_logprobs
 from vlm_envs.errors import ConfigError

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from training.config.update.adamw import AdamWConfig
-from training.engines.norm_watch import NormWatch
-from training.engines.optimizer import Optimizer
+from training.config.update_config import AdamWConfig
+from training.engines.optimizer import NormWatch, Optimizer
 from training.errors import ExplodingGradientError
 
 

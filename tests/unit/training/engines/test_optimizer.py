@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from tests.unit.second_device import DeviceTensor, moved, second_device
-from training.config.update.adamw import AdamWConfig
-from training.engines.offload import HostMemory
+from training.config.update_config import AdamWConfig
+from training.engines.host_memory import HostMemory
 from training.engines.optimizer import Optimizer
 from training.errors import NonFiniteGradientError
 

@@ -20,11 +20,9 @@ from tests.unit.models import load, with_ending
 from tests.unit.slow import quick
 from tests.unit.training.engines.test_row_pass import gradients, policy_loss, value_loss
 from training.batch import make_batch
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
+from training.config.update_config import LoRAConfig, MemoryConfig
 from training.engines.lora import add_adapters
-from training.engines.policy import hidden_states
-from training.engines.row_pass import RowPass, row_pass_of
+from training.engines.policy import RowPass, hidden_states, row_pass_of
 from vlm_envs.errors import ConfigError
 
 SHARED = RowPass(shares_prefixes=True)

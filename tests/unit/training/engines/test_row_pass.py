@@ -11,9 +11,8 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from tests.unit.models import load
 from tests.unit.training.batches import played_batch
-from training.config.update.memory import MemoryConfig
-from training.engines.policy import PolicyModel, ValueModel, hidden_states
-from training.engines.row_pass import RowPass, row_pass_of
+from training.config.update_config import MemoryConfig
+from training.engines.policy import PolicyModel, RowPass, ValueModel, hidden_states, row_pass_of
 from vlm_envs.errors import ConfigError
 
 RECOMPUTED = RowPass(recomputes_layers=True)

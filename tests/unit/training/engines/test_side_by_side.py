@@ -8,7 +8,7 @@ import time
 import pytest
 import torch
 
-from training.engines.side_by_side import SideBySide
+from training.update.micro_batches import SideBySide
 
 
 @pytest.fixture(autouse=True)

@@ -11,8 +11,8 @@ from agents.hf.agent import HFAgent
 from agents.hf.families.seen import vision_parts
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import play
-from training.engines.frozen import freeze_vision_tower
-from training.engines.sharding import refresh_copy, whole_copy
+from training.engines.accelerated_engine import refresh_copy, whole_copy
+from training.engines.policy import freeze_vision_tower
 
 SAMPLING = SamplingConfig(max_new_tokens=6)
 

@@ -17,12 +17,12 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import WORLD, run_config
 from training.algorithms.critic import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
-from training.checkpoints.best import BEST, BestPolicy, best_policy, save_best
-from training.checkpoints.files import LATEST, num_iterations_done
-from training.config.run import RunConfig
+from training.checkpoints.checkpoint_files import LATEST, num_iterations_done
+from training.checkpoints.checkpoint_state import BEST, BestPolicy, best_policy, save_best
+from training.config.run_config import RunConfig
 from training.loop import trainer
 from training.loop.evaluation import EvaluationResult
-from training.loop.rescue import Rescue
+from training.loop.interrupts import Rescue
 from training.loop.run import train
 from training.loop.trainer import Trainer
 from vlm_envs.records.run_data import RunReader

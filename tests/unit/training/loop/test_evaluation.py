@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agents.registry import make_agent
-from training.config.worlds.spec import WorldSpec
+from training.config.world_spec import WorldSpec
 from training.loop.evaluation import evaluate, told
 from vlm_envs.statistics.rates import repeated_interval, wilson_interval
 

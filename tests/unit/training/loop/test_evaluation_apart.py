@@ -13,13 +13,13 @@ from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from training.algorithms.critic import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
-from training.checkpoints.state import load_checkpoint_state
-from training.config.judges import JudgeConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.config.judge_config import JudgeConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec
 from training.loop.run import train
 from training.loop.trainer import Trainer
-from training.rewards.score import TurnScorer
+from training.rewards.turn_scores import TurnScorer
 from vlm_envs.errors import ConfigError
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})

@@ -13,10 +13,10 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from training.__main__ import main
-from training.checkpoints.state import load_checkpoint_state
-from training.config.eval_sampling import EvalSamplingConfig
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.resume import saved_config
-from training.config.supervised.cold_start import ColdStartConfig
+from training.config.run_config import EvalSamplingConfig
 from training.loop.run import make_cold_start, train
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
@@ -54,7 +54,7 @@ def test_greedy_evaluations_say_the_same_under_any_seed_and_change_nothing_that_
 def test_vllm_samples_evaluations_as_they_are_configured(tiny, config, monkeypatch, rollout):
     engine = FakeEngine(tiny[1].end_of_turn_id)
     monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: engine)
-    monkeypatch.setattr("training.preflight.start.require_sampler", lambda _: None)
+    monkeypatch.setattr("training.preflight.require_sampler", lambda _: None)
     near = EvalSamplingConfig(temperature=0.01, top_p=0.95)
     train(replace(config, sampler="vllm", rollout=rollout, num_iterations=1, eval_every=0, eval_sampling=near))
     drawn = [(each["temperature"], each["top_p"], each["max_tokens"]) for each in (r.drawn() for r in engine.requests)]

@@ -12,16 +12,15 @@ from tests.unit.second_device import moved, second_device
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.update.test_offload import PPO, updated_twice
-from training.checkpoints.state import copied
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
+from training.checkpoints.checkpoint_state import copied
+from training.config.update_config import LoRAConfig, MemoryConfig
 from training.engines.host_memory import HostBytes, local_bytes
-from training.loop import host_memory, rescue, trainer
-from training.loop.host_memory import host_bytes, require_host_memory, shortage
+from training.loop import interrupts, trainer
 from training.loop.run import train
-from training.loop.update.learner import Learner
-from training.plan.memory import Spread, in_hosts_memory
-from training.plan.shapes import shape_of
+from training.loop.trainer import host_bytes, require_host_memory, shortage
+from training.memory_plan.model_counts import shape_of
+from training.memory_plan.plan_memory import Spread, in_hosts_memory
+from training.update.learner import Learner
 from vlm_envs.errors import ConfigError
 
 GIB = 2**30
@@ -130,14 +129,14 @@ def test_a_shortage_is_told_with_what_mends_it(needed, available, remedy):
 
 def test_only_what_is_on_another_device_is_refused(played, monkeypatch):
     model, encoder, _ = played
-    monkeypatch.setattr(host_memory, "host_memory", lambda: 1000)
+    monkeypatch.setattr(trainer, "host_memory", lambda: 1000)
     require_host_memory(learner_of(copy.deepcopy(model), encoder))
     with second_device():
         learner = learner_of(moved(model), encoder)
         with pytest.raises(ConfigError, match="--checkpoint-every 1"):
             require_host_memory(learner)
         require_host_memory(learner_of(learner.policy, encoder, checkpoint_every=1))
-        monkeypatch.setattr(host_memory, "host_memory", lambda: None)
+        monkeypatch.setattr(trainer, "host_memory", lambda: None)
         require_host_memory(learner)
 
 
@@ -163,7 +162,7 @@ def test_a_run_keeps_a_copy_if_its_configuration_says_so(
     tiny_directory, tmp_path, monkeypatch, num_iterations, checkpoint_every
 ):
     kept = []
-    monkeypatch.setattr(rescue, "copied", kept.append)
+    monkeypatch.setattr(interrupts, "copied", kept.append)
     lengths = {"num_iterations": num_iterations, "checkpoint_every": checkpoint_every}
     config = lake_run(tiny_directory, tmp_path, **lengths)
     train(config)

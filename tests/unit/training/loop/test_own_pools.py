@@ -9,14 +9,14 @@ import pytest
 
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import run_config
-from training.config.stages import Stage, StagesConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.worlds import pool_drawing
-from training.data.worlds.own_pools import draw_own_pools
+from training.config.world_spec import WorldSpec
 from training.loop import run as loop_run
 from training.loop.run import train
-from training.loop.stages import train_stages
+from training.pools import pool_drawing
+from training.pools.pool_config import PoolConfig
+from training.pools.pool_drawing import draw_own_pools
+from training.stages.stages_config import Stage, StagesConfig
+from training.stages.stages_loop import train_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 

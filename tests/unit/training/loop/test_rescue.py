@@ -18,18 +18,16 @@ from tests.unit.training.loop.test_run import differing, metrics_of
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
-from training.checkpoints.state import copied, load_checkpoint_state
-from training.config.judges import JudgeConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.checkpoints.checkpoint_state import copied, load_checkpoint_state
+from training.config.judge_config import JudgeConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec
 from training.errors import TerminatedError
-from training.loop import trainer
-from training.loop.process import stop_on_interrupt
+from training.loop import loggers, prefetch, trainer
+from training.loop.interrupts import stop_on_interrupt
 from training.loop.run import train
-from training.loop.sampling import iteration
-from training.loop.tracking import loggers
 from training.loop.trainer import Trainer
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 from vlm_envs.records.run_data import RunReader
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})
@@ -77,7 +75,7 @@ def fail_in_the_second(monkeypatch, owner, name):
     [
         pytest.param(Learner, "_policy_step", id="after the policy's step", marks=pytest.mark.soak),
         pytest.param(Learner, "_critic_step", id="after the critic's step"),
-        pytest.param(iteration, "rollout_metrics", id="after scoring", marks=pytest.mark.soak),
+        pytest.param(prefetch, "rollout_metrics", id="after scoring", marks=pytest.mark.soak),
         pytest.param(Trainer, "train_iteration", id="before the log", marks=pytest.mark.soak),
         pytest.param(Trainer, "_log", id="after the log", marks=pytest.mark.soak),
     ],

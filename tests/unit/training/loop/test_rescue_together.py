@@ -12,7 +12,7 @@ import torch
 from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
 from training.errors import ExplodingGradientError, MemoryExhaustedError, NonFiniteGradientError, PeerError
-from training.loop.rescue import Rescue
+from training.loop.interrupts import Rescue
 
 GRADIENTS = [NonFiniteGradientError("norm nan"), ExplodingGradientError("norm 1e9")]
 

@@ -21,15 +21,15 @@ from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.gae import GAE
-from training.checkpoints.files import num_iterations_done
-from training.checkpoints.state import load_checkpoint_state
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec
+from training.checkpoints.checkpoint_files import num_iterations_done
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec
 from training.loop import run
 from training.loop.run import train
 from training.loop.trainer import Trainer
-from training.loop.update.learner import Learner
 from training.recipes.shipped import OF_A_WORLD, RECIPES
+from training.update.learner import Learner
 from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunReader
 

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.training import reports
 from tests.unit.training.engines.several_processes import launched
 from training.__main__ import main
-from training.loop.terminated import saved_iterations
+from training.loop.interrupts import saved_iterations
 from vlm_envs.records.run_data import RunReader
 
 LIMIT_S = 250.0

@@ -26,19 +26,17 @@ from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from tests.unit.training.reports import empty_reports
 from training.__main__ import main
-from training.checkpoints.state import load_checkpoint_state
-from training.config.run import RunConfig
-from training.config.stages import STAGE_BEFORE, Stage, StagesConfig
-from training.config.stages_record import saved_stages
-from training.config.supervised.sft import SFTConfig
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.config.run_config import RunConfig
+from training.config.update_config import MemoryConfig, PPOConfig
 from training.loop.run import train
-from training.loop.stages import train_stages
-from training.loop.supervised.sft import FineTuning, fine_tune
 from training.loop.trainer import Trainer
-from training.loop.update.learner import Learner
 from training.recipes.shipped import STAGED_RECIPES
+from training.sft.sft_config import SFTConfig
+from training.sft.sft_loop import FineTuning, fine_tune
+from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig, saved_stages
+from training.stages.stages_loop import train_stages
+from training.update.learner import Learner
 from vlm_envs.cli.commands import main as vlm_envs_main
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
@@ -100,7 +98,7 @@ def recipe(tiny_directory, data, tmp_path_factory) -> str:
     path = tmp_path_factory.mktemp("recipe") / "three_stages.py"
     path.write_text(
         "from tests.unit.training.loop.test_stages import staged\n"
-        "from training.config.stages import StagesConfig\n\n\n"
+        "from training.stages.stages_config import StagesConfig\n\n\n"
         "def three_stages() -> StagesConfig:\n"
         '    """Three stages of a few seconds."""\n'
         f"    return staged({str(tiny_directory)!r}, {str(data)!r}, 'runs')\n"
@@ -161,14 +159,14 @@ def test_a_reference_is_kept_or_what_the_stage_starts_from(straight, tiny_direct
 
 NO_REPORTS = """
 from training.loop import run
-from training.loop.supervised import sft
-run.build_report = sft.build_report = lambda directory: directory / "report.html"
+from training.sft import sft_loop
+run.build_report = sft_loop.build_report = lambda directory: directory / "report.html"
 """
 MOMENTS = {
-    "training.loop.supervised.steps:SupervisedLearner.step:4": ("1-sft", 2),
-    "training.loop.update.learner:Learner.update:2": ("2-explore", 1),
-    "training.config.stages_record:replace_file:2": ("2-explore", 2),
-    "training.loop.update.learner:Learner.update:2 ": ("3-accuracy", 1),
+    "training.update.supervised_steps:SupervisedLearner.step:4": ("1-sft", 2),
+    "training.update.learner:Learner.update:2": ("2-explore", 1),
+    "training.stages.stages_config:replace_file:2": ("2-explore", 2),
+    "training.update.learner:Learner.update:2 ": ("3-accuracy", 1),
 }
 """When it is killed: in a step behind a checkpoint, in an update, when a stage is done and nobody knows, in an update.
 
@@ -280,7 +278,7 @@ def test_the_last_stage_may_change_until_it_begins_and_be_longer_when_it_is_done
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("training.loop.stages.trained", stopped)
+        patched.setattr("training.stages.stages_loop.trained", stopped)
         assert main(words) == 130
     assert saved_stages(tmp_path / "staged")[1] == ["sft"]
     changed = ["--stages.accuracy.num-iterations", "1", "--stages.accuracy.ppo.kl-coef", "0.2"]

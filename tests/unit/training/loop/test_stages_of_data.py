@@ -9,17 +9,16 @@ from pathlib import Path
 import pytest
 
 from training.__main__ import main
-from training.config.curation.curate import CurateConfig
-from training.config.stages import Stage, StagesConfig
-from training.config.stages_record import saved_stages
-from training.config.supervised.sft import SFTConfig
-from training.data.curation import curate
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
-from training.loop import stages as loop
-from training.loop.stages import train_stages
-from training.preflight.stages import is_free
+from training.curation import curation_loop
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_config import CurateConfig
+from training.curation.curation_loop import make_data_set
 from training.recipes.tiny import judging_tiny
+from training.sft.sft_config import SFTConfig
+from training.stages import stages_loop
+from training.stages.stages_config import Stage, StagesConfig, saved_stages
+from training.stages.stages_loop import train_stages
+from training.stages.stages_preflight import is_free
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunReader
@@ -80,7 +79,7 @@ def test_a_folder_without_a_batch_is_begun_anew(tmp_path):
 
 def interrupted_in_the_second_batch(monkeypatch):
     """Has Ctrl-C pressed while a curation's second batch is played; returns the batches that are asked."""
-    original, asked = curate.play, []
+    original, asked = curation_loop.play, []
 
     def interrupted(expert, config, batch):
         asked.append(batch)
@@ -88,7 +87,7 @@ def interrupted_in_the_second_batch(monkeypatch):
             raise KeyboardInterrupt
         return original(expert, config, batch)
 
-    monkeypatch.setattr(curate, "play", interrupted)
+    monkeypatch.setattr(curation_loop, "play", interrupted)
     return asked
 
 
@@ -130,11 +129,11 @@ def test_the_next_stage_learns_from_it_and_a_resumed_run_does_not_curate_again(t
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(loop, "fine_tuned", interrupted)
+        patched.setattr(stages_loop, "fine_tuned", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train_stages(staged(tmp_path))
     assert saved_stages(tmp_path / "staged")[1] == ["rollouts"]
-    monkeypatch.setattr(loop, "make_data_set", lambda run: pytest.fail("it has been curated"))
+    monkeypatch.setattr(stages_loop, "make_data_set", lambda run: pytest.fail("it has been curated"))
     with pytest.raises(ConfigError, match=r"Stage 'rollouts': the data at .* num_samples 3, not 4.*--name"):
         train_stages(staged(tmp_path, replace(CURATED, num_samples=4)), resume=True)
     directory = train_stages(staged(tmp_path), resume=True)

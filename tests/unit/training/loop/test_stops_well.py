@@ -19,17 +19,17 @@ from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
-from training.checkpoints.state import load_checkpoint_state
-from training.config.update.ppo import PPOConfig
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.config.update_config import PPOConfig
 from training.engines.policy import PolicyModel, ValueModel
 from training.errors import DiskFullError, ExplodingGradientError, MemoryExhaustedError
 from training.loop import trainer
 from training.loop.run import train
 from training.loop.trainer import Trainer
-from training.loop.update import learner as learner_module
-from training.loop.update.gradients import accumulate_gradient
-from training.loop.update.learner import Learner
-from training.loop.update.out_of_memory import is_out_of_memory, memory_told
+from training.update import learner as learner_module
+from training.update.learner import Learner
+from training.update.micro_batches import accumulate_gradient
+from training.update.out_of_memory import is_out_of_memory, memory_told
 
 CUDA_SAYS = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which 2 MiB is free. "

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from training.checkpoints.files import is_in_cold_start
+from training.checkpoints.checkpoint_files import is_in_cold_start
 from training.errors import DiskFullError, PeerError
-from training.loop.disk import full_disk_told
-from training.loop.terminated import lost_peer_told, termination_message
-from training.preflight.start import require_unused
+from training.loop.interrupts import full_disk_told, lost_peer_told, termination_message
+from training.preflight import require_unused
 from vlm_envs.records.json_lines import RunExistsError
 
 CHECKOUT = Path(__file__).parents[4]
@@ -80,7 +79,7 @@ def test_a_full_disk_is_told_of_by_the_process_that_has_it(tmp_path):
 STUCK = """
 import ctypes, sys
 from pathlib import Path
-from training.loop.terminated import termination_told
+from training.loop.interrupts import termination_told
 libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
 with termination_told(Path(sys.argv[1])):
     libc.pthread_mutex_lock(mutex)

@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 from tests.unit.training.own_critic import with_own_critic
 from tests.unit.training.plan.configs import save_shallow
 from training.__main__ import main
-from training.plan.memory import PARTS
+from training.memory_plan.plan_memory import PARTS
 from training.recipes.shipped import RECIPES
 
 GIB = 2**30
@@ -73,7 +73,7 @@ def test_one_small_gpu_is_refused_with_what_would_do(tmp_path, planned):
 
 
 def test_a_line_comes_before_the_counting_but_not_before_json(planned, monkeypatch):
-    monkeypatch.setattr("training.plan.planner.show_plan", lambda *arguments: None)
+    monkeypatch.setattr("training.memory_plan.plan_report.show_plan", lambda *arguments: None)
     assert planned()[1:] != ("", "")
     assert planned("--json") == (0, "", "")
 
@@ -101,7 +101,7 @@ def test_the_length_of_rows_can_be_said(planned):
 
 @pytest.mark.soak
 def test_the_hosts_memory_is_compared_where_it_is_said(planned, monkeypatch):
-    monkeypatch.setattr("training.plan.planner.remedies", lambda *_: [])  # a dozen plans more
+    monkeypatch.setattr("training.memory_plan.plan_report.remedies", lambda *_: [])  # a dozen plans more
     words = ("--context-tokens", 500, "--image-tokens", 100, "--num-gpus", 2, "--engine", "ddp", "--json")
     code, out, err = planned(*words, "--host-memory", 0.001)
     host = json.loads(out)["host"]
@@ -113,13 +113,13 @@ def test_the_hosts_memory_is_compared_where_it_is_said(planned, monkeypatch):
 
 
 def test_a_world_without_its_engine_asks_for_the_length(planned, monkeypatch):
-    from training.plan import rows
+    from training.memory_plan import plan_rows
     from vlm_envs.errors import EngineUnavailableError
 
     def unavailable(*_):
         raise EngineUnavailableError("no simulator here")
 
-    monkeypatch.setattr(rows, "_shown", unavailable)
+    monkeypatch.setattr(plan_rows, "_shown", unavailable)
     code, _, err = planned()
     assert code == 2 and "--context-tokens N" in err and "no simulator here" in err
 

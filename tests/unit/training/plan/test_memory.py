@@ -12,7 +12,8 @@ import torch
 from tests.unit.training.plan.configs import save_3b
 from training.engines.host_memory import HostBytes
 from training.engines.policy import ValueModel
-from training.plan.memory import (
+from training.memory_plan.model_counts import PassBytes, model_without_memory, shape_of
+from training.memory_plan.plan_memory import (
     Spread,
     gathered,
     gradients_beside,
@@ -24,8 +25,6 @@ from training.plan.memory import (
     step_extras,
     stepping,
 )
-from training.plan.meta_run import PassBytes
-from training.plan.shapes import model_without_memory, shape_of
 
 NUM = 3_754_622_976
 NUM_CRITIC = NUM + 2048 + 1

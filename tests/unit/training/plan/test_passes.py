@@ -13,13 +13,18 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from agents.hf.cache import GrowingCache
 from benchmarks.memory_cases import MemoryCase
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
-from training.loop.update.learner import Learner
-from training.plan.memory import Spread, kv_cache
-from training.plan.meta_run import PassBytes, evaluation_pass, on_meta_device, training_pass
-from training.plan.passes import ModelPasses
-from training.plan.shapes import model_without_memory, shape_of
+from training.config.update_config import LoRAConfig, MemoryConfig
+from training.memory_plan.model_counts import (
+    ModelPasses,
+    PassBytes,
+    evaluation_pass,
+    model_without_memory,
+    on_meta_device,
+    shape_of,
+    training_pass,
+)
+from training.memory_plan.plan_memory import Spread, kv_cache
+from training.update.learner import Learner
 
 CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)
 

@@ -8,11 +8,10 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
 from tests.unit.slow import quick
 from tests.unit.training.own_critic import with_own_critic
-from training.cli.command_line import Recipe, configured
 from training.engines.host_memory import HostBytes
-from training.plan.config import PlanConfig
-from training.plan.plan import Phase, Plan
-from training.plan.remedies import CHANGES, OF_HOST, remedies
+from training.memory_plan.plan_rows import PlanConfig
+from training.memory_plan.run_plan import CHANGES, OF_HOST, Phase, Plan, remedies
+from training.run_options import Recipe, configured
 
 OFFLOADED = "--memory.offload-reference --memory.offload-optimizer"
 OFF = "--memory.no-offload-optimizer --memory.no-offload-reference"

@@ -13,14 +13,13 @@ import torch
 from benchmarks.memory_cases import MemoryCase
 from tests.unit.training.plan.configs import save_shallow
 from training.__main__ import main
-from training.config.eval_sampling import EvalSamplingConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import MAX_PARALLEL
-from training.plan.config import PlanConfig
-from training.plan.memory import CACHE_CHUNK
-from training.plan.passes import ModelPasses
-from training.plan.plan import episodes_side_by_side, plan_of
-from training.plan.shapes import model_without_memory
+from training.config.run_config import EvalSamplingConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import MAX_PARALLEL
+from training.memory_plan.model_counts import ModelPasses, model_without_memory
+from training.memory_plan.plan_memory import CACHE_CHUNK
+from training.memory_plan.plan_rows import PlanConfig
+from training.memory_plan.run_plan import episodes_side_by_side, plan_of
 
 CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)
 

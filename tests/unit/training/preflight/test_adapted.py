@@ -4,10 +4,10 @@ import pytest
 
 from judges.state_text.rules import RULES, has_rules, rules_of
 from tests.unit.training.batches import run_config
-from training.config.judges import JudgeConfig
-from training.config.worlds.spec import WorldSpec
-from training.preflight.judges import without_judges
-from training.preflight.start import how_to_plan
+from training.config.judge_config import JudgeConfig
+from training.config.world_spec import WorldSpec
+from training.preflight import how_to_plan
+from training.preflight_judges import without_judges
 from vlm_envs.vector.env import VectorWorld
 
 LAKE = WorldSpec(env_id="adapt:FrozenLake-v1")

@@ -17,14 +17,13 @@ from tests.unit.agents.api.test_probe import closed_port
 from tests.unit.training.batches import run_config
 from tests.unit.training.config.test_stages_of_data import LEARNS, ROLLOUTS
 from training.__main__ import main
-from training.config.curation.curate import CurateConfig
-from training.config.judges import JudgeConfig
-from training.config.saved import plain
-from training.config.stages import Stage, StagesConfig
-from training.config.stages_record import save_stages
-from training.config.worlds.spec import WorldSpec
-from training.preflight.endpoints import endpoints_of
-from training.preflight.stages import checked_stages
+from training.config.judge_config import JudgeConfig
+from training.config.saved_config import plain
+from training.config.world_spec import WorldSpec
+from training.curation.curation_config import CurateConfig
+from training.preflight_judges import endpoints_of
+from training.stages.stages_config import Stage, StagesConfig, save_stages
+from training.stages.stages_preflight import checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import to_json
 

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import vstar
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
-from training.preflight.pools import require_pools
+from training.config.world_spec import WorldSpec
+from training.pools.pool_command import require_pools
+from training.pools.pool_config import PoolConfig
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.splits import split_seeds

@@ -9,9 +9,8 @@ import pytest
 
 from tests.unit.training.batches import run_config
 from training.algorithms.dapo import DAPO
-from training.config.update.lora import LoRAConfig
-from training.config.update.ppo import PPOConfig
-from training.preflight.start import tried
+from training.config.update_config import LoRAConfig, PPOConfig
+from training.preflight import tried
 from vlm_envs.errors import ConfigError
 
 HELD = PPOConfig(num_minibatches=1, kl_coef=0.1)

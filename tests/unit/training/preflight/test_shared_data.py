@@ -12,12 +12,11 @@ import pytest
 from judges.episode_rewards import registry
 from judges.episode_rewards.reward import EpisodeReward
 from tests.unit.training.config.test_stages import TUNED, explored, stages
-from training.config.curation.curate import CurateConfig
-from training.config.stages import Stage, StagesConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
-from training.preflight.shared_data import data_told
-from training.preflight.stages import checked_stages
+from training.config.world_spec import WorldSpec
+from training.curation.curation_config import CurateConfig
+from training.pools.pool_config import PoolConfig
+from training.stages.stages_config import Stage, StagesConfig
+from training.stages.stages_preflight import checked_stages, data_told
 from vlm_envs.errors import ConfigError
 
 JUDGING = "VLM/RewardJudging-v0"

@@ -19,14 +19,14 @@ from judges.turn_rewards.shaping import exact_judge
 from tests.unit.slow import quick
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main
-from training.cli.command_line import configured, find_recipe
-from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.run import RunConfig
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.spec import WorldSpec
-from training.preflight.start import facts_of, ready
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.config.run_config import RunConfig
+from training.config.world_spec import WorldSpec
+from training.preflight import facts_of, ready
 from training.recipes.shipped import RECIPES
-from training.rewards.score import TurnScorer
+from training.rewards.turn_scores import TurnScorer
+from training.run_options import configured, find_recipe
 from vlm_envs.errors import ConfigError
 
 CHECKOUT = Path(__file__).parents[4]
@@ -157,7 +157,7 @@ def test_a_world_without_a_planner_is_not_imitated(tmp_path, capsys):
 
 def test_nor_is_the_oracle_its_expert_in_a_curation(tmp_path, capsys, monkeypatch):
     unplanned = facts_of(WorldSpec(env_id="unplanned:Own/Unplanned-v0"))
-    monkeypatch.setattr("training.preflight.curation.facts_of", lambda spec: unplanned)
+    monkeypatch.setattr("training.curation.curation_command.facts_of", lambda spec: unplanned)
     assert main(["curate", "--output", str(tmp_path / "runs")]) == 2
     assert "has no planner, so the oracle has nothing to show" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
@@ -219,7 +219,7 @@ def test_models_of_actors_may_be_where_these_are(monkeypatch, lacking, told):
         asked.append((directories, num_gpus))
         return "10.0.0.7", lacking
 
-    monkeypatch.setattr("training.preflight.judges.lacking_where_ray_places", look)
+    monkeypatch.setattr("training.preflight_judges.lacking_where_ray_places", look)
     verifier = VerifierConfig(likelihood="far/away", workers="ray", num_gpus=0.5)
     points = WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"prompt_format": "points", "answer_reward": 0.0})
     judge = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward="argos", verifier=verifier)
@@ -300,7 +300,7 @@ def test_what_a_missing_package_makes_is_refused_in_one_line(tmp_path, monkeypat
 def test_a_checkpoint_without_weights_is_refused_before_anything_is_tried(
     tiny_directory, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("training.preflight.start.ready", lambda *args, **kwargs: pytest.fail("it was tried"))
+    monkeypatch.setattr("training.preflight.ready", lambda *args, **kwargs: pytest.fail("it was tried"))
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "config.json").write_bytes((Path(tiny_directory) / "config.json").read_bytes())
     assert main(["frozenlake_tiny", "--model", str(tmp_path / "bare"), "--output", str(tmp_path / "runs"), *FEW]) == 2

@@ -12,10 +12,10 @@ from judges.episode_rewards.registry import episode_reward
 from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.qa.datasets.test_argos_data import CHOICE, put, with_frames
 from training.__main__ import main
-from training.config.judges import JudgeConfig, VerifierConfig
-from training.config.worlds.spec import WorldSpec
-from training.preflight.start import ready
-from training.preflight.unjudged import unjudged_terms
+from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.config.world_spec import WorldSpec
+from training.preflight import ready
+from training.preflight_judges import unjudged_terms
 from training.recipes.argos import REWARDS
 
 SCENES = WorldSpec(
@@ -79,7 +79,7 @@ def test_what_models_judge_is_not_told():
 
 
 def test_stages_and_curations_are_told_by_their_own_options(tmp_path, tiny_directory, capsys, monkeypatch):
-    monkeypatch.setattr("training.loop.stages.train_stages_checked", lambda *_, **__: None)
+    monkeypatch.setattr("training.stages.stages_loop.train_stages_checked", lambda *_, **__: None)
     words = ["--model", str(tiny_directory), "--output", str(tmp_path), "--stages.grpo.sampling.max-new-tokens", "4"]
     assert main(["argos", *words]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if "Nothing judges" in line]

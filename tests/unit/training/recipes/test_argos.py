@@ -14,13 +14,13 @@ from tests.unit.training.reports import empty_reports
 from tests.unit.vlm_envs.qa.datasets.test_argos_data import CHOICE, put, with_frames
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
-from training.cli.command_line import find_recipe
-from training.config.curation.curate import CurateConfig
-from training.config.run import RunConfig
-from training.config.supervised.sft import SFTConfig
-from training.config.worlds.pool_levels import read_ids
+from training.config.run_config import RunConfig
+from training.curation.curation_config import CurateConfig
+from training.pools.pool_levels import read_ids
 from training.recipes.argos import HACK_REWARDS, REWARDS, argos, argos_hack_tiny, argos_tiny
 from training.recipes.shipped import STAGED_VARIANTS
+from training.run_options import find_recipe
+from training.sft.sft_config import SFTConfig
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.video_r1 import MAX_FRAMES
 from vlm_envs.records.run_data import RunReader

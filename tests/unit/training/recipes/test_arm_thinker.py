@@ -9,18 +9,18 @@ import pytest
 from judges.episode_rewards.arm import ArmAccuracySettings, ArmExplorationSettings
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
-from training.cli.command_line import find_recipe
-from training.cli.stage_options import stage_options
-from training.config.curation.curate import CurateConfig
-from training.config.run import RunConfig
-from training.config.stages import EXPERT_BEFORE
-from training.config.supervised.sft import SFTConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.shares import Shares
-from training.config.worlds.spec import WorldSpec
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
+from training.config.run_config import RunConfig
+from training.config.world_spec import WorldSpec
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_config import CurateConfig
+from training.curation.curation_loop import make_data_set
+from training.mixture.mixture_config import Shares
+from training.pools.pool_config import PoolConfig
 from training.recipes.arm_thinker import arm_thinker, arm_thinker_tiny, both_orders
+from training.run_options import find_recipe
+from training.sft.sft_config import SFTConfig
+from training.stages.stages_config import EXPERT_BEFORE
+from training.stages.stages_options import stage_options
 from vlm_envs.records.run_data import RunReader
 
 SAMPLES = {"general": 40_000, "zoom": 4_000, "checks": 1_000, "pages": 1_000}

@@ -15,15 +15,15 @@ from judges.episode_rewards.ivgr import IvgrSettings
 from judges.scores import JudgeScore, Reward
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
-from training.config.stages import StagesConfig
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.shares import Shares
+from training.cold_start.cold_start_config import ColdStartConfig
 from training.loop.run import train
-from training.loop.update.learner import Learner
-from training.preflight.start import require_levels
+from training.mixture.mixture_config import Shares
+from training.pools.pool_config import PoolConfig
+from training.preflight import require_levels
 from training.recipes.ivgr import ivgr, ivgr_tiny
 from training.recipes.shipped import STAGED_RECIPES
+from training.stages.stages_config import StagesConfig
+from training.update.learner import Learner
 from vlm_envs.records.run_data import RunReader
 
 APPENDIX_C = {

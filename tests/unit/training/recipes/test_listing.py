@@ -15,11 +15,10 @@ import pytest
 
 import training.commands
 from training.__main__ import main
-from training.cli.overview import COMMANDS, summaries
-from training.config.curation.curate import CurateConfig
-from training.config.run import RunConfig
+from training.config.run_config import RunConfig
+from training.curation.curation_config import CurateConfig
 from training.recipes import first_starts, listing
-from training.recipes.listing import FACTS
+from training.recipes.listing import COMMANDS, FACTS, summaries
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.vagen import SETTINGS
 from vlm_envs.cli.needs import need_of
@@ -120,7 +119,7 @@ def test_the_list_says_what_is_needed_besides_training(capsys):
 def test_neither_help_nor_the_list_imports_torch_or_recipes(word):
     code = (
         f"import sys; from training.__main__ import main; main([{word!r}]); "
-        "print({'torch', 'pydantic', 'training.recipes.tiny', 'training.config.run'} & set(sys.modules))"
+        "print({'torch', 'pydantic', 'training.recipes.tiny', 'training.config.run_config'} & set(sys.modules))"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=CHECKOUT, timeout=60)
     assert shown.stdout.splitlines()[-1] == "set()", shown.stderr

@@ -18,11 +18,16 @@ from agents.perception.super_resolution import SMFANet, SMFANetConfig  # noqa: E
 from judges.episode_rewards.mags_settings import MagsSettings  # noqa: E402
 from training.__main__ import main  # noqa: E402
 from training.algorithms.grpo import GRPO  # noqa: E402
-from training.cli.command_line import find_recipe  # noqa: E402
-from training.cli.stage_options import stages_told  # noqa: E402
-from training.recipes.mags import DATA, VARIANTS, WEIGHTS, mags  # noqa: E402
-from training.recipes.mags_tiny import mags_tiny  # noqa: E402
+from training.recipes.mags import (  # noqa: E402
+    DATA,
+    VARIANTS,
+    WEIGHTS,
+    mags,
+    mags_tiny,
+)
 from training.recipes.shipped import STAGED_VARIANTS  # noqa: E402
+from training.run_options import find_recipe  # noqa: E402
+from training.stages.stages_options import stages_told  # noqa: E402
 from vlm_envs.errors import ConfigError  # noqa: E402
 from vlm_envs.records.run_data import RunReader  # noqa: E402
 

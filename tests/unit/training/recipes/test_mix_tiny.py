@@ -13,8 +13,8 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 import vlm_envs
 from agents.hf.agent import load_encoder
 from agents.oracle import OracleAgent
-from training.preflight.judges import without_judges
-from training.recipes.mix_tiny import PAID, SPECIALISTS, mix_tiny
+from training.preflight_judges import without_judges
+from training.recipes.tiny import PAID, SPECIALISTS, mix_tiny
 
 ROOT = Path(__file__).parents[4]
 CONFIG = mix_tiny()

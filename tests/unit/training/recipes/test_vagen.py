@@ -8,10 +8,10 @@ from tests.unit.slow import quick
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.token_gae import TokenGAE
-from training.cli.command_line import find_recipe
-from training.config.judges import JudgeConfig
+from training.config.judge_config import JudgeConfig
 from training.recipes.shipped import OF_A_WORLD, RECIPES
 from training.recipes.vagen import SETTINGS, vagen_base, vagen_full
+from training.run_options import find_recipe
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 

@@ -13,9 +13,9 @@ from agents.oracle import OracleAgent
 from agents.rollout import try_rollout
 from tests.unit.agents.api.endpoint import YES, FakeEndpoint, hang, status
 from tests.unit.judges.episodes import with_state
-from training.config.judges import JudgeConfig
-from training.config.worlds.spec import WorldSpec
-from training.rewards.score import TurnScorer
+from training.config.judge_config import JudgeConfig
+from training.config.world_spec import WorldSpec
+from training.rewards.turn_scores import TurnScorer
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language"})
 ZOOM = WorldSpec(env_id="VLM/ZoomQA-v0", kwargs={"side_px": 400, "target_px": (16, 40), "prompt_format": "points"})

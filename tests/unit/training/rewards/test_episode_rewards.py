@@ -8,9 +8,9 @@ from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from judges.scores import Reward
 from tests.unit.training.batches import run_config
-from training.config.judges import JudgeConfig
-from training.config.worlds.spec import WorldSpec
-from training.rewards.score import TurnScorer
+from training.config.judge_config import JudgeConfig
+from training.config.world_spec import WorldSpec
+from training.rewards.turn_scores import TurnScorer
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
 

@@ -18,15 +18,15 @@ from judges.scores import Reward
 from tests.unit.episodes import play
 from tests.unit.training.batches import run_config
 from training.__main__ import main
-from training.config.curation.curate import CurateConfig
-from training.config.curation.questions import questions
-from training.config.judges import JudgeConfig, VerifierConfig
-from training.data.curation import curate
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
+from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.curation import curation_loop
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_config import CurateConfig
+from training.curation.curation_loop import make_data_set
+from training.curation.curation_set import questions
 from training.loop.run import train
-from training.preflight.start import ready
-from training.rewards.score import TurnScorer
+from training.preflight import ready
+from training.rewards.turn_scores import TurnScorer
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
 
@@ -132,7 +132,7 @@ def test_a_judge_gives_one_reward_for_each_episode(kind, brevity_as, tmp_path):
     told = r"'brevity' must return a list of 2 judges\.scores\.Reward, one for each episode; got "
     with pytest.raises(ConfigError, match=told):
         make_data_set(small)
-    groups = curate.play(OracleAgent(), small, questions(small)[0]).groups
+    groups = curation_loop.play(OracleAgent(), small, questions(small)[0]).groups
     with pytest.raises(ConfigError, match=told):
         TurnScorer(JudgeConfig(**NOTHING, episode_reward="brevity")).score([each for group in groups for each in group])
 
@@ -154,7 +154,7 @@ def fails(models):
 @pytest.mark.parametrize(("build", "said"), [(fails, r"cannot be built: .*KeyError: 'HOME'"), (id, "has no __call__")])
 def test_a_judge_that_cannot_be_built_is_told_before_anything_is_played(build, said, brevity_as, tmp_path, monkeypatch):
     brevity_as(build=build)
-    monkeypatch.setattr("training.data.curation.curate.play", None)
+    monkeypatch.setattr("training.curation.curation_loop.play", None)
     with pytest.raises(ConfigError, match=f"The judge of the reward 'brevity' {said}"):
         make_data_set(CurateConfig(episode_reward="brevity", output=str(tmp_path / "runs")))
     with pytest.raises(ConfigError, match=f"The judge of the reward 'brevity' {said}"):

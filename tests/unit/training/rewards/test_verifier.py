@@ -17,11 +17,11 @@ from judges.episode_rewards.argos import reasoning_quality
 from judges.episode_rewards.seen_masks import seen_masks
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from tests.unit.judges.episodes import with_response, with_state
-from training.config.curation.curate import CurateConfig
-from training.config.judges import JudgeConfig, VerifierConfig
-from training.data.curation.curate import filter_rollouts
-from training.rewards.curation_judge import curation_judge
-from training.rewards.score import TurnScorer
+from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.curation.curation_config import CurateConfig
+from training.curation.curation_judge import curation_judge
+from training.curation.curation_loop import filter_rollouts
+from training.rewards.turn_scores import TurnScorer
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 
@@ -160,7 +160,7 @@ def test_a_pointing_agent_is_asked_where_the_detector_finds_nothing(tmp_path, mo
             asked.extend(each["text"] for each in observations)
             return [Response(text='<point x="50" y="50" alt="bar">bar</point>') for _ in rows]
 
-    monkeypatch.setattr("training.rewards.pointing.make_agent", lambda name: Pointer())
+    monkeypatch.setattr("training.rewards.verifier.make_agent", lambda name: Pointer())
     monkeypatch.setattr(
         "agents.perception.detector.GroundingDino.boxes", lambda self, picture, label: torch.zeros(0, 4)
     )

@@ -15,9 +15,9 @@ from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
-from training.config.supervised.cold_start import ColdStartConfig
+from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.sweep import SweepConfig
-from training.config.worlds.spec import WorldSpec
+from training.config.world_spec import WorldSpec
 from training.loop.run import train
 from training.sweeps import runner, shipped
 from training.sweeps.outcomes import Outcome, finished_outcomes, load_outcomes, save_outcomes

@@ -32,7 +32,7 @@ def init(monkeypatch, tmp_path):
 
 
 def test_worlds_are_imported_without_ray():
-    code = "import sys, vlm_envs, vlm_envs.vector.make, training.config.worlds.spec; print('ray' in sys.modules)"
+    code = "import sys, vlm_envs, vlm_envs.vector.make, training.config.world_spec; print('ray' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
 

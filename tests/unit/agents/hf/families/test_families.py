@@ -27,8 +27,8 @@ from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.batch import make_batch
 from training.engines.policy import token_logprobs
-from training.loop.update.credit import assigned_credit
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
+from training.update.update_losses import assigned_credit
 from vlm_envs.errors import ConfigError
 
 RNG = np.random.default_rng(0)

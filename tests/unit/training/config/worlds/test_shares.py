@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from agents.oracle import RandomAgent
 from tests.unit.training.batches import NO_JUDGE, run_config
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.shares import Shares
-from training.config.worlds.spec import WorldSpec, world_names
-from training.loop.sampling.collect import Collector
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.world_spec import WorldSpec, world_names
+from training.loop.collect import Collector
+from training.mixture.mixture_config import Shares
 from vlm_envs.errors import ConfigError
 
 SMALL = {"side_px": 400, "target_px": (16, 40)}

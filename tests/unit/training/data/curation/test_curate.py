@@ -15,14 +15,14 @@ from PIL import Image
 from agents.oracle import OracleAgent, RandomAgent
 from tests.unit.training.batches import run_config
 from training.__main__ import main
-from training.config.curation.curate import CURATED, CurateConfig
-from training.config.curation.questions import questions
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.curation.curate import Filtered, filter_rollouts, make_data_set, play
-from training.data.curation.curated import curated_episodes, shuffled_batches
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.config.world_spec import WorldSpec
+from training.curation.curated_data import curated_episodes, shuffled_batches
+from training.curation.curation_config import CURATED, CurateConfig
+from training.curation.curation_judge import curation_judge
+from training.curation.curation_loop import Filtered, filter_rollouts, make_data_set, play
+from training.curation.curation_set import questions
 from training.loop.run import make_cold_start
-from training.rewards.curation_judge import curation_judge
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
@@ -65,7 +65,7 @@ def test_a_random_agents_wrong_answers_are_not(tmp_path):
 
 def test_trivial_questions_are_dropped_if_asked_for(tmp_path, monkeypatch):
     # As if the oracle were the base model
-    monkeypatch.setattr("training.preflight.curation._require_counts", lambda config: None)
+    monkeypatch.setattr("training.curation.curation_command._require_counts", lambda config: None)
     _, result = make_data_set(config(tmp_path, mistake_rate=0.0, drop_trivial=True))
     assert (result.total.num_trivial, result.total.num_kept) == (6, 0)
     with pytest.raises(ConfigError, match="is empty"):
@@ -184,7 +184,7 @@ def test_a_command_that_keeps_nothing_fails_and_says_what_became_of_everything(t
     assert "passed over: 4 rollouts for threshold. Ask more questions (--num-samples), lower --threshold" in shown.err
     assert "kept 0 of 2 questions" in shown.out and "Train on it" not in shown.out
     # As if the oracle were what is trained
-    monkeypatch.setattr("training.preflight.curation._require_counts", lambda config: None)
+    monkeypatch.setattr("training.curation.curation_command._require_counts", lambda config: None)
     assert main([*words, "--output", str(tmp_path), "--name", "trivial", "--drop-trivial"]) == 1
     assert "passed over: 2 questions always answered right." in capsys.readouterr().err
 

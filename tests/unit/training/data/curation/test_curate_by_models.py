@@ -20,10 +20,10 @@ from tests.unit.agents.api import wires
 from tests.unit.agents.api.conftest import KEY, environment  # noqa: F401 - a fixture
 from tests.unit.agents.api.endpoint import FakeEndpoint
 from training.__main__ import main
-from training.data.curation import curate
-from training.data.curation.curated import curated_episodes
-from training.rewards import checkpoint_judge
-from training.rewards.checkpoint_judge import CheckpointJudge, observation_of
+from training.curation import curation_loop
+from training.curation.curated_data import curated_episodes
+from training.rewards import verifier as verifier_module
+from training.rewards.verifier import CheckpointJudge, observation_of
 from vlm_envs.records.run_data import RunReader
 
 SAID = "<think>I look at it.</think><answer>a cup of tea</answer>"
@@ -104,7 +104,7 @@ def test_what_the_verifier_does_not_confirm_is_not_kept(reward, verdict, reason,
 
 def test_what_the_verifier_finds_right_every_time_is_trivial(words, teacher, verifier, capsys, monkeypatch):
     # As if the base model were behind the endpoint
-    monkeypatch.setattr("training.preflight.curation._require_counts", lambda config: None)
+    monkeypatch.setattr("training.curation.curation_command._require_counts", lambda config: None)
     assert main([*words, "--drop-trivial", *teaches(teacher), *verifies(verifier)]) == 1, "nothing is kept"
     assert "3 trivial questions dropped" in capsys.readouterr().out
 
@@ -128,8 +128,8 @@ class Judge:
 @pytest.fixture
 def judged_by(monkeypatch):
     def use(judge: Judge) -> CheckpointJudge:
-        monkeypatch.setattr(checkpoint_judge, "make_agent", lambda name, **settings: judge)
-        monkeypatch.setattr(checkpoint_judge, "setting_names", lambda name: ("sampling",))
+        monkeypatch.setattr(verifier_module, "make_agent", lambda name, **settings: judge)
+        monkeypatch.setattr(verifier_module, "setting_names", lambda name: ("sampling",))
         return CheckpointJudge("hf:judge")
 
     return use
@@ -183,7 +183,7 @@ def test_a_checkpoint_teaches_and_verifies(words, tiny_directory, tmp_path, caps
 def test_who_cannot_be_asked_is_told_at_the_start(given, said, words, verifier, tmp_path, capsys, monkeypatch):
     for variable in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr(curate, "play", None)
+    monkeypatch.setattr(curation_loop, "play", None)
     judged = [] if not given or given[0].startswith(("--judge", "--endpoint")) else verifies(verifier)
     words = [word for word in words if given[:1] != ["--device"] or word not in ("--device", "cpu")]
     assert main([*words, *judged, *given]) == 2

@@ -16,13 +16,11 @@ from agents.hf.sampling import SamplingConfig
 from judges.episode_rewards import registry
 from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward
-from training.config.curation.curate import CURATED, CurateConfig
-from training.config.curation.left import has_batches
-from training.config.curation.questions import QuestionBatch, in_batches, questions
-from training.data.curation import curate, unfinished_set
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
-from training.data.curation.unfinished_set import UnfinishedSet
+from training.curation import curation_loop, curation_set
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_config import CURATED, CurateConfig
+from training.curation.curation_loop import make_data_set
+from training.curation.curation_set import QuestionBatch, UnfinishedSet, has_batches, in_batches, questions
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.lock import BusyFolderError, alone_in
@@ -72,12 +70,12 @@ def killed_at(number: int, owner: object, name: str, config: CurateConfig) -> No
 @pytest.mark.parametrize(
     ("number", "owner", "name", "num_done"),
     [
-        (2, curate, "play", 1),  # while it plays
-        (3, unfinished_set, "append_line", 1),  # between rows of a batch
-        (3, unfinished_set, "replace_file", 0),  # before the numbers of a batch
-        (5, unfinished_set, "replace_file", 1),
+        (2, curation_loop, "play", 1),  # while it plays
+        (3, curation_set, "append_line", 1),  # between rows of a batch
+        (3, curation_set, "replace_file", 0),  # before the numbers of a batch
+        (5, curation_set, "replace_file", 1),
         (4, UnfinishedSet, "add", 3),
-        (3, unfinished_set, "_link", 4),  # while the batches are merged
+        (3, curation_set, "_link", 4),  # while the batches are merged
     ],
 )
 @pytest.mark.sample(2)
@@ -97,10 +95,10 @@ def test_a_killed_curation_goes_on_to_the_same_bytes(elsewhere, number, owner, n
 
 def test_what_was_played_before_a_kill_is_not_played_again(elsewhere, monkeypatch):
     elsewhere("killed")
-    killed_at(3, curate, "play", CHOSEN)
+    killed_at(3, curation_loop, "play", CHOSEN)
     asked = []
-    original = curate.play
-    monkeypatch.setattr(curate, "play", lambda *given: (asked.append(len(given[2])), original(*given))[1])
+    original = curation_loop.play
+    monkeypatch.setattr(curation_loop, "play", lambda *given: (asked.append(len(given[2])), original(*given))[1])
     make_data_set(CHOSEN)
     assert asked == [2, 1]
 
@@ -119,7 +117,7 @@ def test_a_model_goes_on_sampling_where_it_stood(elsewhere, tiny_directory, monk
     said = [each.turns[0].response_text for each in curated_episodes(whole / "curated")]
     assert len({*said}) == 2, "the case under test: responses are drawn"
     killed = elsewhere("killed")
-    killed_at(2, curate, "play", sampled)
+    killed_at(2, curation_loop, "play", sampled)
     make_data_set(sampled)
     assert files(killed) == files(whole)
 
@@ -152,13 +150,13 @@ def test_a_judge_goes_on_with_what_it_remembers(elsewhere, monkeypatch):
     monkeypatch.setitem(registry._REWARDS, "first_come", first_come)
     chosen = replace(CHOSEN, episode_reward="first_come", num_rollouts=1)
     elsewhere("killed")
-    killed_at(2, curate, "play", chosen)
+    killed_at(2, curation_loop, "play", chosen)
     directory, _ = make_data_set(chosen)
     assert len(curated_episodes(directory)) == 3
 
 
 def test_no_more_than_a_batch_is_held_in_memory(tmp_path, monkeypatch):
-    played, held, original = [], [], curate.rewards_by
+    played, held, original = [], [], curation_loop.rewards_by
 
     def counted(name, judge, episodes):
         played.extend(map(weakref.ref, episodes))
@@ -166,7 +164,7 @@ def test_no_more_than_a_batch_is_held_in_memory(tmp_path, monkeypatch):
         held.append(sum(each() is not None for each in played))
         return original(name, judge, episodes)
 
-    monkeypatch.setattr(curate, "rewards_by", counted)
+    monkeypatch.setattr(curation_loop, "rewards_by", counted)
     make_data_set(replace(CHOSEN, output=str(tmp_path)))
     assert held == [4, 4, 4, 2], "two rollouts of two questions, and of one"
 
@@ -184,7 +182,7 @@ def test_a_question_that_comes_in_two_batches_is_kept_once_with_its_best_rollout
     (asked,) = questions(CHOSEN)
     one, other = asked.seeds[:2]
     twice = QuestionBatch(world=0, seeds=(one, other, one, one))
-    monkeypatch.setattr(curate, "questions", lambda config: [twice])
+    monkeypatch.setattr(curation_loop, "questions", lambda config: [twice])
     paid = iter([0.8, 0.75, 0.9, 0.9])
     rising = EpisodeReward(
         name="rising",
@@ -202,7 +200,7 @@ def test_a_question_that_comes_in_two_batches_is_kept_once_with_its_best_rollout
 
 def test_another_curation_does_not_go_on_with_it(tmp_path):
     chosen = replace(CHOSEN, output=str(tmp_path))
-    killed_at(3, curate, "play", chosen)
+    killed_at(3, curation_loop, "play", chosen)
     unfinished = tmp_path / "curated.unfinished"
     before = files(unfinished)
     for changes, said in (
@@ -224,7 +222,7 @@ def test_a_pool_that_has_changed_is_told(tmp_path):
     pool = tmp_path / "pool.jsonl"
     pool.write_text("".join(f'{{"id": "{each}"}}\n' for each in ids))
     pooled = replace(chosen, name="pooled", pool=str(pool))
-    killed_at(2, curate, "play", pooled)
+    killed_at(2, curation_loop, "play", pooled)
     pool.write_text("".join(f'{{"id": "{each}"}}\n' for each in reversed(ids)))
     with pytest.raises(ConfigError, match=r"begun with another pool\. Give it the same settings"):
         make_data_set(pooled)
@@ -251,7 +249,7 @@ def test_what_another_process_is_making_is_left_alone(tmp_path, monkeypatch):
         with alone_in(directory):
             yield
 
-    monkeypatch.setattr("training.data.curation.curate.alone_in", late)
+    monkeypatch.setattr("training.curation.curation_loop.alone_in", late)
     with pytest.raises(RunExistsError):  # somebody else was faster
         make_data_set(chosen)
 

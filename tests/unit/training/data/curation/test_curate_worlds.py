@@ -16,14 +16,14 @@ from judges.episode_rewards import registry
 from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 from training.__main__ import main
-from training.config.curation.curate import CURATED, CurateConfig
-from training.config.curation.questions import questions
-from training.config.saved import plain, rebuilt
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.curation import curate
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
+from training.config.saved_config import plain, rebuilt
+from training.config.world_spec import WorldSpec
+from training.curation import curation_loop
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_config import CURATED, CurateConfig
+from training.curation.curation_loop import make_data_set
+from training.curation.curation_set import questions
+from training.pools.pool_config import PoolConfig
 from vlm_envs.content.judging.datasets import registry as datasets
 from vlm_envs.content.judging.datasets.reading import DataFolder
 from vlm_envs.errors import ConfigError
@@ -258,7 +258,7 @@ def test_a_data_set_is_read_once_however_many_batches_there_are(tmp_path, local,
 def test_a_world_without_a_question_to_train_on_is_refused(tmp_path, local, monkeypatch):
     world = judged(local)
     world = replace(world, kwargs={**world.kwargs, "is_benchmark": True})
-    monkeypatch.setattr(curate, "play", None)
+    monkeypatch.setattr(curation_loop, "play", None)
     with pytest.raises(ConfigError, match=r"have no level of split 'train', of which questions are"):
         make_data_set(curated(tmp_path, world))
 

@@ -7,10 +7,10 @@ import warnings
 
 import pytest
 
-from training.config.curation.curate import CurateConfig
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
-from training.preflight.start import _require_data_set
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_config import CurateConfig
+from training.curation.curation_loop import make_data_set
+from training.preflight import _require_data_set
 from vlm_envs.errors import ConfigError
 
 

@@ -15,17 +15,16 @@ from judges.scores import Reward
 from tests.unit.training.config.test_stages import TUNED, stages
 from tests.unit.training.data.curation.test_curate_in_batches import SMALL, elsewhere, files, killed_at
 from training.__main__ import main
-from training.config.curation.curate import CurateConfig
-from training.config.stages import Stage
-from training.config.stages_record import save_stages
-from training.config.worlds.pool_levels import read_levels
-from training.config.worlds.spec import WorldSpec
-from training.data.curation import curate
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
-from training.loop.stages import _curate as curated
-from training.loop.stages import _of_stage as of_stage
-from training.preflight.stages import checked_stages
+from training.config.world_spec import WorldSpec
+from training.curation import curation_loop
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_config import CurateConfig
+from training.curation.curation_loop import make_data_set
+from training.pools.pool_levels import read_levels
+from training.stages.stages_config import Stage, save_stages
+from training.stages.stages_loop import _curate as curated
+from training.stages.stages_loop import _of_stage as of_stage
+from training.stages.stages_preflight import checked_stages
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 
@@ -85,7 +84,7 @@ def test_a_killed_one_goes_on_to_the_same_bytes(elsewhere):
     whole = elsewhere("whole")
     make_data_set(UNTIL)
     killed = elsewhere("killed")
-    killed_at(3, curate, "play", UNTIL)
+    killed_at(3, curation_loop, "play", UNTIL)
     make_data_set(UNTIL)
     assert files(killed) == files(whole)
 
@@ -97,8 +96,8 @@ def test_too_few_are_refused_and_nothing_is_played_twice(tmp_path, monkeypatch):
         make_data_set(short)
     assert not (tmp_path / "until").exists()
     asked = []
-    original = curate.play
-    monkeypatch.setattr(curate, "play", lambda *given: (asked.append(given[2].seeds), original(*given))[1])
+    original = curation_loop.play
+    monkeypatch.setattr(curation_loop, "play", lambda *given: (asked.append(given[2].seeds), original(*given))[1])
     with pytest.raises(ConfigError, match="num_samples 8, not 4"):
         make_data_set(replace(short, num_samples=4, num_kept=2))
     more = replace(short, num_samples=80)
@@ -125,7 +124,7 @@ def test_levels_that_were_added_to_a_pool_are_as_fixed_as_the_first_once_they_ar
     with pytest.raises(ConfigError, match="Add levels to the end"):
         make_data_set(never)
     write(0, 1, 2, 3)
-    killed_at(2, curate, "play", never)
+    killed_at(2, curation_loop, "play", never)
     write(0, 1, 4, 5, 2, 3)
     with pytest.raises(ConfigError, match="another pool"):
         make_data_set(never)
@@ -136,7 +135,7 @@ def test_fewer_may_be_kept_of_what_was_played(tmp_path, monkeypatch):
     short = replace(UNTIL, episode_reward="of_four", num_samples=16, num_kept=16, output=str(tmp_path))
     with pytest.raises(ConfigError, match="are to be kept"):
         make_data_set(short)
-    monkeypatch.setattr(curate, "play", lambda *given: pytest.fail("nothing is left to play"))
+    monkeypatch.setattr(curation_loop, "play", lambda *given: pytest.fail("nothing is left to play"))
     _, result = make_data_set(replace(short, num_kept=1))
     assert result.total.num_kept == 1
 

@@ -13,22 +13,24 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 
 from agents.agent import Response
 from judges.reading.grounding import read_response
-from training.config.curation.curate import CurateConfig
-from training.config.curation.pointing import PointingConfig
-from training.data.curation import curate, teacher
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
-from training.data.curation.pointed_teacher import PointedTeacher, overlaid, pointed, tagged
-from training.data.curation.proposals import (
+from training.curation import curation_loop, curation_teacher
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_command import require_teachable
+from training.curation.curation_config import CurateConfig, PointingConfig
+from training.curation.curation_loop import make_data_set
+from training.curation.curation_teacher import (
     Asked,
     ModelProposals,
+    PointedTeacher,
     Proposal,
     asked_in,
     exact_proposals,
+    overlaid,
+    pointed,
     read_labels,
+    tagged,
 )
-from training.preflight.curation import require_teachable
-from training.rewards.pointing import read_places, replies
+from training.rewards.verifier import read_places, replies
 from vlm_envs.errors import ConfigError
 
 CLIPS = ("source=vlm_envs.content.scenes.clips.quarters:clips", "prompt_format=points", "max_pixels=12544")
@@ -142,9 +144,9 @@ class Reader:
 
 def test_what_is_kept_is_grounded_and_shows_the_pictures_without_marks(tmp_path, monkeypatch):
     reader = Reader()
-    monkeypatch.setattr(teacher, "make_agent", lambda name, **settings: reader)
-    monkeypatch.setattr(teacher, "setting_names", lambda name: ())
-    monkeypatch.setattr(curate, "require_teachable", lambda config: None)
+    monkeypatch.setattr(curation_teacher, "make_agent", lambda name, **settings: reader)
+    monkeypatch.setattr(curation_teacher, "setting_names", lambda name: ())
+    monkeypatch.setattr(curation_loop, "require_teachable", lambda config: None)
     config = CurateConfig(
         name="kept", output=str(tmp_path), env_id="VLM/VideoQA-v0", settings=CLIPS, expert="hf:reader",
         pointing=PointingConfig(points="exact"), num_samples=3, num_rollouts=2,

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from training.__main__ import main
-from training.config.curation.curate import CurateConfig
-from training.config.curation.questions import questions
-from training.config.worlds.pool_levels import read_levels
-from training.data.curation.curate import make_data_set
-from training.preflight.curation import require_teachable, trivial_in
+from training.curation.curation_command import require_teachable, trivial_in
+from training.curation.curation_config import CurateConfig
+from training.curation.curation_loop import make_data_set
+from training.curation.curation_set import questions
+from training.pools.pool_levels import read_levels
 from vlm_envs.content.judging.order import question_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
@@ -88,9 +88,9 @@ def test_passes_that_the_teacher_itself_made_are_no_base_models(counted, curatio
 def test_in_stages_only_what_they_train_may_tell_what_is_trivial(tmp_path, tiny_directory, capsys):
     recipe = tmp_path / "own_curation.py"
     recipe.write_text(
-        "from training.config.curation.curate import CurateConfig\n"
-        "from training.config.stages import EXPERT_BEFORE, Stage, StagesConfig\n"
-        "from training.config.supervised.sft import SFTConfig\n"
+        "from training.curation.curation_config import CurateConfig\n"
+        "from training.stages.stages_config import EXPERT_BEFORE, Stage, StagesConfig\n"
+        "from training.sft.sft_config import SFTConfig\n"
         "def own() -> StagesConfig:\n"
         "    run = CurateConfig(env_id='VLM/RewardJudging-v0', settings=('tracks=instruction_following',),\n"
         "        episode_reward='arm_accuracy', drop_trivial=True, num_samples=2, expert=EXPERT_BEFORE)\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.data.sft.conversations import BrokenRowError, conversation
+from training.sft.conversations import BrokenRowError, conversation
 
 HERE = Path("/data")
 

@@ -13,13 +13,20 @@ from PIL import Image
 
 from agents.hf.chat import ChatEncoder
 from tests.unit.training.data.curation.test_curate import config as curate_config
-from training.config.supervised.sft import DataSource, SFTConfig
-from training.data.curation.curate import make_data_set
-from training.data.curation.curated import curated_episodes
-from training.data.demonstrations import tokenized
-from training.data.sft.order import row_order, with_held_out
-from training.data.sft.rows import encoded, num_tokens, row_batches
-from training.data.sft.sets import DataSet, read_data_set, told
+from training.cold_start.demonstrations import tokenized
+from training.curation.curated_data import curated_episodes
+from training.curation.curation_loop import make_data_set
+from training.sft.sft_config import DataSource, SFTConfig
+from training.sft.sft_rows import (
+    DataSet,
+    encoded,
+    num_tokens,
+    read_data_set,
+    row_batches,
+    row_order,
+    told,
+    with_held_out,
+)
 from vlm_envs.errors import ConfigError
 
 

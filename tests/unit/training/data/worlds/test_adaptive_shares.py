@@ -12,9 +12,9 @@ import torch
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import run_config
 from training.config.resume import check_same_run
-from training.config.worlds.mix import MixConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.worlds.adaptive_shares import AdaptiveShares
+from training.config.world_spec import WorldSpec
+from training.mixture.mixed_worlds import AdaptiveShares
+from training.mixture.mixture_config import MixConfig
 from vlm_envs.errors import ConfigError
 
 SUCCESS = MixConfig(schedule="success", memory=0.0)

@@ -9,12 +9,12 @@ from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import NO_JUDGE, run_config
-from training.config.judges import JudgeConfig
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.spec import WorldSpec, world_names
+from training.config.judge_config import JudgeConfig
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec, world_names
+from training.loop.collect import Collector
 from training.loop.run import train
-from training.loop.sampling.collect import Collector
-from training.rewards.score import TurnScorer
+from training.rewards.turn_scores import TurnScorer
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.headline import comparisons, sentence
 from vlm_envs.records.run_data import RunReader

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from training.config.worlds.pool_levels import PoolLevel, chosen_levels, read_ids, read_levels
-from training.config.worlds.pools import DrawPoolConfig, PoolConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.worlds.pool_drawing import draw_pool
-from training.data.worlds.pools import Pool, open_pool
+from training.config.world_spec import WorldSpec
+from training.pools.pool_config import DrawPoolConfig, PoolConfig
+from training.pools.pool_drawing import draw_pool
+from training.pools.pool_levels import PoolLevel, chosen_levels, read_ids, read_levels
+from training.pools.pool_play import Pool, open_pool
 from vlm_envs.errors import ConfigError
 
 

@@ -11,11 +11,11 @@ from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.qa.test_broken_rows import cut_off
 from tests.unit.vlm_envs.qa.test_datasets import image_bytes
 from training.__main__ import main
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.worlds.mix import MixedWorlds
-from training.data.worlds.pools import open_pool, open_pools
-from training.preflight.pools import require_pools
+from training.config.world_spec import WorldSpec
+from training.mixture.mixed_worlds import MixedWorlds
+from training.pools.pool_command import require_pools
+from training.pools.pool_config import PoolConfig
+from training.pools.pool_play import open_pool, open_pools
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.splitting import content_split
 

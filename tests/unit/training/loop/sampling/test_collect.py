@@ -15,12 +15,12 @@ from agents.oracle import RandomAgent
 from tests.unit.episodes import SHORT
 from tests.unit.training.batches import WORLD, run_config
 from training.algorithms.grpo import GRPO
-from training.config.supervised.cold_start import ColdStartConfig
-from training.config.worlds.spec import WorldSpec
-from training.data.demonstrations import demonstrations, tokenized
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.cold_start_loop import cold_start
+from training.cold_start.demonstrations import demonstrations, tokenized
+from training.config.world_spec import WorldSpec
+from training.loop.collect import Collector
 from training.loop.evaluation import evaluate
-from training.loop.sampling.collect import Collector
-from training.loop.supervised.cold_start import cold_start
 from vlm_envs.splits import SPLIT_SEEDS
 from vlm_envs.vector.env import VectorWorld
 

@@ -16,13 +16,13 @@ from agents.oracle import OracleAgent
 from agents.rollout import try_rollout
 from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.corridor import CorridorWorld, DeadlyWorld, DyingWorld, FaultyWorld
-from training.config.curation.curate import CURATED, CurateConfig
-from training.config.curation.questions import questions
-from training.config.worlds.spec import WorldSpec
-from training.data.curation.curate import make_data_set, play
-from training.data.demonstrations import _despite_losses
+from training.cold_start.demonstrations import _despite_losses
+from training.config.world_spec import WorldSpec
+from training.curation.curation_config import CURATED, CurateConfig
+from training.curation.curation_loop import make_data_set, play
+from training.curation.curation_set import questions
+from training.loop.collect import Collector
 from training.loop.evaluation import evaluate
-from training.loop.sampling.collect import Collector
 from vlm_envs.errors import LevelError, WorkerError
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.vector.env import VectorWorld
@@ -111,7 +111,7 @@ def deaths(monkeypatch, tmp_path):
     def made(env_id, num_envs, **kwargs):
         return vector(DyingWorld, num=num_envs, num_workers=1, deaths_in=str(left))
 
-    monkeypatch.setattr("training.config.worlds.spec.world_vector", made)
+    monkeypatch.setattr("training.config.world_spec.world_vector", made)
     return lambda number: left.write_text("x" * number)
 
 
@@ -344,7 +344,7 @@ def lose(monkeypatch):
             played = try_rollout(expert, worlds, seeds, env_ids=env_ids, levels=levels)
             return [None if seed in doomed else each for seed, each in zip(seeds, played, strict=True)]
 
-        monkeypatch.setattr("training.data.worlds.episodes.try_rollout", losing)
+        monkeypatch.setattr("training.level_episodes.try_rollout", losing)
 
     return use
 

@@ -14,18 +14,18 @@ from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.algorithms.dapo import DAPO
 from training.algorithms.grpo import GRPO
-from training.checkpoints.state import load_checkpoint_state
-from training.config.update.ppo import PPOConfig
-from training.config.worlds.mix import MixConfig
-from training.config.worlds.pools import PoolConfig
-from training.config.worlds.spec import WorldSpec, world_names
-from training.data.demonstrations import demonstrations
-from training.data.worlds.mix import MixedWorlds
-from training.data.worlds.pools import open_pool
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.cold_start.demonstrations import demonstrations
+from training.config.update_config import PPOConfig
+from training.config.world_spec import WorldSpec, world_names
 from training.engines.engine import LocalEngine
+from training.loop.collect import Collector
 from training.loop.run import train
-from training.loop.sampling.collect import Collector
-from training.loop.update.learner import Learner
+from training.mixture.mixed_worlds import MixedWorlds
+from training.mixture.mixture_config import MixConfig
+from training.pools.pool_config import PoolConfig
+from training.pools.pool_play import open_pool
+from training.update.learner import Learner
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.replay import replay

@@ -12,15 +12,13 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.algorithms.dapo import DAPO
-from training.checkpoints.state import load_checkpoint_state
+from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.processes import require_engine
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
+from training.config.update_config import MemoryConfig, PPOConfig
+from training.loop.collect import Collector
+from training.loop.prefetch import Batches, Sampling
 from training.loop.run import train
-from training.loop.sampling.collect import Collector
-from training.loop.sampling.iteration import Sampling
-from training.loop.sampling.prefetch import Batches
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 from vlm_envs.errors import ConfigError, WorkerError
 
 PPO = PPOConfig(num_minibatches=1, warmup_iterations=0, learning_rate=1e-3, importance_cap=2.0)

@@ -15,8 +15,8 @@ from training.__main__ import main
 from training.algorithms.dapo import DAPO
 from training.algorithms.gigpo import GiGPO
 from training.algorithms.grpo import GRPO
-from training.data.worlds.mix import MixUnit
-from training.loop.sampling.rounds import sample_groups
+from training.loop.collect import sample_groups
+from training.mixture.mixed_worlds import MixUnit
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from agents.vllm.errors import SamplerLostError
 from tests.unit.agents.vllm.engines import FakeEngine
 from training.errors import PeerError, SamplersLostError
-from training.loop.sampling.synced_sampler import SyncedSampler
+from training.loop.rollout_agents import SyncedSampler
 
 WEIGHTS = {"head": torch.ones(2)}
 

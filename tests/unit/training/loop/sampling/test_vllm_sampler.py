@@ -16,11 +16,11 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import metrics_of
 from training.__main__ import main
-from training.checkpoints.state import load_checkpoint_state
-from training.config.update.lora import LoRAConfig
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.config.update_config import LoRAConfig
+from training.loop.rollout_agents import plain_weights
 from training.loop.run import train
-from training.loop.sampling.actor import plain_weights
-from training.preflight.sampler import require_sampler
+from training.preflight import require_sampler
 from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
 
 
@@ -29,7 +29,7 @@ def engine(tiny, monkeypatch):
     """What every run here samples with."""
     made = FakeEngine(tiny[1].end_of_turn_id)
     monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: made)
-    monkeypatch.setattr("training.preflight.start.require_sampler", lambda _: None)
+    monkeypatch.setattr("training.preflight.require_sampler", lambda _: None)
     return made
 
 
@@ -105,7 +105,7 @@ def test_a_server_that_is_gone_at_a_sync_ends_the_run_and_leaves_a_checkpoint(
     assert "SamplerLostError in iteration 1: saved as of 1 iterations." in capsys.readouterr().err
     monkeypatch.undo()
     monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: engine)
-    monkeypatch.setattr("training.preflight.start.require_sampler", lambda _: None)
+    monkeypatch.setattr("training.preflight.require_sampler", lambda _: None)
     directory = train(config, resume=True)
     assert load_checkpoint_state(directory / "latest")["iteration"] == 3
 
@@ -137,10 +137,10 @@ def test_what_cannot_sample_is_refused_before_anything_costly(config, monkeypatc
     three = replace(config, vllm=VLLMConfig(url="http://a,http://b,http://c"))
     with pytest.raises(ConfigError, match="names 3 servers for 1 training process, each"):
         require_sampler(three)
-    monkeypatch.setattr("training.preflight.sampler.num_processes", lambda: 2)
+    monkeypatch.setattr("training.preflight.num_processes", lambda: 2)
     with pytest.raises(ConfigError, match="names 3 servers for 2 training processes, each"):
         require_sampler(three)
-    monkeypatch.setattr("training.preflight.sampler.num_processes", lambda: 4)
+    monkeypatch.setattr("training.preflight.num_processes", lambda: 4)
     require_sampler(three)
     with pytest.raises(ConfigError, match=r"--vllm\.\* would do nothing"):
         replace(served, sampler="transformers")

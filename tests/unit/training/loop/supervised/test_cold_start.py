@@ -10,11 +10,11 @@ import torch
 
 from agents.hf.agent import load_checkpoint
 from tests.unit.training.batches import WORLD, run_config
-from training.config.supervised.cold_start import ColdStartConfig
-from training.data.copying import COPYING
+from training.cold_start import cold_start_loop
+from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.demonstrations import COPYING
 from training.engines.optimizer import Optimizer
 from training.loop.run import make_cold_start
-from training.loop.supervised import cold_start as cold_start_module
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ class FullDisk:
 def fail(monkeypatch, what):
     """Lets the third batch, the third step half-way, or the evaluation at the end fail."""
     if what == "a world":
-        from training.loop.supervised.cold_start import make_batch
+        from training.cold_start.cold_start_loop import make_batch
 
         monkeypatch.setattr(
-            "training.loop.supervised.cold_start.make_batch", third_call_fails(make_batch, RuntimeError("crashed"))
+            "training.cold_start.cold_start_loop.make_batch", third_call_fails(make_batch, RuntimeError("crashed"))
         )
     elif what == "half a step":
         whole = Optimizer._round
@@ -108,7 +108,7 @@ def test_what_fails_before_the_first_step_leaves_nothing(cold_start, monkeypatch
     def crashing(*args, **kwargs):
         raise RuntimeError("crashed")
 
-    monkeypatch.setattr("training.loop.supervised.cold_start.make_batch", crashing)
+    monkeypatch.setattr("training.cold_start.cold_start_loop.make_batch", crashing)
     with pytest.raises(RuntimeError, match="crashed"):
         make()
     assert "saved" not in capsys.readouterr().err
@@ -131,15 +131,15 @@ def test_what_cannot_be_saved_is_told_beside_what_failed(cold_start, monkeypatch
 
 def test_a_fixed_set_of_demonstrations_is_shown_again_and_again_in_new_orders(tiny, monkeypatch):
     shown = []
-    real = cold_start_module.make_batch
+    real = cold_start_loop.make_batch
 
     def seen(trajectories, *args):
         shown.append([(each.seed, len(each.turns)) for each in trajectories])
         return real(trajectories, *args)
 
-    monkeypatch.setattr(cold_start_module, "make_batch", seen)
+    monkeypatch.setattr(cold_start_loop, "make_batch", seen)
     settings = ColdStartConfig(num_steps=6, num_first_turn_steps=3, batch_size=2, num_demonstrations=3)
-    cold_start_module.cold_start(copy.deepcopy(tiny[0]), tiny[1], (WORLD,), settings, on_step=lambda *_: None, seed=1)
+    cold_start_loop.cold_start(copy.deepcopy(tiny[0]), tiny[1], (WORLD,), settings, on_step=lambda *_: None, seed=1)
     seeds = [seed for batch in shown for seed, _ in batch]
     assert len(set(seeds)) == 3 and [sorted(seeds[i : i + 3]) for i in range(0, 12, 3)] == [sorted(set(seeds))] * 4
     assert len({tuple(seeds[i : i + 3]) for i in range(0, 12, 3)}) > 1
@@ -149,16 +149,16 @@ def test_a_fixed_set_of_demonstrations_is_shown_again_and_again_in_new_orders(ti
 
 def test_random_tokens_are_copied_before_anything_is_imitated(tiny, monkeypatch):
     shown = []
-    real = cold_start_module.make_batch
+    real = cold_start_loop.make_batch
 
     def seen(trajectories, *args):
         shown.append([(each.env_id, len(each.turns)) for each in trajectories])
         return real(trajectories, *args)
 
-    monkeypatch.setattr(cold_start_module, "make_batch", seen)
+    monkeypatch.setattr(cold_start_loop, "make_batch", seen)
     settings = ColdStartConfig(num_steps=5, num_copying_steps=2, num_first_turn_steps=2, batch_size=2)
     model, losses = copy.deepcopy(tiny[0]), []
-    cold_start_module.cold_start(
+    cold_start_loop.cold_start(
         model, tiny[1], (WORLD,), settings, on_step=lambda _, metrics: losses.append(metrics["loss"]), seed=1
     )
     assert [{world for world, _ in batch} for batch in shown] == [{COPYING}] * 2 + [{WORLD.env_id}] * 3
@@ -176,15 +176,15 @@ def test_copying_is_done_at_the_full_rate_and_the_schedule_begins_after_it():
 
 def test_digits_are_not_pushed_away_by_what_is_copied(tiny, monkeypatch):
     digits = list(range(10, 20))
-    monkeypatch.setattr("training.loop.supervised.cold_start.spared_tokens", lambda *_: digits)
-    monkeypatch.setattr("training.data.copying._tokens", lambda *_: list(range(100, 190)))
+    monkeypatch.setattr("training.cold_start.cold_start_loop.spared_tokens", lambda *_: digits)
+    monkeypatch.setattr("training.cold_start.demonstrations._tokens", lambda *_: list(range(100, 190)))
     model = copy.deepcopy(tiny[0])
     embeddings = model.get_input_embeddings().weight
     before, kept = embeddings.detach().clone(), []
     settings = ColdStartConfig(
         num_steps=3, num_copying_steps=2, num_first_turn_steps=0, batch_size=2, weight_decay=0.0, warmup_steps=0
     )
-    cold_start_module.cold_start(
+    cold_start_loop.cold_start(
         model, tiny[1], (WORLD,), settings, on_step=lambda *_: kept.append(embeddings.detach().clone()), seed=1
     )
     others = [token for token in range(len(embeddings)) if token not in digits]

@@ -18,8 +18,8 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.algorithms.functional.losses import aggregate
+from training.loop.loggers import RunConsole
 from training.loop.run import train
-from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
 from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.shipped import RECIPES
@@ -158,7 +158,7 @@ def test_one_that_was_made_meanwhile_is_not_replaced(tmp_path, capsys, monkeypat
         (tmp_path / "x_cold_start").mkdir()
         (tmp_path / "x_cold_start" / "config.json").write_text("{}")
 
-    monkeypatch.setattr("training.loop.process.prepare", another)
+    monkeypatch.setattr("training.loop.interrupts.prepare", another)
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 2
     assert "x_cold_start is there, and would be replaced." in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "x_cold_start").iterdir()] == ["config.json"]
@@ -206,7 +206,7 @@ def test_gradients_that_stay_infinite_stop_a_cold_start_with_finite_weights_on_d
     def exploding(*args, **kwargs):
         return next(losses) * aggregate(*args, **kwargs)
 
-    monkeypatch.setattr("training.loop.supervised.steps.aggregate", exploding)
+    monkeypatch.setattr("training.update.supervised_steps.aggregate", exploding)
     more = ["--cold-start.max-nonfinite-steps", "2", "--cold-start.num-steps", "9"]
     assert main(["cold_start", *short_cold_start(tmp_path), *more]) == 1
     shown = capsys.readouterr().err

@@ -27,20 +27,16 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
 from training.__main__ import main
-from training.checkpoints.state import load_checkpoint_state
-from training.config.supervised.sft import DataSource, SFTConfig
-from training.config.supervised.steps import SupervisedSteps
-from training.config.update.adamw import AdamWConfig
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
-from training.data.sft.rows import row_batches
-from training.data.sft.sets import read_data_set
+from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.config.update_config import AdamWConfig, LoRAConfig, MemoryConfig, SupervisedSteps
 from training.engines.optimizer import Optimizer
 from training.errors import MemoryExhaustedError
+from training.loop.loggers import RunConsole
 from training.loop.run import load_for_training
-from training.loop.supervised.sft import fine_tune
-from training.loop.supervised.steps import SupervisedLearner
-from training.loop.tracking.console import RunConsole
+from training.sft.sft_config import DataSource, SFTConfig
+from training.sft.sft_loop import fine_tune
+from training.sft.sft_rows import read_data_set, row_batches
+from training.update.supervised_steps import SupervisedLearner
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunReader
@@ -136,8 +132,8 @@ def test_a_tuned_model_says_what_its_start_had_learnt_with(tiny_directory, data,
 
 
 IN_A_STEP, IN_A_SAVE = (
-    "training.loop.supervised.steps:SupervisedLearner.step:4",
-    "training.checkpoints.state:torch.save:2",
+    "training.update.supervised_steps:SupervisedLearner.step:4",
+    "training.checkpoints.checkpoint_state:torch.save:2",
 )
 
 

@@ -13,10 +13,16 @@ torch = pytest.importorskip("torch", reason="needs torch: pip install '.[train]'
 
 from agents.perception.super_resolution import SHIPPED, SMFANet, SMFANetConfig, load_smfanet, smfanet  # noqa: E402
 from training.__main__ import main  # noqa: E402
-from training.config.supervised.upscaler import UpscalerConfig  # noqa: E402
-from training.data.scene_patches import picture_pair, scene_pairs, step_patches  # noqa: E402
-from training.loop.supervised import upscaler  # noqa: E402
-from training.loop.supervised.upscaler import begin_as_interpolation, psnrs, train_upscaler  # noqa: E402
+from training.upscaler import upscaler_loop  # noqa: E402
+from training.upscaler.upscaler_config import UpscalerConfig  # noqa: E402
+from training.upscaler.upscaler_loop import (  # noqa: E402  # noqa: E402
+    begin_as_interpolation,
+    picture_pair,
+    psnrs,
+    scene_pairs,
+    step_patches,
+    train_upscaler,
+)
 from vlm_envs.errors import ConfigError  # noqa: E402
 from vlm_envs.records.run_data import RunExistsError  # noqa: E402
 from vlm_envs.tools.pictures import Picture  # noqa: E402
@@ -46,7 +52,7 @@ def test_it_learns_and_says_what_it_is_worth_on_scenes_held_out(tmp_path, capsys
     assert [line.split()[:2] for line in told.splitlines()[-3:]] == [
         [n, "2"] for n in ("lanczos", "bicubic", "smfanet")
     ]
-    assert (tmp_path / "upscaler" / upscaler.TABLE).read_text().splitlines() == told.splitlines()[-4:]
+    assert (tmp_path / "upscaler" / upscaler_loop.TABLE).read_text().splitlines() == told.splitlines()[-4:]
 
 
 def test_it_begins_as_bilinear_interpolation():
@@ -70,7 +76,7 @@ def test_killed_and_resumed_it_comes_to_the_same(tmp_path, monkeypatch):
             raise _Killed
         return step_patches(pairs, of, step)
 
-    monkeypatch.setattr(upscaler, "step_patches", dies)
+    monkeypatch.setattr(upscaler_loop, "step_patches", dies)
     with pytest.raises(_Killed):
         train_upscaler(config(tmp_path, name="killed"))
     monkeypatch.undo()
@@ -92,7 +98,7 @@ def test_ctrl_c_saves_and_the_run_goes_on_from_there(tmp_path, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
         return step_patches(pairs, of, step)
 
-    monkeypatch.setattr(upscaler, "step_patches", interrupts)
+    monkeypatch.setattr(upscaler_loop, "step_patches", interrupts)
     with pytest.raises(KeyboardInterrupt, match=r"after 2 of 4 steps; saved\. Go on with --resume"):
         train_upscaler(config(tmp_path, checkpoint_every=4))
     monkeypatch.undo()

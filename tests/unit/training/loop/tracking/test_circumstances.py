@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from training.loop.tracking.circumstances import circumstances, commit_of
+from training.loop.provenance import circumstances, commit_of
 
 
 def git(folder, *words):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from training.loop.tracking import console as console_module
-from training.loop.tracking.console import RunConsole
+from training.loop import loggers
+from training.loop.loggers import RunConsole
 
 
 @pytest.mark.parametrize(
@@ -12,7 +12,7 @@ from training.loop.tracking.console import RunConsole
 )
 def test_lines_estimate_the_time_left_from_the_steps_of_this_process(num_before, step_s, left, monkeypatch, capsys):
     now = [1000.0]
-    monkeypatch.setattr(console_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(loggers.time, "monotonic", lambda: now[0])
     with RunConsole("rl", 30) as console:
         for step in range(num_before, 30):
             now[0] += step_s

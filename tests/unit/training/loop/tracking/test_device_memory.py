@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from training.loop.tracking.device_memory import PeakMemory
+from training.loop.metrics import PeakMemory
 
 
 def test_a_cpu_has_no_peaks():

@@ -14,11 +14,10 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_rescue import fail_in_the_second
 from tests.unit.training.loop.tracking.wandb_server import environment
-from training.config.run import RunConfig
+from training.config.run_config import RunConfig
+from training.loop.loggers import RUN_FILE, evaluation_values
 from training.loop.run import train
-from training.loop.tracking.loggers import evaluation_values
-from training.loop.tracking.wandb_logger import RUN_FILE
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 from vlm_envs.records.run_data import RunReader
 
 NAMES = (WORLD.env_id, "b")

@@ -12,8 +12,8 @@ from judges.turn_rewards.shaping import ScoredTurn
 from tests.unit.judges.episodes import episode
 from tests.unit.training.batches import text_batch
 from training.algorithms.algorithm import Credit, ModelOutputs
-from training.loop.tracking.metrics import mean_scores, turn_credit, turn_notes
-from training.rewards.score import ScoredTrajectory
+from training.loop.metrics import mean_scores, turn_credit, turn_notes
+from training.rewards.turn_scores import ScoredTrajectory
 
 
 def scored(*turns: ScoredTurn) -> ScoredTrajectory:

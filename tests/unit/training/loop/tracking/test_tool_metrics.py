@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from training.loop.tracking.metrics import _thought_score, _tool_used, _turns_to_success
+from training.loop.metrics import _thought_score, _tool_used, _turns_to_success
 
 
 def test_tools_are_logged_where_there_are_any():

@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.tracking.wandb_server import FakeWandb, environment
-from training.loop.tracking.wandb_logger import RUN_FILE
-from training.preflight.wandb_login import require_wandb
+from training.loop.loggers import RUN_FILE
+from training.preflight import require_wandb
 from vlm_envs.errors import ConfigError
 
 pytest.importorskip("wandb", reason="wandb is not installed: pip install 'vlm-envs[wandb]'")
@@ -21,7 +21,7 @@ CHECKOUT = Path(__file__).parents[5]
 LOG = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
-from training.loop.tracking.wandb_logger import WandbLogger
+from training.loop.loggers import WandbLogger
 
 directory, is_resumed, how = Path(sys.argv[1]), sys.argv[2] == "resumed", sys.argv[3]
 logger = WandbLogger("lakes", "mine", directory, is_resumed=is_resumed)

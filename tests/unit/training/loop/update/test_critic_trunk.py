@@ -12,10 +12,9 @@ from tests.unit.training.batches import run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.config.processes import require_engine
-from training.config.update.lora import LoRAConfig
-from training.config.update.ppo import PPOConfig
+from training.config.update_config import LoRAConfig, PPOConfig
 from training.engines.policy import ValueModel, hidden_states
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 from vlm_envs.errors import ConfigError
 
 WARMUP = {"warmup_iterations": 100, "num_epochs": 4, "num_minibatches": 2, "learning_rate": 1e-2, "value_clip": None}

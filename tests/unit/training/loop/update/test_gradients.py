@@ -12,9 +12,9 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
-from training.config.update.ppo import PPOConfig
+from training.config.update_config import PPOConfig
 from training.engines.engine import LocalEngine
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 
 
 @pytest.fixture(autouse=True)

@@ -16,9 +16,9 @@ from training.algorithms.algorithm import Credit
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
-from training.config.update.ppo import PPOConfig
+from training.config.update_config import PPOConfig
 from training.errors import NonFiniteGradientError
-from training.loop.update.learner import Learner, turn_returns
+from training.update.learner import Learner, turn_returns
 
 SCALE = ("mean", "std", "is_calibrated")
 

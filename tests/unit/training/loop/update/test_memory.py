@@ -12,9 +12,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.gradients import assert_same_steps, sgd_steps
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.loop.update.learner import Learner
+from training.config.update_config import MemoryConfig, PPOConfig
+from training.update.learner import Learner
 
 
 @pytest.fixture

@@ -13,10 +13,8 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config
 from tests.unit.training.gradients import assert_same_steps, sgd_steps
 from tests.unit.training.loop.update.test_memory import updated
-from training.config.update.lora import LoRAConfig
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.loop.update.learner import Learner
+from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
+from training.update.learner import Learner
 
 
 @pytest.mark.parametrize("name", quick(SAVERS, "smolvlm"))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.unit.training.batches import text_batch
 from training.engines.engine import LocalEngine
-from training.loop.update.micro_batches import (
+from training.update.micro_batches import (
     MAX_PADDING,
     RowLimits,
     micro_batches,

@@ -19,9 +19,9 @@ from training.algorithms.shipped import SHIPPED
 from training.batch import make_batch
 from training.engines.policy import ValueModel
 from training.loop.evaluation import EvaluationResult, mean_metrics
-from training.loop.tracking.metrics import rollout_metrics
-from training.loop.update.learner import Learner
-from training.rewards.score import ScoredTrajectory
+from training.loop.metrics import rollout_metrics
+from training.rewards.turn_scores import ScoredTrajectory
+from training.update.learner import Learner
 
 BAD = [float("inf"), -float("inf"), float("nan"), 3e38]
 """The last is finite, but its sum with itself is not."""

@@ -11,10 +11,9 @@ import torch
 
 from tests.unit.second_device import DEVICE, DeviceTensor, moved, second_device
 from tests.unit.training.batches import run_config
-from training.config.update.memory import MemoryConfig
-from training.config.update.ppo import PPOConfig
-from training.engines.offload import HostMemory, in_place_of
-from training.loop.update.learner import Learner
+from training.config.update_config import MemoryConfig, PPOConfig
+from training.engines.host_memory import HostMemory, in_place_of
+from training.update.learner import Learner
 
 OFFLOADED = MemoryConfig(offload_reference=True, offload_optimizer=True)
 PPO = PPOConfig(num_minibatches=2, warmup_iterations=0, learning_rate=1e-4, kl_coef=0.01)

@@ -10,9 +10,8 @@ from tests.unit.training.batches import run_config
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
-from training.config.update.ppo import PPOConfig
-from training.loop.update.learner import Learner
-from training.loop.update.rates import LearningRates
+from training.config.update_config import PPOConfig
+from training.update.learner import Learner, LearningRates
 from vlm_envs.errors import ConfigError
 
 

@@ -7,7 +7,7 @@ import gc
 from agents.hf.cache import GrowingCache
 from tests.unit.training.batches import run_config
 from training.loop.run import train
-from training.loop.update.learner import Learner
+from training.update.learner import Learner
 
 
 def caches_in_use():

@@ -16,10 +16,10 @@ from tests.unit.training.batches import algorithm
 from training.algorithms.algorithm import ModelOutputs
 from training.algorithms.grpo import GRPO
 from training.batch import make_batch
-from training.config.judges import JudgeConfig
-from training.loop.tracking.metrics import rollout_metrics
-from training.loop.update.learner import turn_returns
-from training.rewards.score import TurnScorer
+from training.config.judge_config import JudgeConfig
+from training.loop.metrics import rollout_metrics
+from training.rewards.turn_scores import TurnScorer
+from training.update.learner import turn_returns
 
 ALGORITHMS = ("bilevel_gae", "token_gae", "turn_gae", "grpo")
 CRITICS = ALGORITHMS[:-1]

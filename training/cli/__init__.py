@@ -1,1 +1,0 @@
-"""`python -m training`: recipes and options to a configuration."""

@@ -1,0 +1,384 @@
+"""Settings of the judges of turns and episodes, and their validation against a run's worlds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from tyro.conf import AvoidSubcommands, UseAppendAction, arg
+
+from agents.api.config import EndpointConfig
+from judges.episode_rewards.models import Model
+from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
+from judges.episode_rewards.reward import EpisodeReward, WorldReward
+from judges.state_text.rules import has_rules
+from judges.turn_rewards.shaping import RepetitionTerm
+from training.config.world_spec import WorldSpec
+from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.errors import ConfigError, require, require_choice
+from vlm_envs.responses.formats import QA_FORMATS
+
+_NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
+
+
+ASKED: frozenset[Model] = frozenset({"answer_judge", "consistency_judge", "agentic_judge"})
+"""The models of an episode's reward that an endpoint can be."""
+
+
+_REWARD_SET = "--judge.reward-set"
+
+RewardSet = Annotated[tuple[str, ...], UseAppendAction, arg(name="reward-set", metavar="NAME=VALUE")]
+"""A field of options that takes a reward's constants."""
+
+
+def last_of_each_name(settings: Iterable[str]) -> tuple[str, ...]:
+    """Returns settings, each `name=value`, without those that a later one of the same name overrides."""
+    return tuple({text.partition("=")[0]: text for text in settings}.values())
+
+
+def set_reward(name: str, settings: tuple[str, ...], *, option: str, settings_option: str) -> EpisodeReward:
+    """Returns a reward by its name, with some of its constants set.
+
+    Args:
+        name: As `episode_reward` takes it.
+        settings: The constants, each `name=value`.
+        option: What the name was given by, for errors.
+        settings_option: What the constants were given by.
+
+    Raises:
+        ConfigError: There is no such reward or constant, or a value has the wrong type or is out of its range.
+    """
+    given = parse_settings(settings, option=settings_option, example="answer_weight=1.5")
+    return episode_reward(name, option=option).with_settings(given, option=settings_option)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifierConfig:
+    """Models that Argos verifies with: directories of the user's. What is None is exact, or left out.
+
+    Attributes:
+        likelihood: A checkpoint of a supported family that says how likely an answer is after its reasoning.
+        detector: A Grounding DINO that finds what points name in pictures that are no generated scenes.
+        segmenter: The SAM that goes with it.
+        pointer: An agent that points where the detector finds nothing, as in charts and maps: `compatible:NAME@URL` or
+            `hf:DIR`.
+        workers: Where they are: `"local"`, in the process that judges, or `"ray"`, in actors on the machines of a Ray
+            cluster, each of which loads all of them, from the same place on its machine.
+        num_workers: Actors; None for as many as the cluster has GPUs for, or one if they need none.
+        num_gpus: GPUs of each actor, such as 1, or 0.5 where two share one; with 0 it computes on the CPU.
+        timeout_s: Longest time one question may take an actor, in seconds; then it is asked once more, of another one.
+    """
+
+    likelihood: str | None = None
+    detector: str | None = None
+    segmenter: str | None = None
+    pointer: str | None = None
+    workers: Literal["local", "ray"] = "local"
+    num_workers: int | None = None
+    num_gpus: float = 0.0
+    timeout_s: float = 60.0
+
+    def __post_init__(self) -> None:
+        require_choice(field_name(self, "workers"), self.workers, ("local", "ray"))
+        require_at_least(self, 1, "num_workers")
+        require_at_least(self, 0, "num_gpus")
+        require_above(self, 0, "timeout_s")
+        workers = f"{field_name(self, 'workers')} ray"
+        for name in ("num_workers", "num_gpus", "timeout_s"):
+            require(
+                self.workers == "ray" or getattr(self, name) == getattr(VerifierConfig, name),
+                f"{field_name(self, name)} {getattr(self, name)} is about actors, and the models are in this process. "
+                f"Add {workers}, or leave it at {getattr(VerifierConfig, name)}.",
+            )
+        require(
+            self.workers == "local" or self.directories != {},
+            f"{workers} would do nothing: no model is named. Add {field_name(self, 'likelihood')}, or "
+            f"{field_name(self, 'detector')} and {field_name(self, 'segmenter')}, or leave it out.",
+        )
+        require(
+            (self.detector is None) == (self.segmenter is None),
+            f"A detector finds boxes that a segmenter fills: give both {field_name(self, 'detector')} and "
+            f"{field_name(self, 'segmenter')}, or neither; got {self.detector} and {self.segmenter}.",
+        )
+        require(
+            self.pointer is None or self.detector is not None,
+            f"{field_name(self, 'pointer')} {self.pointer} is asked where a detector finds nothing, and there is none. "
+            f"Give {field_name(self, 'detector')} and {field_name(self, 'segmenter')}, too, or leave it out.",
+        )
+
+    @property
+    def directories(self) -> dict[str, str]:
+        """The models that are named, each by its field."""
+        named = {name: getattr(self, name) for name in ("likelihood", "detector", "segmenter")}
+        return {name: model for name, model in named.items() if model is not None}
+
+    @property
+    def given(self) -> str:
+        """The models that are named, each by the option it is given by."""
+        return " and ".join(f"{field_name(self, name)} {model}" for name, model in self.directories.items())
+
+    def absolute(self) -> VerifierConfig:
+        """Returns the same with whole paths, for whoever is in another folder."""
+        whole = {name: os.path.abspath(model) for name, model in self.directories.items()}
+        if self.pointer is not None and self.pointer.startswith("hf:"):
+            whole["pointer"] = f"hf:{os.path.abspath(self.pointer.removeprefix('hf:'))}"
+        return replace(self, **whole)  # type: ignore[arg-type]
+
+    def require_reader(self, reward: EpisodeReward | None, option: str) -> None:
+        """Refuses models that no reward asks.
+
+        Raises:
+            ConfigError: If models are given and the reward asks for neither masks nor likelihoods, or if its settings
+                leave out the term that a model is for.
+        """
+        name = None if reward is None else reward.name
+        askers = [each.name for each in EPISODE_REWARDS.values() if each.models & {"masks", "likelihoods"}]
+        require(
+            not self.directories or name in askers,
+            f"Only {option} {' or '.join(askers)} asks a verifier's models; got {option} {name} and {self.given}. "
+            "Leave these out, or use that reward.",
+        )
+        asked: frozenset[Model] = frozenset() if reward is None else reward.models
+        of_masks, of_likelihoods = self.detector is not None, self.likelihood is not None
+        require(
+            (not of_masks or "masks" in asked) and (not of_likelihoods or "likelihoods" in asked),
+            f"{option} {name} with a weight of 0 leaves out a term that a model is for; got {self.given}. Leave that "
+            "model out, or raise the weight.",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeConfig:
+    """Turn-level judge rewards, added to the world's raw reward.
+
+    Attributes:
+        grounding_weight: Weight of the observation's score against the state seen.
+        worldmodeling_weight: Weight of the prediction's score against the next state.
+        repetition_penalty: Subtracted from turns whose text is among the most frequent and incorrect; 0 turns it off.
+        method: Who judges: `"exact"`, by rule; or a language model behind `endpoint`, by a `"direct"` verdict or by
+            `"extraction"` of claims that the exact judge then counts (VAGEN, appendix D.1).
+        endpoint: Where that model is, as chat completions; none unless its options `model` and `base_url` are given. A
+            turn is masked where it is unavailable.
+        episode_reward: A paper's reward for whole episodes of question-answering worlds, added to their last turns;
+            None for none. With an `endpoint` its model judges answers that no rule can compare, and iVGR's consistency.
+            `"agentic"` is for any world: the model looks with tools and says whether the last response is right.
+            `MODULE:NAME` imports the module, which registers the reward of that name.
+        reward_settings: Constants of that reward, each `name=value`, such as `answer_weight=1.5`; the others are the
+            paper's. `python -m judges rewards` lists them. In Python, `MagsSettings(answer_weight=1.5).given`.
+        verifier: Models for rewards that ask for masks or likelihoods, such as `"argos"`.
+        in_evaluations: Whether the model behind `endpoint` judges evaluations too. What it then costs is counted apart
+            from training. Evaluations are scored by success; without it, only their records lack the model's terms.
+    """
+
+    grounding_weight: float = 0.5
+    worldmodeling_weight: float = 0.5
+    repetition_penalty: float = 0.0
+    method: Literal["exact", "direct", "extraction"] = "exact"
+    endpoint: AvoidSubcommands[EndpointConfig | None] = None
+    episode_reward: Annotated[str | None, arg(metavar=f"{{None,{','.join(EPISODE_REWARDS)},MODULE:NAME}}")] = None
+    reward_settings: RewardSet = ()
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    in_evaluations: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 0, "grounding_weight", "worldmodeling_weight", "repetition_penalty")
+        require(
+            self.endpoint is not None or not self.in_evaluations,
+            f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
+        )
+        # A run that goes on has its own, and those of the command line that started it once more.
+        object.__setattr__(self, "reward_settings", last_of_each_name(self.reward_settings))
+        option, reward = "--judge.episode-reward", self.reward
+        require(
+            reward is not None or not self.reward_settings,
+            f"{_REWARD_SET} {' '.join(self.reward_settings)} sets constants of an episode's reward, and there is none. "
+            f"Choose one with {option}, or leave the constants out.",
+        )
+        self.verifier.require_reader(reward, option)
+        require(
+            self.method == "exact" or self.endpoint is not None,
+            f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
+        )
+        require(
+            self.endpoint is None or self.method != "exact" or (reward is not None and bool(reward.models & ASKED)),
+            "--judge.method exact asks no model, so --judge.endpoint would do nothing. Use --judge.method direct or "
+            "extraction, or a --judge.episode-reward that asks one, or leave the endpoint out.",
+        )
+        require(
+            self.method == "exact"
+            or max(self.grounding_weight, self.worldmodeling_weight, self.repetition_penalty) > 0,
+            f"--judge.method {self.method} judges observations and predictions, but --judge.grounding-weight, "
+            "--judge.worldmodeling-weight and --judge.repetition-penalty are all 0. Raise one or use --judge.method "
+            "exact.",
+        )
+        require(
+            reward is None or "agentic_judge" not in reward.needs or self.endpoint is not None,
+            f"--judge.episode-reward {self.episode_reward} lets a model look and decide: {_NEEDS_MODEL}.",
+        )
+
+    @property
+    def reward(self) -> EpisodeReward | None:
+        """The episode's reward, with the constants that are set; None for none."""
+        if self.episode_reward is None:
+            return None
+        return set_reward(
+            self.episode_reward,
+            self.reward_settings,
+            option="--judge.episode-reward",
+            settings_option=_REWARD_SET,
+        )
+
+    @property
+    def of_evaluations(self) -> JudgeConfig:
+        """The judges of evaluations, who leave no trace in training.
+
+        Repetition is a matter of a run's history, and evaluations have none. A model behind an endpoint is asked only
+        if it is meant to be, and then its replies are kept apart: training never finds one of them in its cache.
+        """
+        if self.endpoint is None:
+            return replace(self, repetition_penalty=0.0)
+        if self.in_evaluations:
+            cache = None if self.endpoint.cache_dir is None else self.endpoint.cache_dir / "evaluations"
+            return replace(self, repetition_penalty=0.0, endpoint=replace(self.endpoint, cache_dir=cache))
+        is_exact = self.method == "exact"
+        return JudgeConfig(
+            grounding_weight=self.grounding_weight if is_exact else 0.0,
+            worldmodeling_weight=self.worldmodeling_weight if is_exact else 0.0,
+        )
+
+
+def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields what judges are asked for that they cannot earn, read or compare in these worlds, or that is paid twice.
+
+    Each is what was expected, what came and which options mend it.
+    """
+    for number, spec in enumerate(worlds):
+        option = f"--worlds.{number}.kwargs.prompt-format"
+        wrong = [*_unpaid_episodes(judge, spec, option), *_unearned(judge, spec, option, worlds)]
+        yield from (wrong and _unknown_format(spec, option)) or wrong
+    yield from _unread_repetition(judge, worlds)
+    yield from _structured_claims(judge, worlds)
+    yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
+    yield from _paid_twice(judge, worlds, "format_reward", "a reward of the format")
+    reward = judge.reward
+    wanted = None if reward is None else reward.compares_with
+    if wanted is not None and not any(spec.prompt_format == wanted for spec in worlds):
+        yield (
+            f"--judge.episode-reward {judge.episode_reward} compares episodes with those of prompt_format={wanted!r}, "
+            "and no world here has it: there would never be anything to compare with. Add one, such as "
+            f"--worlds.{len(worlds)}.env-id {worlds[0].env_id} --worlds.{len(worlds)}.kwargs.prompt-format {wanted}."
+        )
+
+
+def _unknown_format(spec: WorldSpec, option: str) -> list[str]:
+    """Returns what a world says of its format if it has none of this name: whoever mistyped it need hear no more."""
+    try:
+        with spec.made():
+            return []
+    except ConfigError as error:
+        return [f"{option}: {error}"] if str(error).startswith("prompt_format ") else []
+
+
+def _unpaid_episodes(judge: JudgeConfig, spec: WorldSpec, option: str) -> Iterator[str]:
+    """Yields an episode's reward that the chosen format, which `option` sets, can never earn."""
+    reward = judge.reward
+    if reward is not None:
+        try:
+            reward.require_world(spec.prompt_format, spec.kwargs)
+        except ConfigError as error:
+            yield f"--judge.episode-reward {judge.episode_reward} with {option}: {error}"
+
+
+def _unearned(judge: JudgeConfig, spec: WorldSpec, option: str, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields turn rewards that the chosen format, which `option` sets, can never earn, nor any other of the mix."""
+    if not has_rules(spec.env_id):
+        return  # Nothing to judge by: the world's own reward is what counts.
+    judged = [each for each in worlds if has_rules(each.env_id)]
+    for weight, task, section in (
+        ("grounding_weight", "grounding", "observation"),
+        ("worldmodeling_weight", "worldmodeling", "prediction"),
+    ):
+        if getattr(judge, weight) > 0 and not any(task in each.prompt_format for each in judged):
+            flag = f"--judge.{_flag(weight)}"
+            yield (
+                f"{flag} is {getattr(judge, weight)}, but the format {spec.prompt_format!r} of {spec.env_id} has no "
+                f"<{section}>. Use {flag} 0, or {option} with {task} in it."
+            )
+
+
+def _unread_repetition(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields a repetition penalty that finds nothing to read in any judged world.
+
+    Where no world has rules every judge is left out, and a line says so: see `training.preflight.without_judges`.
+    """
+    judged = {number: spec for number, spec in enumerate(worlds) if has_rules(spec.env_id)}
+    if not judge.repetition_penalty or not judged:
+        return
+    if any(set(_sections(spec)) & set(RepetitionTerm.sections) for spec in judged.values()):
+        return
+    formats = dict.fromkeys(repr(spec.prompt_format) for spec in judged.values())
+    yield (
+        f"--judge.repetition-penalty is {judge.repetition_penalty}, but it reads "
+        f"{' and '.join(f'<{section}>' for section in RepetitionTerm.sections)}, and no format here has either: "
+        f"{' and '.join(formats)}. Use --judge.repetition-penalty 0, or "
+        f"--worlds.{min(judged)}.kwargs.prompt-format grounding, worldmodeling or grounding_worldmodeling."
+    )
+
+
+def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
+    """Yields worlds out of whose structured states a model is to extract claims."""
+    if judge.method != "extraction":
+        return
+    structured = []
+    for number, spec in enumerate(worlds):
+        with spec.made() as world:
+            structured += [number] if world.representation == "structured" else []
+    if structured:
+        yield (
+            "--judge.method extraction has a model read claims out of sentences, but the states of "
+            f"{', '.join(worlds[number].env_id for number in structured)} are structured: the exact judge reads them "
+            "without a mistake. Use --judge.method exact, or "
+            + " ".join(f"--worlds.{number}.kwargs.representation natural_language" for number in structured)
+            + "."
+        )
+
+
+def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldReward, what: str) -> Iterator[str]:
+    """Yields worlds that pay for what the episode's reward pays for, too."""
+    reward = judge.reward
+    if reward is None or argument not in reward.overlapping_rewards:
+        return
+    asking = {number: spec for number, spec in enumerate(worlds) if spec.prompt_format in QA_FORMATS}
+    paid = {number: amount for number, spec in asking.items() if (amount := _pay(spec, argument))}
+    if paid:
+        yield (
+            f"--judge.episode-reward {judge.episode_reward} has {what} in it, and "
+            + ", ".join(f"{worlds[number].env_id} pays {amount} for it, too" for number, amount in paid.items())
+            + f". Set {argument}=0 among the world's arguments ("
+            + " ".join(f"--worlds.{number}.kwargs.{_flag(argument)} 0" for number in paid)
+            + ")."
+        )
+
+
+def _pay(spec: WorldSpec, argument: str) -> float:
+    """Returns what a world pays, by an argument of its own or by default."""
+    paid: float
+    if argument in spec.kwargs:
+        paid = spec.kwargs[argument]
+    else:
+        with spec.made() as world:
+            paid = getattr(world.task if argument == "answer_reward" else world, argument)
+    return paid
+
+
+def _sections(spec: WorldSpec) -> tuple[str, ...]:
+    with spec.made() as world:
+        sections: tuple[str, ...] = world.response_format.sections
+    return sections
+
+
+def _flag(name: str) -> str:
+    return name.replace("_", "-")

@@ -1,0 +1,234 @@
+"""Curated datasets read back as episodes and chat messages, and the counts of what was kept."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from training.curation.curation_config import CURATED
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import BrokenRunDataError
+from vlm_envs.records.run_data import RunReader
+from vlm_envs.trajectory import Observation, Trajectory, Turn
+
+_MAX_NAMED = 3
+
+
+def curated_episodes(directory: str | Path) -> list[Trajectory]:
+    """Returns the episodes of a data set, as text and pictures; broken ones are left out, named and counted.
+
+    Raises:
+        MissingRunDataError: If there is no data set.
+        ConfigError: If it is empty, or nothing of it is whole.
+    """
+    reader = RunReader(directory)
+    episodes: list[Trajectory] = []
+    broken: list[str] = []
+    for where, record in reader.each_trajectory(CURATED):
+        try:
+            if isinstance(record, BrokenRunDataError):
+                raise record
+            episodes.append(_episode(reader, record))
+        except (LookupError, TypeError, AttributeError, ValueError, OSError, SyntaxError) as error:
+            broken.append(f"{where}: {type(error).__name__} {error}")
+    told = " ".join(broken[:_MAX_NAMED]) + f" And {len(broken) - _MAX_NAMED} more." * (len(broken) > _MAX_NAMED)
+    if not episodes:
+        reason = f"all its {len(broken)} episodes are broken. {told}" if broken else "nothing reached the threshold."
+        raise ConfigError(f"The data set at {directory} is empty: {reason} Curate more, or lower it.")
+    if broken:
+        num_rows = len(broken) + len(episodes)
+        warnings.warn(f"{len(broken)} of {num_rows} episodes of {directory} are left out. {told}", stacklevel=2)
+    return episodes
+
+
+def shuffled_batches(episodes: Sequence[Trajectory], batch_size: int, seed: int) -> Iterator[list[Trajectory]]:
+    """Yields batches without end: every episode once, in a new order each time, before any comes again."""
+    rng = np.random.default_rng(seed)
+    queue: list[Trajectory] = []
+    while True:
+        while len(queue) < batch_size:
+            queue += [episodes[index] for index in rng.permutation(len(episodes))]
+        yield [queue.pop(0) for _ in range(batch_size)]
+
+
+def _episode(reader: RunReader, record: Mapping[str, Any]) -> Trajectory:
+    turns = tuple(
+        Turn(
+            observation=_observation(reader, turn),
+            response_text=turn["response"],
+            stop_reason="stop",
+            reward=float(turn["reward"]),
+            reward_terms=turn["reward_terms"],
+            terminated=bool(turn["terminated"]),
+            truncated=bool(turn["truncated"]),
+            info={"success": bool(record["success"])},
+            state=turn["state"],
+        )
+        for turn in record["turns"]
+    )
+    return Trajectory(
+        env_id=record["env_id"],
+        seed=record["seed"],
+        turns=turns,
+        final_observation=_observation(reader, record["final"]),
+        start_state_hash="",
+    )
+
+
+def _observation(reader: RunReader, shown: Mapping[str, Any]) -> Observation:
+    images = tuple(np.asarray(Image.open(io.BytesIO(reader.image(name))).convert("RGB")) for name in shown["images"])
+    observation: Observation = {"text": shown["text"], "images": images}
+    if "system" in shown:
+        observation["system"] = shown["system"]
+    return observation
+
+
+def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a recorded episode as chat messages; pictures by their files' names within the data set."""
+    messages: list[dict[str, Any]] = []
+    for turn in record["turns"]:
+        if "system" in turn:
+            messages.append({"role": "system", "content": [{"type": "text", "text": turn["system"]}]})
+        pictures = [{"type": "image", "image": f"images/{name[:2]}/{name}.png"} for name in turn["images"]]
+        messages.append({"role": "user", "content": [*pictures, {"type": "text", "text": turn["text"]}]})
+        messages.append({"role": "assistant", "content": [{"type": "text", "text": turn["response"]}]})
+    return {"env_id": record["env_id"], "seed": record["seed"], "messages": messages}
+
+
+_COUNTS = (
+    "num_samples",
+    "num_trivial",
+    "num_lost",
+    "num_broken",
+    "num_rollouts",
+    "num_good_rollouts",
+    "num_kept",
+    "num_surplus",
+)
+_MAX_BROKEN_NAMED = 3
+"""Most broken rows that are named; all of them are in the data set's `config.json`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldYield:
+    """What came of the questions of one world, or of several together.
+
+    Attributes:
+        world: What it is called.
+        num_samples: Different questions that could be played, the trivial ones included.
+        num_trivial: Questions dropped because every rollout was right.
+        num_lost: Questions left out because a rollout was lost twice, with its worker or as nobody answered; they are
+            in no other number.
+        num_broken: Questions left out because their row of the data set is broken; in no other number, either.
+        num_rollouts: Rollouts of the questions that were not dropped.
+        num_good_rollouts: Those that reach the threshold.
+        num_kept: Questions that are kept, each with its best rollout.
+        num_surplus: Questions that are good enough and left out, as there are as many as were to be kept.
+        rejections: How many rollouts were passed over, by the reason: what the reward says (`format`, `accuracy`,
+            `behaviour`), `unavailable` where no verifier could tell, `threshold` where the reward is too small.
+        broken_rows: What is wrong with each broken row of its data, with file and row.
+    """
+
+    world: str
+    num_samples: int = 0
+    num_trivial: int = 0
+    num_lost: int = 0
+    num_broken: int = 0
+    num_rollouts: int = 0
+    num_good_rollouts: int = 0
+    num_kept: int = 0
+    num_surplus: int = 0
+    rejections: Mapping[str, int] = field(default_factory=dict)
+    broken_rows: tuple[str, ...] = ()
+
+    @property
+    def sample_yield(self) -> float:
+        """Questions that are good enough over those that were played and not dropped; NaN without any."""
+        num_left = self.num_samples - self.num_trivial
+        return (self.num_kept + self.num_surplus) / num_left if num_left else math.nan
+
+    @property
+    def rollout_yield(self) -> float:
+        """Good rollouts over rollouts looked at; NaN without any. Argos' was about 3.1 %."""
+        return self.num_good_rollouts / self.num_rollouts if self.num_rollouts else math.nan
+
+    def record(self) -> dict[str, Any]:
+        """Returns the numbers."""
+        return {name: getattr(self, name) for name in _COUNTS} | {
+            "sample_yield": self.sample_yield,
+            "rollout_yield": self.rollout_yield,
+            "rejections": dict(sorted(self.rejections.items())),
+            "broken_rows": list(self.broken_rows),
+        }
+
+    def __str__(self) -> str:
+        passed_over = ", ".join(f"{count} for {reason}" for reason, count in sorted(self.rejections.items())) or "none"
+        left_out = {
+            "lost": self.num_lost,
+            "with broken rows": self.num_broken,
+            "beyond those to keep": self.num_surplus,
+        }
+        return (
+            f"kept {self.num_kept} of {self.num_samples - self.num_trivial} questions (yield {self.sample_yield:.3f}); "
+            f"{self.num_good_rollouts} of {self.num_rollouts} rollouts are good (yield {self.rollout_yield:.3f}); "
+            f"{self.num_trivial} trivial questions dropped; rollouts passed over: {passed_over}"
+            + "".join(f"; questions {what}: {count}" for what, count in left_out.items() if count)
+        )
+
+    @property
+    def losses(self) -> str:
+        """What became of everything that is not kept, in words."""
+        passed_over = {f"rollouts for {reason}": count for reason, count in sorted(self.rejections.items())}
+        questions = {
+            "questions always answered right": self.num_trivial,
+            "questions lost": self.num_lost,
+            "questions with broken rows": self.num_broken,
+        }
+        counts = passed_over | questions
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count) or "there were no questions"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Yield:
+    """What came of a curation.
+
+    Attributes:
+        worlds: Of each world, in the order in which they were played.
+    """
+
+    worlds: tuple[WorldYield, ...]
+
+    @property
+    def total(self) -> WorldYield:
+        """All worlds together."""
+        counts = {name: sum(getattr(each, name) for each in self.worlds) for name in _COUNTS}
+        rejections = sum((Counter(each.rejections) for each in self.worlds), Counter[str]())
+        return WorldYield(world="all worlds", rejections=rejections, broken_rows=self._broken_rows, **counts)
+
+    @property
+    def _broken_rows(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row for each in self.worlds for row in each.broken_rows))
+
+    def record(self) -> dict[str, Any]:
+        """Returns the numbers, of all worlds and of each."""
+        return self.total.record() | {"worlds": [{"world": each.world, **each.record()} for each in self.worlds]}
+
+    def __str__(self) -> str:
+        """Returns a line for each world, what is said of all of them, and the first of the broken rows."""
+        lines = [f"{each.world}: {each}" for each in self.worlds] if len(self.worlds) > 1 else []
+        return "\n".join([*lines, str(self.total), *_named(self._broken_rows)])
+
+
+def _named(broken: Sequence[str]) -> list[str]:
+    lines = [f"left out: {each}" for each in broken[:_MAX_BROKEN_NAMED]]
+    more = len(broken) - len(lines)
+    return [*lines, f"left out: {more} more broken rows"] if more else lines

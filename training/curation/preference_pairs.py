@@ -1,0 +1,429 @@
+"""Preference pairs for judging: responses built from questions with a right answer (ARM-Thinker)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from agents.api.client import ChatClient
+from agents.api.failures import Unavailable
+from judges.llm.wrong_responses import write_wrong_responses
+from training.curation.curation_config import JUDGED, PairsConfig
+from vlm_envs.content.judging.cases import TRACKS
+from vlm_envs.content.judging.datasets.armbench import judged_rows_of
+from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.documents.files import page_file
+from vlm_envs.qa.datasets.documents.mp_docvqa import answered_row
+from vlm_envs.qa.datasets.images import row_image
+from vlm_envs.qa.datasets.media import media_fault, without_marks
+from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
+from vlm_envs.records.json_lines import replace_file
+from vlm_envs.responses.answers import normalise
+from vlm_envs.responses.encodable import encodable
+from vlm_envs.tools.errors import ToolError
+from vlm_envs.tools.files import FileRoot, decode_image
+
+_MAX_SHOWN_PIXELS = 1_048_576
+"""Larger pictures are scaled down for the model that writes wrong responses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Built:
+    """What came of a file of questions.
+
+    Attributes:
+        rows: To be judged, in the order of the questions.
+        num_questions: Rows of the file, broken ones included.
+        broken: What is wrong with each broken one, with its file and row.
+        dropped_wrong: Wrong responses that were dropped, by the reason.
+        dropped_questions: Questions left out, by the reason.
+    """
+
+    rows: tuple[Mapping[str, Any], ...]
+    num_questions: int
+    broken: tuple[str, ...]
+    dropped_wrong: Mapping[str, int]
+    dropped_questions: Mapping[str, int]
+
+    def __str__(self) -> str:
+        lines = [f"left out: {each}" for each in self.broken[:10]]
+        if len(self.broken) > 10:
+            lines.append(f"left out: {len(self.broken) - 10} more broken rows")
+        return "\n".join(
+            [
+                *lines,
+                f"{len(self.rows)} rows to be judged, of {self.num_questions} questions; left out: "
+                f"{_told({'broken': len(self.broken), **self.dropped_questions})}; wrong responses dropped: "
+                f"{_told(self.dropped_wrong)}",
+            ]
+        )
+
+
+def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
+    """Writes the rows to be judged; returns their file, and what came of the questions.
+
+    Raises:
+        ConfigError: If there is no such folder or file, the result is there already, a model is needed and cannot be
+            asked, or nothing is left.
+    """
+    root = FileRoot(config.folder, follows_links=True)
+    out = Path(root.folder) / JUDGED
+    if out.exists():
+        raise ConfigError(f"{out} is there already. Move it away; questions of another kind belong in another folder.")
+    read = read_questions(config)
+    questions = [each for each in read if isinstance(each, Question)]
+    with ExitStack() as opened:
+        client = opened.enter_context(ChatClient(config.endpoint)) if config.asks_model else None
+        asked = [each if len(each.wrong) >= config.num_wrong else None for each in questions]
+        if client is not None:
+            missing = [each for each, known in zip(questions, asked, strict=True) if known is None]
+            written = iter(client.map(lambda each: _with_wrong(each, client, root, config.num_wrong), missing))
+            questions = [next(written) if known is None else known for known in asked]
+    built = replace(_built(questions, config), num_questions=len(read), broken=tuple(_broken_of(read)))
+    if not built.rows:
+        raise ConfigError(
+            f"Nothing is left of {config.folder}/{config.rows}. {built}. Give rows a list 'wrong', name a model that "
+            "writes them (--endpoint.model NAME --endpoint.base-url URL), or raise --max-similarity."
+        )
+    replace_file(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in built.rows).encode())
+    return out, built
+
+
+def similarity(first: str, second: str) -> float:
+    """Returns how alike the words of two texts are: 1 less the edits that turn one into the other over the longer one.
+
+    Args:
+        first: A text; case and punctuation around words do not matter.
+        second: Another one.
+
+    Returns:
+        From 0 to 1; 1 where all words are the same, or there are none.
+    """
+    one, other = (normalise(each).split() for each in (first, second))
+    longest = max(len(one), len(other))
+    return 1.0 - _edits(one, other) / longest if longest else 1.0
+
+
+def _edits(first: Sequence[str], second: Sequence[str]) -> int:
+    """Returns the fewest words inserted, deleted or replaced."""
+    codes = {word: number for number, word in enumerate({*first, *second})}
+    wanted, columns = np.array([codes[word] for word in second], dtype=np.int64), np.arange(len(second) + 1)
+    row = columns
+    for number, word in enumerate(first, start=1):
+        upper = np.minimum(row[1:] + 1, row[:-1] + (wanted != codes[word]))
+        row = np.minimum.accumulate(np.concatenate(([number], upper)) - columns) + columns
+    return int(row[-1])
+
+
+def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: int) -> Question:
+    """Returns a question with the wrong responses that a model writes beside its own; without where it does not."""
+    needed, pictures = number - len(question.wrong), _pictures(question, root)
+    written = write_wrong_responses(client, question.request, question.right, needed, images=pictures)
+    return question if isinstance(written, Unavailable) else replace(question, wrong=(*question.wrong, *written))
+
+
+def _pictures(question: Question, root: FileRoot) -> list[Any]:
+    """Returns the question's picture, if it has one; without, the model goes by the words."""
+    image = question.fields.get("image")
+    return [] if image is None else [_scaled(picture_of(root, image, question.where).pixels)]
+
+
+def _scaled(pixels: Any) -> Any:
+    step = int(np.ceil(np.sqrt(pixels.shape[0] * pixels.shape[1] / _MAX_SHOWN_PIXELS)))
+    return np.ascontiguousarray(pixels[::step, ::step])
+
+
+def _built(questions: Sequence[Question], config: PairsConfig) -> Built:
+    dropped: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    rows: list[Mapping[str, Any]] = []
+    for number, question in enumerate(questions, start=1):
+        wrong = _kept_wrong(question, config.max_similarity, dropped)[: config.num_wrong]
+        if len(wrong) < config.num_wrong:
+            left_out["too few wrong responses"] += 1
+            continue
+        rows += _rows(question, wrong, number, config)
+    return Built(
+        rows=tuple(rows), num_questions=0, broken=(), dropped_wrong=dict(dropped), dropped_questions=dict(left_out)
+    )
+
+
+def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]) -> list[str]:
+    """Returns the wrong responses that may stay, and counts the others by the reason."""
+    kept: list[str] = []
+    for wrong in question.wrong:
+        alike = similarity(wrong, question.right)
+        if any(f" {normalise(answer)} " in f" {normalise(wrong)} " for answer in question.answers):
+            dropped["holds the right answer"] += 1
+        elif alike > max_similarity or alike == 1.0:
+            dropped["too similar"] += 1
+        elif any(normalise(wrong) == normalise(each) for each in kept):
+            dropped["said twice"] += 1
+        else:
+            kept.append(wrong)
+    return kept
+
+
+def _rows(question: Question, wrong: Sequence[str], number: int, config: PairsConfig) -> list[Mapping[str, Any]]:
+    """Returns a row of several responses, or, to be judged alone, the right one and a wrong one in a row each."""
+    row = question.row(number)
+    if config.num_candidates > 1:
+        return [row | {"responses": [question.right, *wrong], "answer": 1}]
+    return [
+        row | {"responses": [each], "answer": is_right}
+        for each, is_right in ((question.right, True), (wrong[0], False))
+    ]
+
+
+def _broken_of(read: Sequence[Question | BrokenRowError]) -> list[str]:
+    return [str(each) for each in read if isinstance(each, BrokenRowError)]
+
+
+def _told(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count) or "none"
+
+
+PICTURES = "pictures"
+"""Folder beside the rows in which pictures of a table are saved, each once, by a hash of their bytes."""
+
+_KEPT = ("image", "document", "pages", "evidence_pages")
+"""Fields that are handed on as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """A question with its right response.
+
+    Attributes:
+        where: File and row.
+        fields: What the row holds.
+        request: The question.
+        right: The right response.
+        wrong: Wrong ones that the row has.
+        answers: What the right response comes to in short, each in words of its own; none where the row does not say.
+    """
+
+    where: str
+    fields: Fields
+    request: str
+    right: str
+    wrong: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+
+    def row(self, number: int) -> dict[str, Any]:
+        """Returns the fields of the rows that are built of it, but for the responses.
+
+        Args:
+            number: Its id, where the row has none.
+        """
+        about = {name: self.fields[name] for name in _KEPT if name in self.fields}
+        track = self.fields.get("track", "document" if "document" in about else "fine_grained")
+        row_id = encodable(str(self.fields.get("id", number)))
+        return {"id": row_id, "track": track, "question": self.request, **about}
+
+
+def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
+    """Returns the questions of a file, and what is wrong with each broken one; a table's pictures are saved.
+
+    Raises:
+        ConfigError: If there is no such folder or file, or it cannot be read.
+    """
+    root, layout = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
+    read = partial(_question, root, layout, set())
+    return list(each_row(root, config.rows, read, under=layout.under))
+
+
+def _question(root: FileRoot, layout: Layout, known: set[str], values: Fields, where: str, number: int) -> Question:
+    """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
+    own = layout.own(root, values, where)
+    fields = {name: value for name, value in own.items() if value is not None}
+    wrong = fields.get("wrong", [])
+    if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
+        raise broken(where, "a list of texts as 'wrong'", wrong)
+    if fields.get("track", TRACKS[0]) not in TRACKS:
+        raise broken(where, f"one of {', '.join(TRACKS)} as 'track'", fields["track"])
+    answers = fields.get("answer", [])
+    answers = [answers] if isinstance(answers, str) else answers
+    if not isinstance(answers, list) or not all(isinstance(each, str) for each in answers):
+        raise broken(where, "a text as 'answer', or a list of them", answers)
+    request, right, pages = text(fields, "question", where), text(fields, "response", where), fields.get("pages")
+    num_images = ("image" in fields) + (len(pages) if isinstance(pages, list) else 0)
+    if fault := media_fault(values, request, (right, *wrong), num_images):
+        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
+    question = Question(
+        where=where,
+        fields=_with_saved_picture(root, fields, where),
+        request=encodable(without_marks(request)),
+        right=encodable(right),
+        wrong=tuple(encodable(each.strip()) for each in wrong),
+        answers=tuple(encodable(each.strip()) for each in answers if each.strip()),
+    )
+    _require_usable(root, question, number, known)
+    return question
+
+
+def _require_usable(root: FileRoot, question: Question, number: int, known: set[str]) -> None:
+    """Refuses what the reader of what is built would leave out, its picture or its document included.
+
+    Many questions are about one document, so that each of its files is read once.
+    """
+    row = question.row(number + 1) | {"responses": [question.right], "answer": True}
+    (judged,) = judged_rows_of([FileRow(question.where, number + 1, row)])
+    if isinstance(judged, BrokenRowError):
+        raise judged
+    if judged.image:
+        picture_of(root, judged.image, question.where)
+    files = [name for name in judged.pages or filter(None, [judged.document]) if name not in known]
+    if files:
+        document_of(root, judged.document, files if judged.pages else (), question.where)
+        known.update(files)
+
+
+def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[str, Any]:
+    """Returns fields whose `image` is the name of a file, where it was a picture of a table."""
+    image = fields.get("image")
+    if not isinstance(image, bytes):
+        return fields
+    try:
+        decode_image(image, name="image")
+    except ToolError as error:
+        raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
+    name = f"{PICTURES}/{hashlib.blake2b(image, digest_size=16).hexdigest()}.{_ending(image)}"
+    path = Path(root.folder, name)
+    if not path.exists():
+        replace_file(path, image)
+    return {**fields, "image": name}
+
+
+def _ending(content: bytes) -> str:
+    """Returns how the names of such pictures end; readers go by what is in them."""
+    endings = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif", b"RIFF": "webp"}
+    return next((ending for start, ending in endings.items() if content.startswith(start)), "image")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """How a file has its questions.
+
+    Attributes:
+        own: Returns a row's fields by this project's own names, from the folder, the row, and its file and place; may
+            raise `BrokenRowError`.
+        under: Key of the list of rows, where a `.json` file holds an object around it.
+    """
+
+    own: Callable[[FileRoot, Fields, str], Fields]
+    under: str | None = None
+
+
+def _mp_docvqa(root: FileRoot, fields: Fields, where: str) -> Fields:
+    """Returns a question about a window of pages; its first accepted answer is the response."""
+    row = answered_row(fields, where, root.folder, "train")
+    try:
+        pages = [page_file(root, page) for page in row.document.pages]
+    except ToolError as error:
+        raise BrokenRowError(f"{where}: {error}") from error
+    return {
+        "id": row.key,
+        "track": "document",
+        "question": row.answer.question,
+        "response": row.answer.answers[0],
+        "answer": list(row.answer.answers),
+        "document": row.document.name,
+        "pages": pages,
+        "evidence_pages": list(row.pages),
+    }
+
+
+def _deepeyes(root: FileRoot, fields: Fields, where: str) -> Fields:
+    """Returns a question about one picture: `extra_info` has question and answer, `images` the picture.
+
+    Rows without `extra_info` have `question` or `problem`, and `answer` or `solution`, themselves.
+    """
+    told: Any = fields.get("extra_info") or fields
+    if not isinstance(told, Mapping):
+        raise broken(where, "an object as 'extra_info'", told)
+    image = row_image(fields, where)
+    if image is None:
+        raise broken(where, "one image as 'images'", fields.get("images"))
+    answer = text(told, "answer" if told.get("answer") is not None else "solution", where)
+    return {
+        "track": "fine_grained",
+        "question": without_marks(text(told, "question" if told.get("question") is not None else "problem", where)),
+        "response": answer,
+        "answer": answer,
+        "image": image,
+    }
+
+
+def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
+    """Returns an instruction with the response that keeps to it, and the one that does not, where the row has one.
+
+    `conversations` (`from` and `value`) or `messages` (`role` and `content`) end in the instruction, and `chosen` and
+    `rejected` are messages or texts; without them the conversation ends in the response. One picture, in `images` or as
+    `image`, or none.
+    """
+    name = "conversations" if fields.get("conversations") is not None else "messages"
+    told: Any = fields.get(name)
+    if not isinstance(told, list) or not told:
+        raise broken(where, f"a list of messages as {name!r}", told)
+    said = [_message(each, name, where) for each in told]
+    said = said[1:] if said[0][0] == "system" else said
+    chosen, rejected = (_response(fields, which, where) for which in ("chosen", "rejected"))
+    if chosen is None and len(said) == 2 and said[1][0] == "assistant":
+        chosen = said.pop()[1]
+    if [role for role, _ in said] != ["user"] or chosen is None:
+        raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)
+    image, question = row_image(fields, where), said[0][1]
+    if question.count("<image>") > (image is not None):
+        raise broken(where, "a picture in 'images' for each <image>", question)
+    return {
+        "id": fields.get("id"),
+        "track": "instruction_following",
+        "question": without_marks(question),
+        "response": chosen,
+        "wrong": [] if rejected is None else [rejected],
+        "image": image,
+    }
+
+
+def _own(root: FileRoot, fields: Fields, where: str) -> Fields:
+    return {**fields, "image": row_image(fields, where)}
+
+
+_ROLES = {"human": "user", "gpt": "assistant"}
+
+
+def _response(fields: Fields, which: str, where: str) -> str | None:
+    """Returns a response, a message or a text; None where there is none."""
+    value: Any = fields.get(which)
+    return value if value is None or isinstance(value, str) else _message(value, which, where)[1]
+
+
+def _message(message: Any, name: str, where: str) -> tuple[str, str]:
+    """Returns role and text of a message in either of the usual layouts."""
+    told = message if isinstance(message, Mapping) else {}
+    role, content = told.get("from", told.get("role")), told.get("value", told.get("content"))
+    if not isinstance(role, str) or not isinstance(content, str):
+        raise broken(where, f"messages of role and text in {name!r}", message)
+    return _ROLES.get(role, role), content
+
+
+LAYOUTS: Mapping[str, Layout] = MappingProxyType(
+    {
+        "own": Layout(own=_own),
+        "mp_docvqa": Layout(own=_mp_docvqa, under="data"),
+        "deepeyes": Layout(own=_deepeyes),
+        "mm_ifengine": Layout(own=_mm_ifengine),
+    }
+)

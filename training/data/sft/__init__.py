@@ -1,1 +1,0 @@
-"""Data sets to fine-tune on: conversations with pictures, read, encoded, held out and put in order."""

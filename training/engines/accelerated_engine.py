@@ -1,0 +1,232 @@
+"""Training in several processes with accelerate: DDP, or FSDP2 with weights sharded over the processes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Literal, TypeVar, cast
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+
+from agents.hf.families.seen import vision_parts
+from training.batch import Batch
+from training.config.processes import engine_name
+from training.config.run_config import RunConfig
+from training.engines.engine import Engine, LaunchedProcesses, LocalEngine, launched
+from training.engines.policy import PolicyModel
+
+
+@contextmanager
+def engine_of(config: RunConfig, processes: LaunchedProcesses | None = None) -> Iterator[Engine]:
+    """Gives a run's engine for a block; with several processes, when all are there, and only the main one prints.
+
+    Args:
+        config: The run, as `require_engine` takes it.
+        processes: Those that train it, where they were opened before, for more than this run; None opens them.
+    """
+    name = engine_name(config.engine)
+    if name == "local":
+        yield LocalEngine()
+        return
+
+    compute_dtype = getattr(torch, config.dtype)
+    if processes is not None:
+        yield AcceleratedEngine(name, processes, compute_dtype=compute_dtype)
+        return
+    with launched(config.device, timeout_min=config.process_timeout_min) as opened:
+        assert isinstance(opened, LaunchedProcesses), "an engine of several processes is of as many"
+        yield AcceleratedEngine(name, opened, compute_dtype=compute_dtype)
+
+
+T = TypeVar("T")
+
+
+class AcceleratedEngine:
+    """Processes that train together; an `Engine`.
+
+    Weights are kept, and stepped on, in float32; with `compute_dtype` bfloat16 passes run in that, and sampling too.
+
+    Args:
+        kind: `"ddp"` keeps a whole model in each process, `"fsdp2"` a part of it.
+        processes: All that were launched, one per device.
+        compute_dtype: Type that passes run in.
+    """
+
+    takes_passes_side_by_side = False
+
+    def __init__(
+        self, kind: Literal["ddp", "fsdp2"], processes: LaunchedProcesses, *, compute_dtype: torch.dtype = torch.float32
+    ) -> None:
+        self.kind, self.compute_dtype, self._processes = kind, compute_dtype, processes
+        self.num_processes, self.rank = processes.num_processes, processes.rank
+        self.device, self.group = processes.device, processes.group
+        self._mesh = init_device_mesh(self.device.type, (self.num_processes,)) if kind == "fsdp2" else None
+
+    def prepare(self, module: nn.Module, whole: Collection[nn.Parameter] = ()) -> nn.Module:
+        """Returns the module sharded in place, or wrapped for gradients to be summed over processes.
+
+        One without trained weights has no gradients, and its passes run in the same type as the others'.
+        """
+        if self._mesh is not None:
+            return ShardedModule(module, self._mesh, self.compute_dtype, self._any_has, whole)
+        if not any(weight.requires_grad for weight in module.parameters()):
+            return _Autocast(module, self.device, self.compute_dtype)
+        # A process may show no picture where another does, or nobody does: those weights have no gradient then
+        wrapped = DistributedDataParallel(
+            module,
+            device_ids=[self.device] if self.device.type != "cpu" else None,
+            find_unused_parameters=True,
+            gradient_as_bucket_view=True,  # not a copy of all of them beside the buckets in a step
+        )
+        wrapped.register_comm_hook(None, lambda _, bucket: _summed(bucket))
+        return _Autocast(wrapped, self.device, self.compute_dtype)
+
+    def acting(self, model: Any) -> Any:
+        """Returns the model itself, or a whole copy where it is to be sharded or computed with in another type."""
+        is_shared = self.kind == "ddp" and model.dtype == self.compute_dtype
+        return model if is_shared else whole_copy(model, self.compute_dtype)
+
+    def refresh(self, acting: Any, model: Any) -> None:
+        """Gives the copy the model's weights."""
+        if acting is not model:
+            refresh_copy(acting, model)
+
+    def accumulating(self, module: nn.Module, *, is_last: bool) -> AbstractContextManager[None]:
+        """Gives a block behind which DDP sums gradients if it is the last; FSDP2 does behind each, see there."""
+        if isinstance(module, _Autocast) and isinstance(module.module, DistributedDataParallel) and not is_last:
+            return cast("AbstractContextManager[None]", module.module.no_sync())
+        return nullcontext()
+
+    def gather(self, items: Sequence[T]) -> list[T]:
+        """Returns every process's items."""
+        return self._processes.gather(items)
+
+    def on_main(self, make: Callable[[], T], *, is_long: bool = False) -> T:
+        """Returns what the main process makes."""
+        return self._processes.on_main(make, is_long=is_long)
+
+    def sum(self, x: Tensor) -> Tensor:
+        """Returns the sum over processes."""
+        return self._processes.sum(x)
+
+    def _any_has(self, here: bool) -> bool:
+        """Returns whether something is so in any process."""
+        return bool(self.sum(torch.tensor(float(here))) > 0)
+
+
+class _Autocast(nn.Module):
+    """A module whose passes run in another type than its weights are kept in."""
+
+    def __init__(self, module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.module, self._device_type, self._dtype = module, device.type, dtype
+
+    def forward(self, *args: Any) -> Any:
+        """Returns what the module does."""
+        with torch.autocast(self._device_type, self._dtype, enabled=self._dtype != torch.float32):
+            return self.module(*args)
+
+
+def _summed(bucket: Any) -> torch.futures.Future[Tensor]:
+    """Sums a bucket of gradients over processes, where DDP would average: the loss is divided by what all rows count.
+
+    A hook of `DistributedDataParallel.register_comm_hook`.
+    """
+    work = dist.all_reduce(bucket.buffer(), async_op=True)
+    return cast("torch.futures.Future[Tensor]", work.get_future().then(lambda future: future.value()[0]))
+
+
+class ShardedModule(nn.Module):
+    """A module spread over all processes of a mesh.
+
+    Decoder layers are put together one at a time, and what is around them (embeddings, vision tower, head) as long as
+    a pass takes, its backward pass included. Gradients are summed over processes behind every backward pass, for
+    unsummed ones would be whole.
+
+    A process whose rows show no picture leaves the vision tower out, and another that has some would wait for its
+    gradients for ever; so all take part, with zeros, wherever one has pictures.
+
+    Args:
+        module: Whose `forward` takes a batch first; sharded in place.
+        mesh: The processes.
+        compute_dtype: Type of weights and activations in a pass; the weights that are kept stay as they are.
+        any_has: Whether something is so in any process.
+        whole: Weights that are left as they are, as those of a frozen tower, which is asked outside of passes, too.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        mesh: DeviceMesh,
+        compute_dtype: torch.dtype,
+        any_has: Callable[[bool], bool],
+        whole: Collection[nn.Parameter] = (),
+    ) -> None:
+        super().__init__()
+        self.module, self._any_has = module, any_has
+        is_kept = compute_dtype == next(module.parameters()).dtype
+        policy = (
+            MixedPrecisionPolicy()
+            if is_kept
+            else MixedPrecisionPolicy(param_dtype=compute_dtype, reduce_dtype=torch.float32)
+        )
+        tower = vision_parts(module.model if isinstance(module, PolicyModel) else module)
+        is_trained = any(weight.requires_grad for part in tower for weight in part.parameters())
+        self._trained_tower = tuple(tower) if is_trained else ()
+        for layer in decoder_layers(module):
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        fully_shard(self, mesh=mesh, mp_policy=policy, ignored_params=set(whole))
+        for part in self.modules():
+            if isinstance(part, FSDPModule):
+                part.set_gradient_divide_factor(1.0)  # the loss is divided by what all rows count
+                part.set_force_sum_reduction_for_comms(True)
+
+    def forward(self, batch: Batch, *args: Any) -> Any:
+        """Returns what the module does."""
+        # Else FSDP2 would wait for a backward pass that does not come, with all that is around the layers put together
+        cast("FSDPModule", self).set_reshard_after_forward(not torch.is_grad_enabled(), recurse=False)
+        outputs = self.module(batch, *args)
+        if not self._trained_tower or not torch.is_grad_enabled():
+            return outputs
+        if not self._any_has(bool(batch.images)) or batch.images:
+            return outputs
+        weights = (weight for part in self._trained_tower for weight in part.parameters() if weight.requires_grad)
+        first: Tensor = outputs[0] + sum(0.0 * weight.sum() for weight in weights)
+        return outputs._replace(**{outputs._fields[0]: first}) if hasattr(outputs, "_fields") else (first, *outputs[1:])
+
+
+def decoder_layers(module: nn.Module) -> list[nn.Module]:
+    """Returns the layers of a model's text decoder, which it calls one after another."""
+    for part in module.modules():
+        find = getattr(part, "get_decoder", None)
+        layers = getattr(find(), "layers", None) if callable(find) else None
+        if isinstance(layers, nn.ModuleList):
+            return list(layers)
+    return []
+
+
+def whole_copy(model: Any, dtype: torch.dtype) -> Any:
+    """Returns a copy of a model that is not sharded yet, to act with.
+
+    Its weights ask for gradients where the model's do: who acts with it knows by that what training changes, such as
+    what is made of pictures.
+    """
+    return copy.deepcopy(model).to(dtype).eval()
+
+
+@torch.no_grad()
+def refresh_copy(acting: Any, model: Any) -> None:
+    """Gives a copy the weights of the model it is of, one tensor at a time; all processes take part."""
+    targets, done = acting.state_dict(), set[int]()
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) in done:
+            continue  # tied to another one
+        done.add(id(value))
+        targets[name].copy_(value.full_tensor() if isinstance(value, DTensor) else value)

@@ -1,0 +1,99 @@
+"""`python -m training plan RECIPE --model DIR --num-gpus 8 --gpu-memory 80`: from the command line to a verdict."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Sequence
+from dataclasses import fields
+
+from agents.hf.checkpoint import require_checkpoint
+from training.checkpoints.checkpoint_files import model_directory
+from training.config.run_config import RunConfig
+from training.memory_plan.plan_rows import PlanConfig
+from training.recipes.shipped import RECIPES
+from training.run_options import configured, find_recipe
+from vlm_envs.arguments.options import Program, description_of, option_names, parsed
+from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.arguments.short_help import asks_for_help, wrapped_usage
+from vlm_envs.errors import ConfigError, did_you_mean
+
+PROG = "python -m training plan"
+_OWN = tuple(f"--{each.name.replace('_', '-')}" for each in fields(PlanConfig))
+_FLAGS = ("--json", "--no-json")
+
+
+class DoesNotFitError(ConfigError):
+    """A run needs more memory than its GPUs, or their host, have."""
+
+
+def run_plan(words: Sequence[str]) -> None:
+    """Prints the plan of the run that a command line describes.
+
+    Raises:
+        DoesNotFitError: If it needs more memory than there is; the message says what would make it fit.
+        ConfigError: If an option is wrong, or something is not known that the plan depends on.
+    """
+    own, rest = _own_words(words)
+    if asks_for_help(words):
+        usage = f"usage: {PROG} RECIPE --model DIR [--options of the plan] [--options of the recipe]"
+        print(*wrapped_usage(usage), "", sep="\n")
+        parsed(PlanConfig, ["--help"], Program(prog=PROG, description=description_of(PlanConfig)))
+    plan = parsed(PlanConfig, own, Program(prog=PROG, description=description_of(PlanConfig)))
+    with fields_named(option_names(PlanConfig)):
+        config = _configured(rest, to_stderr=plan.json)
+    if config.model is None:
+        raise ConfigError(
+            f"{PROG} plans for a checkpoint, and {config.name} starts from none. Name a directory with a config.json: "
+            "--model DIR."
+        )
+    directory = require_checkpoint(model_directory(config.model))
+    if not plan.json:
+        print("Counting parameters and the tokens of episodes takes about half a minute ...", file=sys.stderr)
+    from training.memory_plan.plan_report import (
+        show_plan,  # Only now: a mistake on the command line need not wait for torch.
+    )
+
+    fault = show_plan(config, plan, directory)
+    if fault is not None:
+        raise DoesNotFitError(fault)
+
+
+def _configured(words: list[str], *, to_stderr: bool) -> RunConfig:
+    """Returns the run's configuration; what is told meanwhile may not stand in the way of JSON."""
+    recipe, options = find_recipe(words)
+    if recipe is None:
+        raise ConfigError(
+            f"{PROG} takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{words[:1]}."
+        )
+    _refuse_nearly_own(options)
+    with contextlib.redirect_stdout(sys.stderr) if to_stderr else contextlib.nullcontext():
+        return configured(recipe, options)
+
+
+def _refuse_nearly_own(words: Sequence[str]) -> None:
+    """Refuses an option that is none of the recipe's and looks like one of the plan's."""
+    known = {option for names in option_names(RunConfig).values() for option in names.values()}
+    for word in words:
+        name = word.partition("=")[0].replace("_", "-")
+        meant = did_you_mean(name, _OWN) if name.startswith("--") and "." not in name and name not in known else ""
+        if meant:
+            raise ConfigError(f"{PROG} has no option {name}.{meant} All of them: {PROG} --help")
+
+
+def _own_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the plan's own options with their values, and all other words."""
+    own: list[str] = []
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        name, has_value, _ = word.partition("=")
+        if name.replace("_", "-") not in (*_OWN, *_FLAGS):
+            rest.append(word)
+            continue
+        own.append(word)
+        if not has_value and name not in _FLAGS and left and not left[0].startswith("--"):
+            own.append(left.pop(0))
+    return own, rest

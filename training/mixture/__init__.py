@@ -1,0 +1,1 @@
+"""Mixtures of worlds: their weights, and the copies that each iteration plays."""

@@ -1,0 +1,1 @@
+"""Pools: finite sets of a world's levels, from settings to the command that draws one."""

@@ -1,0 +1,342 @@
+"""Drawing a pool: an agent plays training levels, in a command of its own or as a run begins."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from agents.agent import Agent
+from agents.registry import make_agent, setting_names
+from training.config.run_config import RunConfig
+from training.config.world_spec import MAX_PARALLEL, WorldSpec
+from training.level_episodes import play_each
+from training.pools.pool_config import OWN_POOLS, DrawPoolConfig, PoolConfig
+from training.pools.pool_levels import PoolLevel, chosen_levels, excluded_questions, kept_levels
+from vlm_envs.arguments.ranges import field_name
+from vlm_envs.content.judging.order import question_of
+from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError, require
+from vlm_envs.records.json_lines import Record, append_line, filter_lines, read_lines
+from vlm_envs.splits import split_seeds
+
+_FIRST_SEED, _NUM_SEEDS = 60_000_000, 30_000_000
+"""Seeds of pools, which neither cold starts nor curations nor runs without a pool use."""
+_AT_ONCE = 16
+"""Levels that are drawn in one call of a world, which has only so much time."""
+_MAX_DRAWS_EACH = 50
+"""Draws for each level that is asked for, after which there are taken to be no more."""
+
+
+class DrawnLevel(NamedTuple):
+    """A level that was drawn.
+
+    Attributes:
+        level_id: Its text.
+        solution_length: Actions of its shortest solution; None where nobody knows.
+    """
+
+    level_id: str
+    solution_length: int | None
+
+
+class _Place(NamedTuple):
+    """A level in the file.
+
+    Attributes:
+        number: Its row, from 0.
+        level: The level.
+        is_played: Whether an agent plays it.
+    """
+
+    number: int
+    level: DrawnLevel
+    is_played: bool
+
+
+class DrawnPool(NamedTuple):
+    """What became of a pool.
+
+    Attributes:
+        num_levels: Levels in the file.
+        by_passes: How many of them were solved so many times, from 0 on; empty where nobody played.
+        num_unplayed: How many of them filters drop, so that they were not played.
+    """
+
+    num_levels: int
+    by_passes: tuple[int, ...]
+    num_unplayed: int = 0
+
+    def __str__(self) -> str:
+        if not self.by_passes:
+            return f"{self.num_levels} levels"
+        attempts = len(self.by_passes) - 1
+        told = [f"{count} solved {passes} of {attempts}" for passes, count in enumerate(self.by_passes)]
+        unplayed = [f"{self.num_unplayed} not played, as filters drop them"] if self.num_unplayed else []
+        return f"{self.num_levels} levels: {', '.join([*told, *unplayed])}"
+
+
+def draw_pool(
+    spec: WorldSpec,
+    config: DrawPoolConfig,
+    *,
+    takes: Callable[[Sequence[PoolLevel]], Collection[str]] | None = None,
+) -> DrawnPool:
+    """Writes a pool to `config.out`; one that an interrupted call left there is gone on with.
+
+    Args:
+        spec: The world.
+        config: How it is drawn.
+        takes: Given what was drawn, returns the ids of the levels that are played; None for all.
+
+    Returns:
+        What is in it.
+
+    Raises:
+        ConfigError: If the file holds something else, or no level can be drawn, or as `takes`.
+    """
+    levels = list(itertools.islice(_drawn(spec, config), config.num_samples))
+    if not levels:
+        raise ConfigError(
+            f"{spec.env_id} has no level of the split 'train' that --exclude leaves. Exclude fewer, or give the world "
+            "other arguments."
+        )
+    path = Path(config.out)
+    places = _places(levels, config, takes)
+    missing = places[_num_done(path, places, config) :]
+    agent = _agent(config) if any(each.is_played for each in missing) else None
+    for part in _played_together(missing, max(1, MAX_PARALLEL // config.attempts)):
+        played = {} if agent is None else _played(agent, spec, config, [each for each in part if each.is_played])
+        for number, level, _ in part:
+            counts = played.get(number, {"attempts": 0} if config.agent else {})
+            append_line(path, {"id": level.level_id, "solution_length": level.solution_length, **counts})
+    rows = read_lines(path)
+    passes = [int(row["passes"]) for row in rows if "passes" in row]
+    by_passes = tuple(passes.count(number) for number in range(config.attempts + 1))
+    return DrawnPool(len(rows), by_passes, len(rows) - len(passes)) if config.agent else DrawnPool(len(rows), ())
+
+
+def _places(
+    levels: Sequence[DrawnLevel],
+    config: DrawPoolConfig,
+    takes: Callable[[Sequence[PoolLevel]], Collection[str]] | None,
+) -> list[_Place]:
+    """Returns the file's levels, and which of them are played."""
+    drawn = [
+        PoolLevel(level_id=level.level_id, where=f"{config.out}, line {number}", solution_length=level.solution_length)
+        for number, level in enumerate(levels, start=1)
+    ]
+    taken = {level.level_id for level in levels} if takes is None else takes(drawn)
+    return [
+        _Place(number, level, config.agent is not None and level.level_id in taken)
+        for number, level in enumerate(levels)
+    ]
+
+
+def _played_together(places: Sequence[_Place], size: int) -> Iterator[list[_Place]]:
+    """Yields levels in parts of at most so many that are played, with those between them that are not."""
+    part: list[_Place] = []
+    for place in places:
+        if place.is_played and sum(each.is_played for each in part) == size:
+            yield part
+            part = []
+        part.append(place)
+    if part:
+        yield part
+
+
+def _agent(config: DrawPoolConfig) -> Agent:
+    """Returns who plays, with those of the settings that such an agent has."""
+    assert config.agent is not None
+    offered = {"sampling": config.sampling, "seed": config.seed, "device": config.device}
+    known = setting_names(config.agent)
+    return make_agent(config.agent, **{name: value for name, value in offered.items() if name in known})
+
+
+def _num_done(path: Path, places: Sequence[_Place], config: DrawPoolConfig) -> int:
+    """Returns how many rows stand already; a half-written last one is taken away."""
+    rows = read_lines(path)
+    same = len(rows) <= len(places) and all(
+        row.get("id") == place.level.level_id and _is_as_asked(row, place, config)
+        for row, place in zip(rows, places, strict=False)
+    )
+    require(
+        same,
+        f"--out {path} holds another pool than the one asked for: other levels, another agent or other attempts. "
+        "Choose another file, or remove this one.",
+    )
+    if rows:
+        filter_lines(path, lambda row: True)
+    return len(rows)
+
+
+def _is_as_asked(row: Record, place: _Place, config: DrawPoolConfig) -> bool:
+    """Returns whether a row may be of this call; attempts that were lost with their workers are not counted."""
+    if "agent" not in row:
+        return not place.is_played
+    return row["agent"] == config.agent and int(row.get("attempts", -1)) in range(config.attempts + 1)
+
+
+def _played(agent: Agent, spec: WorldSpec, config: DrawPoolConfig, places: Sequence[_Place]) -> dict[int, Record]:
+    """Returns what an agent made of each level, by its row; the seeds of a row are the same whoever else is played."""
+    count, first = config.attempts, _first_seed(config)
+    seeds = [seed for each in places for seed in split_seeds("train", count, start=first + each.number * count)]
+    texts = [each.level.level_id for each in places for _ in range(count)]
+    played = play_each(agent, spec, seeds, split="train", max_parallel=MAX_PARALLEL, levels=texts)
+    found: dict[int, Record] = {}
+    for index, place in enumerate(places):
+        kept = [each for each in played[index * count : (index + 1) * count] if each is not None]
+        rewards = [each.total_reward for each in kept]
+        found[place.number] = {
+            "attempts": len(kept),
+            "passes": sum(each.success for each in kept),
+            "reward": float(np.mean(rewards)) if rewards else None,
+            "agent": config.agent,
+        }
+    return found
+
+
+def _first_seed(config: DrawPoolConfig) -> int:
+    return _FIRST_SEED + config.seed * 1_000_003 % _NUM_SEEDS
+
+
+def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[DrawnLevel]:
+    """Yields different levels that are not excluded, as many as there are."""
+    seen, excluded = set[str](), excluded_questions(config.exclude)
+    with spec.make_vector(1, split="train") as worlds:
+        listed = worlds.apply({0: _listed_ids})[0]
+        if listed is not None:
+            order = np.random.default_rng(config.seed).permutation(len(listed))
+            calls = (partial(_of_ids, ids=[listed[place] for place in part]) for part in _parts(order.tolist()))
+        else:
+            seeds = split_seeds("train", config.num_samples * _MAX_DRAWS_EACH + 1000, start=_first_seed(config))
+            calls = (partial(_of_seeds, seeds=part) for part in _parts(seeds))
+        for call in calls:
+            for level in worlds.apply({0: call})[0]:
+                if level.level_id not in seen and question_of(level.level_id) not in excluded:
+                    seen.add(level.level_id)
+                    yield level
+
+
+def _parts(values: Any) -> Iterator[list[Any]]:
+    """Yields values in parts that one call of a world has time for."""
+    left = iter(values)
+    while part := list(itertools.islice(left, _AT_ONCE)):
+        yield part
+
+
+def _listed_ids(world: Any) -> tuple[str, ...] | None:
+    """Returns the ids of a data set's training split; None where levels are drawn. Called where the world lives."""
+    ids = getattr(getattr(world.dynamics, "source", None), "ids", None)
+    return None if ids is None else ids("train")
+
+
+def _of_ids(world: Any, ids: Sequence[str]) -> list[DrawnLevel]:
+    """Returns levels by their ids, without looking at them: a data set may be large."""
+    return [DrawnLevel(each, None) for each in ids]
+
+
+def _of_seeds(world: Any, seeds: Sequence[int]) -> list[DrawnLevel]:
+    """Returns the levels of seeds; called where the world lives."""
+    found: list[DrawnLevel] = []
+    for seed in seeds:
+        try:
+            state = world.dynamics.generate(np.random.default_rng(seed), "train")
+        except GenerationError:
+            continue
+        found.append(DrawnLevel(world.dynamics.dump(state), _length(world, state)))
+    return found
+
+
+def _length(world: Any, state: Any) -> int | None:
+    try:
+        length: int | None = world.dynamics.cost_to_go(state)
+    except SolverLimitError:
+        return None
+    return length
+
+
+def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
+    """Writes the pools that a run draws itself, those that an interruption left to their end.
+
+    What is drawn at random afterwards is as if nobody had played.
+
+    Args:
+        config: The run.
+        directory: Its own.
+        model: Checkpoint that it starts from.
+
+    Raises:
+        ConfigError: If filters leave nothing of one of them, or a file there is of another run.
+    """
+    placed = worlds_with_pools(config.worlds, directory)
+    for number, spec in enumerate(own_pools(config.worlds)):
+        assert spec.pool is not None
+        path = directory / OWN_POOLS / spec.pool.file
+        sharing = {
+            place: here.pool
+            for place, (world, here) in enumerate(zip(config.worlds, placed, strict=True))
+            if here.pool is not None and world.pool is not None and world.pool.draw and here.pool.file == str(path)
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with torch.random.fork_rng(devices=[]):
+            drawn = draw_pool(
+                spec,
+                DrawPoolConfig(
+                    out=str(path),
+                    num_samples=spec.pool.draw,
+                    exclude=spec.pool.exclude,
+                    agent=f"hf:{model}" if spec.pool.attempts else None,
+                    attempts=spec.pool.attempts or 1,
+                    sampling=config.sampling,
+                    device=config.device,
+                    seed=config.seed + 1000 * number,
+                ),
+                takes=partial(_taken, config, sharing),
+            )
+        print(f"Pool {path}: {drawn}", flush=True)
+    for place, (world, here) in enumerate(zip(config.worlds, placed, strict=True)):
+        if here.pool is not None and world.pool is not None and world.pool.draw:
+            chosen_levels(here.pool, larger=_larger(config, place))
+        elif here.pool is not None:
+            chosen_levels(here.pool)
+
+
+def _taken(config: RunConfig, pools: Mapping[int, PoolConfig], levels: Sequence[PoolLevel]) -> frozenset[str]:
+    """Returns the ids that any of some pools may take, whatever their pass rates; those alone need be played.
+
+    Args:
+        config: The run.
+        pools: That share a file, by the place of their world in the mix.
+        levels: That were drawn for it.
+
+    Raises:
+        ConfigError: If a pool takes none of them, or its `include` lists others.
+    """
+    kept = [
+        kept_levels(pool.without_pass_rates(), levels, larger=_larger(config, place)) for place, pool in pools.items()
+    ]
+    return frozenset(level.level_id for each in kept for level in each)
+
+
+def _larger(config: RunConfig, place: int) -> str:
+    return f"have the run draw more levels: {field_name(config, 'worlds')}.{place}.pool.draw N"
+
+
+def own_pools(specs: Sequence[WorldSpec]) -> list[WorldSpec]:
+    """Returns the first world of each pool that the run draws itself."""
+    first: dict[str, WorldSpec] = {}
+    for spec in specs:
+        if spec.pool is not None and spec.pool.draw:
+            first.setdefault(spec.pool.file, spec)
+    return list(first.values())
+
+
+def worlds_with_pools(specs: Sequence[WorldSpec], directory: Path) -> tuple[WorldSpec, ...]:
+    """Returns worlds with the pools that the run in a directory has drawn where they are now."""
+    return tuple(spec if spec.pool is None else replace(spec, pool=spec.pool.within(directory)) for spec in specs)

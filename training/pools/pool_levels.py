@@ -1,0 +1,245 @@
+"""Levels of a pool, read from its file and filtered by pass rate, length, or id."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.pools.pool_config import PoolConfig
+from vlm_envs.content.judging.order import question_of
+from vlm_envs.errors import ConfigError, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolLevel:
+    """A row of a pool.
+
+    Attributes:
+        level_id: Text that the world's `reset(options={"level": ...})` takes, such as a sample's id.
+        where: File and line, for messages.
+        solution_length: Actions of the shortest solution; None where nobody knows.
+        attempts: How often the level was played to see whether it can be solved.
+        passes: How often it was.
+        agent: Who played it, as `python -m training pool --agent` was told; None where nobody did, or it is not said.
+        is_counted: Whether the row says how often it was played, be it never: a level that other filters drop is not.
+    """
+
+    level_id: str
+    where: str
+    solution_length: int | None = None
+    attempts: int = 0
+    passes: int = 0
+    agent: str | None = None
+    is_counted: bool = False
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Share of the attempts that solved it; None where there were none."""
+        return self.passes / self.attempts if self.attempts else None
+
+
+_LARGER = "draw a larger pool: python -m training pool RECIPE --num-samples N --out FILE"
+
+
+def chosen_levels(config: PoolConfig, *, larger: str = _LARGER) -> list[PoolLevel]:
+    """Returns the rows of a pool that its filters let through.
+
+    Args:
+        config: The pool.
+        larger: How the pool comes to have more levels, for messages.
+
+    Raises:
+        ConfigError: If the file cannot be read, a row is broken or lacks what a filter reads, or nothing is left.
+    """
+    return kept_levels(config, read_levels(config.file), larger=larger)
+
+
+def kept_levels(config: PoolConfig, levels: Sequence[PoolLevel], *, larger: str = _LARGER) -> list[PoolLevel]:
+    """Returns those levels of a pool that its filters let through; raises as `chosen_levels`."""
+    kept: list[PoolLevel] = []
+    dropped: dict[str, int] = {}
+    included = None if config.include is None else _included(config, levels, larger)
+    excluded = excluded_questions(config.exclude)
+    for level in levels:
+        reason = _reason_against(level, config, included, excluded)
+        if reason is None:
+            kept.append(level)
+        else:
+            dropped[reason] = dropped.get(reason, 0) + 1
+    if not kept:
+        told = ", ".join(f"{count} by {reason}" for reason, count in dropped.items())
+        raise ConfigError(
+            f"Nothing is left of the pool {config.file}: of its {len(levels)} levels, filters drop {told}. Widen the "
+            f"filters, or {larger}."
+        )
+    return kept
+
+
+def _reason_against(
+    level: PoolLevel, config: PoolConfig, included: frozenset[str] | None, excluded: frozenset[str]
+) -> str | None:
+    """Returns the filter that drops a level, None if none does; raises `ConfigError` if it cannot tell."""
+    if included is not None and level.level_id not in included:
+        return "include"
+    if question_of(level.level_id) in excluded:
+        return "exclude"
+    # Lengths first: levels that they drop of a pool that the run draws are not played, and have no pass rate
+    return _reason_of_length(level, config) or _reason_of_rate(level, config)
+
+
+def _reason_of_rate(level: PoolLevel, config: PoolConfig) -> str | None:
+    if not config.reads_pass_rates:
+        return None
+    rate = level.pass_rate
+    if rate is None and level.is_counted:
+        return "not being played"
+    if rate is None:
+        raise ConfigError(
+            f"{level.where}: nobody has played this level, and a filter of the pool reads its pass rate. Count passes "
+            "with python -m training pool RECIPE --agent hf:DIR --attempts 5 --out FILE, or leave out min_pass_rate, "
+            "max_pass_rate, drop_hopeless and drop_trivial."
+        )
+    drops = {
+        "drop_hopeless": config.drop_hopeless and level.passes == 0,
+        "drop_trivial": config.drop_trivial and level.passes == level.attempts,
+        "min_pass_rate": config.min_pass_rate is not None and rate < config.min_pass_rate,
+        "max_pass_rate": config.max_pass_rate is not None and rate > config.max_pass_rate,
+    }
+    return next((name for name, is_dropped in drops.items() if is_dropped), None)
+
+
+def _reason_of_length(level: PoolLevel, config: PoolConfig) -> str | None:
+    if not config.reads_lengths:
+        return None
+    length = level.solution_length
+    if length is None:
+        raise ConfigError(
+            f"{level.where}: it is not known how long this level's solution is, and a filter of the pool reads that. "
+            "Leave out min_solution_length and max_solution_length."
+        )
+    low, high = config.min_solution_length, config.max_solution_length
+    if low is not None and length < low:
+        return "min_solution_length"
+    return "max_solution_length" if high is not None and length > high else None
+
+
+def _included(config: PoolConfig, levels: Sequence[PoolLevel], larger: str) -> frozenset[str]:
+    """Returns the ids that alone are taken; all of them must be there."""
+    assert config.include is not None
+    wanted = read_ids(config.include)
+    missing = sorted(wanted - {each.level_id for each in levels})
+    require(
+        not missing,
+        f"{config.include} lists {len(missing)} ids that the pool {config.file} lacks, such as "
+        f"{_short(next(iter(missing), ''))}. Remove them there, add these levels to the pool, or {larger}.",
+    )
+    return wanted
+
+
+def read_levels(file: str | Path) -> list[PoolLevel]:
+    """Returns the rows of a pool.
+
+    Raises:
+        ConfigError: If there is no such file or a row is broken; it names file and line.
+    """
+    levels: list[PoolLevel] = []
+    lines: dict[str, str] = {}
+    for where, line in _lines(file):
+        level = _level(where, _object(where, line))
+        first = lines.setdefault(level.level_id, where)
+        require(first == where, f"{where}: the level of {first} again. Remove one of the two rows.")
+        levels.append(level)
+    require(bool(levels), f"{file} holds no level. Draw some: python -m training pool RECIPE --out FILE.")
+    return levels
+
+
+def excluded_questions(files: Sequence[str]) -> frozenset[str]:
+    """Returns what files of ids leave out: their questions, in whichever order of candidates they are named.
+
+    Raises:
+        ConfigError: If a file cannot be read, or a row is broken.
+    """
+    return frozenset(map(question_of, frozenset[str]().union(*map(read_ids, files))))
+
+
+def read_ids(file: str | Path) -> frozenset[str]:
+    """Returns the ids that a file lists: rows of a pool, texts as JSON writes them, or an id a line.
+
+    Raises:
+        ConfigError: If there is no such file or a line is broken; it names file and line.
+    """
+    return frozenset(_listed_id(where, line) for where, line in _lines(file))
+
+
+def _listed_id(where: str, line: str) -> str:
+    if line.startswith("{"):
+        return _level(where, _object(where, line)).level_id
+    return str(_parsed(where, line)) if line.startswith('"') else line
+
+
+def _lines(file: str | Path) -> Iterator[tuple[str, str]]:
+    """Yields each line that is not blank, behind its place."""
+    try:
+        text = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise ConfigError(
+            f"The pool {file} cannot be read: {reason}. Name a file of JSON lines, as python -m training pool "
+            "RECIPE --out FILE writes it."
+        ) from error
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"{file}, line {number}", line.strip()
+
+
+def _object(where: str, line: str) -> Mapping[str, Any]:
+    found = _parsed(where, line)
+    require(isinstance(found, dict), f"{where}: expected a JSON object such as {_EXAMPLE}; got {_short(line)}.")
+    return dict(found)
+
+
+def _parsed(where: str, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ConfigError(f"{where} is no JSON ({error}): {_short(line)}. Mend or remove it.") from error
+
+
+_EXAMPLE = '{"id": "vstar:12", "attempts": 5, "passes": 2}'
+
+
+def _level(where: str, row: Mapping[str, Any]) -> PoolLevel:
+    level_id = row.get("id")
+    if not isinstance(level_id, str) or not level_id.strip():
+        raise ConfigError(f"{where}: a row needs its level's text as 'id', such as {_EXAMPLE}; got {level_id!r}.")
+    attempts, passes, length = (row.get(name) for name in ("attempts", "passes", "solution_length"))
+    told = {"attempts": attempts, "passes": passes, "solution_length": length}
+    numbers = {name: 0 if value is None else value for name, value in told.items()}
+    for name, value in numbers.items():
+        is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        require(is_count, f"{where}: {name!r} must be a whole number from 0; got {value!r}. Mend it.")
+    require(
+        passes is not None or not attempts,
+        f"{where}: of {attempts} attempts it does not say how many 'passes' there were. Mend it.",
+    )
+    require(
+        numbers["passes"] <= numbers["attempts"],
+        f"{where}: {numbers['passes']} passes of {numbers['attempts']} attempts cannot be. Mend it.",
+    )
+    agent = row.get("agent")
+    return PoolLevel(
+        level_id=level_id,
+        where=where,
+        solution_length=length,
+        attempts=numbers["attempts"],
+        passes=numbers["passes"],
+        agent=agent if isinstance(agent, str) else None,
+        is_counted=attempts is not None,
+    )
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else f"{text[:79]}…")

@@ -1,1 +1,0 @@
-"""What is found out before a run leaves anything behind."""

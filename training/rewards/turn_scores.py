@@ -1,0 +1,229 @@
+"""Score: what each turn earns in all. The world's raw reward is not touched; judges add named parts to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agents.api.client import ChatClient
+from judges.agentic.generate import chat_generate
+from judges.agentic.judge import AgenticJudge
+from judges.ahead import Ahead, AheadJudge, finding_ahead
+from judges.episode_rewards.models import JudgeModels, Model
+from judges.episode_rewards.reward import AskingEpisodeJudge, EpisodeJudge, EpisodeReward, rewards_by
+from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
+from judges.llm.shaping import llm_judges
+from judges.scores import Reward
+from judges.turn_rewards.repetition import RepetitionConfig
+from judges.turn_rewards.shaping import (
+    JudgeFor,
+    RepetitionTerm,
+    RewardTerm,
+    ScoredTurn,
+    Section,
+    claims_by_judge,
+    exact_judge,
+    grounding_reward,
+    sections_of,
+    shape,
+    worldmodeling_reward,
+)
+from training.config.judge_config import JudgeConfig
+from training.rewards.verifier import Verifier
+from vlm_envs.trajectory import Trajectory, Turn
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredTrajectory:
+    """A trajectory with its judges' rewards.
+
+    Attributes:
+        trajectory: What was played.
+        turns: Its turns with their scores and rewards; of a lost episode, which nobody is asked about, without any.
+        episode_available: False where the reward of the whole episode is not known, as its judge could not answer.
+    """
+
+    trajectory: Trajectory
+    turns: tuple[ScoredTurn, ...]
+    episode_available: bool = True
+
+    @property
+    def turn_rewards(self) -> list[float]:
+        """Raw reward plus shaping, per turn; of a turn that no judge could score the raw reward alone."""
+        return [turn.turn.reward + turn.total for turn in self.turns]
+
+    @property
+    def trainable_turns(self) -> list[bool]:
+        """Whether each turn can be learnt from: the judges said all they were asked of it.
+
+        Nothing of an episode whose worker failed, whose API was unavailable or whose own judge was; otherwise all but
+        what no judge could score.
+        """
+        usable = self.episode_available and not self.is_lost
+        return [turn.available and usable for turn in self.turns]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the episode did not end by itself: its worker failed or its API was unavailable."""
+        return any(map(_is_lost, self.trajectory.turns))
+
+
+def _is_lost(turn: Turn) -> bool:
+    return "worker_error" in turn.info or turn.stop_reason == "error"
+
+
+def reward_terms(config: JudgeConfig) -> list[RewardTerm]:
+    """Returns the shaping terms a configuration asks for."""
+    terms: list[RewardTerm] = []
+    if config.grounding_weight > 0:
+        terms.append(grounding_reward(weight=config.grounding_weight))
+    if config.worldmodeling_weight > 0:
+        terms.append(worldmodeling_reward(weight=config.worldmodeling_weight))
+    if config.repetition_penalty > 0:
+        terms.append(RepetitionTerm(RepetitionConfig(penalty=-config.repetition_penalty)))
+    return terms
+
+
+class TurnScorer:
+    """Judges turns as a configuration asks for.
+
+    Args:
+        config: Who judges.
+        device: Where a verifier's models run.
+        verifier: A verifier that has them already, and that is somebody else's to close.
+    """
+
+    def __init__(self, config: JudgeConfig, *, device: str = "cpu", verifier: Verifier | None = None) -> None:
+        self._config = config
+        self.terms = reward_terms(config)
+        self._episode_judge: EpisodeJudge | None = None
+        self._verifier, self._own_verifier = verifier, None
+        self._client = ChatClient(config.endpoint) if config.endpoint else None
+        self._ahead = Ahead()
+        self._judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge
+        if self._client is not None and config.method != "exact":
+            judges = llm_judges(self._client, config.method)
+            self._judge_for = {section: finding_ahead(find, self._ahead) for section, find in judges.items()}
+        reward = config.reward
+        if reward is not None:
+            if self._verifier is None:
+                self._verifier = self._own_verifier = Verifier(config.verifier, device)
+            asked = model_judges(self._client, reward)
+            self._episode_judge = reward.make_judge(JudgeModels(**self._verifier.models, **asked, ahead=self._ahead))
+            self._episode_name = reward.name
+
+    def for_evaluation(self) -> TurnScorer:
+        """Returns a scorer of evaluations, to be closed after use; it shares nothing with this one that can change."""
+        return TurnScorer(self._config.of_evaluations, verifier=self._verifier)
+
+    @contextmanager
+    def asking_ahead(self) -> Iterator[None]:
+        """Lets `saw_turn` and `saw_episode` put questions to the judge model; within the block they are scored, too."""
+        if self._client is None:
+            yield
+            return
+        with self._ahead.open(self._client.submitting()):
+            yield
+
+    def saw_turn(self, env_id: str, turn: Turn) -> None:
+        """Begins to ask about a turn of an episode that goes on; if that is lost later, it was asked about in vain."""
+        if self._client is None or _is_lost(turn):
+            return
+        scored = ScoredTurn(turn=turn, env_id=env_id)
+        for judge, claims in claims_by_judge([scored], sections_of(self.terms), self._judge_for):
+            if isinstance(judge, AheadJudge):
+                judge.ask_ahead([claim for _, _, claim in claims])
+
+    def saw_episode(self, trajectory: Trajectory) -> None:
+        """Begins to ask about an episode that is over."""
+        if self._client is None or not isinstance(self._episode_judge, AskingEpisodeJudge):
+            return
+        if not any(map(_is_lost, trajectory.turns)):
+            self._episode_judge.ask_ahead(trajectory)
+
+    def score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
+        """Judges every turn of a batch of trajectories.
+
+        Returns:
+            One scored trajectory each, in order; nobody is asked about lost ones, whose turns are unavailable. Where a
+            judge raises, or Ctrl-C does, nothing of the batch is remembered, so that it may be scored anew.
+        """
+        terms: list[Any] = [term for term in self.terms if hasattr(term, "state_dict")]
+        before = [term.state_dict() for term in terms]
+        try:
+            return self._score(trajectories)
+        except BaseException:  # An episode judge that raises puts back its own.
+            for term, state in zip(terms, before, strict=True):
+                term.load_state_dict(state)
+            raise
+
+    def _score(self, trajectories: Sequence[Trajectory]) -> list[ScoredTrajectory]:
+        scored = [
+            ScoredTrajectory(trajectory=t, turns=tuple(ScoredTurn(turn=turn, env_id=t.env_id) for turn in t.turns))
+            for t in trajectories
+        ]
+        known = [each for each in scored if not each.is_lost]
+        shaped = iter(shape([each.trajectory for each in known], self.terms, judge_for=self._judge_for))
+        scored = [each if each.is_lost else replace(each, turns=next(shaped)) for each in scored]
+        if self._episode_judge is None:
+            return scored
+        # An episode of whose turns some could not be judged is asked about all the same: its others are learnt from.
+        rewards = iter(rewards_by(self._episode_name, self._episode_judge, [each.trajectory for each in known]))
+        return [each if each.is_lost else _with_reward(each, next(rewards), self._episode_name) for each in scored]
+
+    def metrics(self) -> dict[str, float]:
+        """Returns what the judges' models have used up since the start; nothing for the exact judge."""
+        metrics = {} if self._episode_judge is None else self._episode_judge.metrics()
+        metrics |= {} if self._own_verifier is None else self._own_verifier.metrics()
+        if self._client is None:
+            return metrics
+        usage = self._client.usage
+        used = {
+            "llm_judge/questions": usage.num_questions,
+            "llm_judge/unavailable": usage.num_unavailable,
+            "llm_judge/cached": usage.num_cached,
+        }
+        return metrics | used | ({} if usage.usd is None else {"llm_judge/usd": usage.usd})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what the terms remember from turn to turn, by their names."""
+        return {name: part.state_dict() for name, part in self._with_memory().items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Takes over what `state_dict` returned."""
+        for name, part in self._with_memory().items():
+            part.load_state_dict(state[name])
+
+    def _with_memory(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {term.name: term for term in self.terms if hasattr(term, "state_dict")}
+        return parts if self._episode_judge is None else parts | {"episode": self._episode_judge}
+
+    def close(self) -> None:
+        """Lets go of the connection to the judge model, and of a verifier of its own."""
+        if self._client is not None:
+            self._client.close()
+        if self._own_verifier is not None:
+            self._own_verifier.close()
+
+
+def _with_reward(scored: ScoredTrajectory, reward: Reward, name: str) -> ScoredTrajectory:
+    """Returns an episode with a reward's terms on its last turn, or masked if there is no reward."""
+    if not reward.available:
+        return replace(scored, episode_available=False)
+    terms = {f"{name}/{term}": value for term, value in reward.terms.items()}
+    last = replace(scored.turns[-1], rewards={**scored.turns[-1].rewards, **terms})
+    return replace(scored, turns=(*scored.turns[:-1], last))
+
+
+def model_judges(client: ChatClient | None, reward: EpisodeReward) -> dict[str, Any]:
+    """Returns those of `JudgeModels` that a model behind an endpoint is for a reward; none without one."""
+    if client is None:
+        return {}
+    makers: dict[Model, Callable[[], Any]] = {
+        "agentic_judge": lambda: AgenticJudge(chat_generate(client)),
+        "answer_judge": lambda: LLMAnswerJudge(client, reward.answer_scale),
+        "consistency_judge": lambda: LLMConsistencyJudge(client, num_samples=reward.num_judgements),
+    }
+    return {name: make() for name, make in makers.items() if name in reward.models} | {"map_fn": client.map}

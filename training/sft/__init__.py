@@ -1,0 +1,1 @@
+"""Supervised fine-tuning of a checkpoint on datasets of conversations with images."""

@@ -1,0 +1,278 @@
+"""Conversations with images as other trainers' datasets hold them: `messages` and `images`, one row per line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.images import row_images
+from vlm_envs.qa.datasets.media import unread_media
+from vlm_envs.tools.errors import ToolError
+from vlm_envs.tools.files import FileRoot
+
+PLACEHOLDER = "<image>"
+"""Stands in a user's text where a picture goes."""
+
+Content = tuple[str | Path, ...]
+"""Texts and pictures' files, as they stand."""
+
+
+class BrokenRowError(ValueError):
+    """A row of a data set cannot be learnt from; the message says why, and its reader where it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """What the user shows and says, and the answer.
+
+    Attributes:
+        content: Texts and pictures of the user, in order.
+        answer: Of the assistant.
+        is_learnt: Whether the answer is in the loss.
+    """
+
+    content: Content
+    answer: str
+    is_learnt: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conversation:
+    """One row of a data set.
+
+    Attributes:
+        file: Where it stands.
+        line: In which line there, from 1.
+        system: System message; empty for none.
+        exchanges: At least one, of which at least one is learnt.
+    """
+
+    file: Path
+    line: int
+    system: str
+    exchanges: tuple[Exchange, ...]
+
+    @property
+    def pictures(self) -> tuple[Path, ...]:
+        """All pictures' files, in order."""
+        return tuple(part for each in self.exchanges for part in each.content if isinstance(part, Path))
+
+
+def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path) -> Conversation:
+    """Returns the conversation of a row, whose pictures nobody has looked for yet.
+
+    Args:
+        row: With `messages`, and `images` or `image` where its parts do not name files themselves.
+        file: Where it stands.
+        line: In which line.
+        folder: What relative paths of pictures begin at.
+
+    Raises:
+        BrokenRowError: If it is no conversation that can be learnt from.
+    """
+    messages = _messages(row)
+    _require_readable(row, messages)
+    roles = [_role(message) for message in messages]
+    system = ""
+    if roles and roles[0] == "system":
+        system = _said(messages[0], "system")
+        messages, roles = messages[1:], roles[1:]
+    _require_turns(roles)
+    files = [_file(image, folder) for image in row_images(row, content=lambda image: image)]
+    places = [
+        _content(each.get("content"), folder) for each, role in zip(messages, roles, strict=True) if role == "user"
+    ]
+    contents = _with_pictures(places, files)
+    exchanges = tuple(
+        Exchange(content=shown, answer=_said(answer, "assistant"), is_learnt=_is_learnt(answer))
+        for shown, answer in zip(contents, messages[1::2], strict=False)  # what no answer follows teaches nothing
+    )
+    if not any(each.is_learnt for each in exchanges):
+        raise BrokenRowError("no answer of the assistant to learn from")
+    return Conversation(file=file, line=line, system=system, exchanges=exchanges)
+
+
+_NEXT = object()
+"""Stands for the next of `images`."""
+
+
+def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    messages = row.get("messages")
+    if isinstance(messages, list) and all(isinstance(each, Mapping) for each in messages):
+        return messages
+    if messages is not None:
+        raise BrokenRowError("`messages` is no list of objects with `role` and `content`")
+    is_share_gpt = "conversations" in row
+    raise BrokenRowError(
+        "there are no `messages`"
+        + (" (a list `conversations` of `from` and `value` is ShareGPT's layout: convert it)" if is_share_gpt else "")
+    )
+
+
+def _require_readable(row: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> None:
+    """Refuses rows with media that are not read, and placeholders that would be learned as text."""
+    texts = [(message.get("role"), text) for message in messages for text in _texts(message.get("content"))]
+    prompts, answers = ([text for role, text in texts if (role == "assistant") is said] for said in (False, True))
+    if unread := unread_media(row, prompts, answers):
+        raise BrokenRowError(unread)
+    if any(role != "user" and PLACEHOLDER in text for role, text in texts):
+        raise BrokenRowError(f"there is a placeholder {PLACEHOLDER} outside the user's messages")
+    lists = [message["content"] for message in messages if isinstance(message.get("content"), list)]
+    if any(PLACEHOLDER in text for content in lists for text in _texts(content)):
+        raise BrokenRowError(f"there is a placeholder {PLACEHOLDER} in a part of type text; use a part of type image")
+
+
+def _texts(content: Any) -> list[str]:
+    """Returns the texts of a message: its content, or those of its parts."""
+    if isinstance(content, str):
+        return [content]
+    parts = [part for part in content if isinstance(part, Mapping)] if isinstance(content, list) else []
+    return [text for part in parts if isinstance(text := part.get("text"), str)]
+
+
+def _role(message: Mapping[str, Any]) -> str:
+    role = message.get("role")
+    if role not in ("system", "user", "assistant"):
+        raise BrokenRowError(f"a message is of role {role!r}; there are system, user and assistant")
+    if message.get("tool_calls"):
+        raise BrokenRowError("a message has `tool_calls`; write calls into the text of the answer")
+    return str(role)
+
+
+def _require_turns(roles: Sequence[str]) -> None:
+    """Refuses messages that are not of user and assistant in turn."""
+    if "assistant" not in roles:
+        raise BrokenRowError("no turn of the assistant")
+    for number, role in enumerate(roles):
+        expected = ("user", "assistant")[number % 2]
+        if role != expected:
+            raise BrokenRowError(
+                f"after the system message, user and assistant take turns: message {number + 1} is of {role}, and "
+                f"{expected}'s would be next"
+            )
+
+
+def _is_learnt(message: Mapping[str, Any]) -> bool:
+    flag = message.get("loss")
+    if flag is not None and not isinstance(flag, bool):
+        raise BrokenRowError(f"`loss` of an answer is true or false; got {flag!r}")
+    return flag is not False
+
+
+def _said(message: Mapping[str, Any], role: str) -> str:
+    """Returns the text of a message that may have no pictures."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise BrokenRowError(f"the content of a message of {role} is {_kind(content)}, not a text or a list of parts")
+    for part in content:
+        if not isinstance(part, Mapping) or part.get("type") != "text" or not isinstance(part.get("text"), str):
+            raise BrokenRowError(f"a message of {role} has a part that is no text")
+    return "".join(part["text"] for part in content)
+
+
+def _content(content: Any, folder: Path) -> list[Any]:
+    """Returns texts, files and `_NEXT` of a user's message."""
+    if isinstance(content, str):
+        texts = content.split(PLACEHOLDER)
+        parts: list[Any] = [part for text in texts for part in (_NEXT, text)][1:]
+        return [part for part in parts if part != ""] or [""]
+    if not isinstance(content, list):
+        raise BrokenRowError(f"the content of a message of user is {_kind(content)}, not a text or a list of parts")
+    return [_part(part, folder) for part in content]
+
+
+def _part(part: Any, folder: Path) -> Any:
+    if not isinstance(part, Mapping):
+        raise BrokenRowError(f"a part of a message is {_kind(part)}, not an object with `type`")
+    kind = part.get("type")
+    if kind == "text" and isinstance(part.get("text"), str):
+        return part["text"]
+    if kind == "image":
+        named = next((part[name] for name in ("image", "path", "url") if part.get(name) is not None), None)
+        return _NEXT if named is None else _file(named, folder)
+    if kind == "image_url":
+        url = part.get("image_url")
+        return _file(url.get("url") if isinstance(url, Mapping) else url, folder)
+    raise BrokenRowError(f"a part of a message is of type {kind!r}; there are text and image")
+
+
+def _file(named: Any, folder: Path) -> Path:
+    """Returns the path of a picture that a row names."""
+    if isinstance(named, Mapping):
+        named = named.get("path")
+    if not isinstance(named, str) or not named:
+        raise BrokenRowError("a picture is not named by the path of its file")
+    if named.startswith(("http://", "https://", "data:")):
+        raise BrokenRowError(
+            f"the picture {named[:40]} is no file here: nothing is downloaded or decoded; save it and name the file"
+        )
+    return folder / os.path.expanduser(named.removeprefix("file://"))
+
+
+def _with_pictures(contents: Sequence[Sequence[Any]], files: Sequence[Path]) -> list[Content]:
+    """Returns contents with the row's pictures in their places."""
+    num_places = sum(part is _NEXT for content in contents for part in content)
+    is_plain = not any(isinstance(part, Path) for content in contents for part in content)
+    if num_places == 0 and is_plain and files:
+        return [(*files, *contents[0]), *map(tuple, contents[1:])]
+    if num_places != len(files):
+        raise BrokenRowError(
+            f"images and their placeholders ({PLACEHOLDER}, or parts of type image) must be as many; got {len(files)} "
+            f"and {num_places}"
+        )
+    rest = iter(files)
+    return [tuple(next(rest) if part is _NEXT else part for part in content) for content in contents]
+
+
+def _kind(value: Any) -> str:
+    return "missing" if value is None else f"of type {type(value).__name__}"
+
+
+_NUM_THREADS = 8
+"""Threads that check images: decoding holds no lock."""
+
+
+class BrokenPictureError(ValueError):
+    """An image is missing or cannot be read; the message names its file."""
+
+
+def load_picture(path: Path) -> npt.NDArray[np.uint8]:
+    """Returns an image as worlds show it, uint8[height, width, 3]: upright, and transparent pixels on white.
+
+    Raises:
+        BrokenPictureError: If it is missing, or no whole image that worlds can read.
+    """
+    try:
+        root = FileRoot(path.parent, follows_links=True)
+        if not root.has(path.name):
+            raise BrokenPictureError(f"there is no picture {path}")
+        return root.picture(path.name).pixels
+    except ConfigError as error:
+        raise BrokenPictureError(f"there is no picture {path}: {error}") from error
+    except ToolError as error:
+        raise BrokenPictureError(f"{path} cannot be read: {error}") from error
+
+
+def picture_sizes(paths: Iterable[Path]) -> dict[Path, tuple[int, int] | BrokenPictureError]:
+    """Returns height and width of each image, or what is wrong with it; all of each is decoded."""
+    distinct = list(dict.fromkeys(paths))
+    with ThreadPoolExecutor(_NUM_THREADS) as threads:
+        return dict(zip(distinct, threads.map(_size, distinct), strict=True))
+
+
+def _size(path: Path) -> tuple[int, int] | BrokenPictureError:
+    try:
+        height, width = load_picture(path).shape[:2]
+    except BrokenPictureError as error:
+        return error
+    return height, width

@@ -1,0 +1,1 @@
+"""Staged runs: curations, fine-tunings, and reinforcement learning in turn."""

@@ -1,0 +1,1 @@
+"""Training of the super-resolution network that enlarges crops."""
