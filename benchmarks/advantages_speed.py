@@ -18,7 +18,7 @@ from typing import TypedDict, get_args
 import torch
 from torch import Tensor
 
-from training.algorithms.functional.bilevel_gae import BilevelVariant, bilevel_gae
+from training.algorithms.bilevel_gae import BilevelVariant, bilevel_gae
 
 LIMIT_MS = 20.0
 NUM_ROWS = 128

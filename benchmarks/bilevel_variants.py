@@ -21,8 +21,7 @@ from typing import Any, get_args
 
 from agents.registry import make_agent
 from benchmarks.speed import machine
-from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.functional.bilevel_gae import BilevelVariant
+from training.algorithms.bilevel_gae import BilevelGAE, BilevelVariant
 from training.checkpoints.checkpoint_files import LATEST, has_checkpoint
 from training.config.run_config import RunConfig
 from training.loop.evaluation import evaluate

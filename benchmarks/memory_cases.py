@@ -11,8 +11,8 @@ from transformers import Qwen3VLConfig
 
 from agents.hf.families.family import ProcessedImage
 from agents.hf.sampling import SamplingConfig
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.batch import OBSERVED, Batch
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig

@@ -11,9 +11,8 @@ from dataclasses import replace
 from typing import Any
 
 from benchmarks.ablations.ablation import Ablation, Arm
-from training.algorithms.algorithm import Algorithm
+from training.algorithms.algorithm import Algorithm, CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.turn_gae import TurnGAE
 from training.config.judge_config import JudgeConfig

@@ -6,18 +6,73 @@ settings, and whoever gets an option wrong need not wait for torch.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self, TypeVar
 
-from training.algorithms.critic import CriticConfig
+from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
+from vlm_envs.errors import require
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from training.algorithms.functional.losses import Aggregation
+    from training.algorithms.losses import Aggregation
     from training.batch import Batch
+
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def without_gradient(formula: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Return a formula that is computed under `torch.no_grad()`; decorating with it does not import torch."""
+
+    @functools.wraps(formula)
+    def computed(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        import torch
+
+        with torch.no_grad():
+            return formula(*args, **kwargs)
+
+    return computed
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticConfig:
+    """How a critic learns.
+
+    Attributes:
+        learning_rate: Of the critic (AdamW).
+        warmup_iterations: First iterations in which only the critic learns.
+        num_epochs: The critic's passes over an iteration's batch.
+        num_minibatches: Its optimiser steps per pass. A regression can take many small steps where a policy gradient
+            would drown in noise.
+        value_clip: Clip of value changes, in standard deviations of the first returns; None for none.
+        trunk: What its head stands on: a model of its `"own"`, trained with it from a copy of the policy; or the
+            `"policy"`, whose hidden states it reads without training them. That takes no second model, and no backward
+            pass but the head's; it sees what the policy has learnt to see.
+    """
+
+    learning_rate: float = 1e-5
+    warmup_iterations: int = 0
+    num_epochs: int = 1
+    num_minibatches: int = 4
+    value_clip: float | None = 0.5
+    trunk: Literal["own", "policy"] = "own"
+
+    def __post_init__(self) -> None:
+        require_above(self, 0, "learning_rate", "value_clip")
+        require_at_least(self, 0, "warmup_iterations")
+        require_at_least(self, 1, "num_epochs", "num_minibatches")
+        # A clip that was changed: a default cannot be told from the same value written out
+        epochs, minibatches, clip = (field_name(self, each) for each in ("num_epochs", "num_minibatches", "value_clip"))
+        require(
+            self.num_epochs * self.num_minibatches > 1 or self.value_clip in (None, CriticConfig.value_clip),
+            f"With {epochs} 1 and {minibatches} 1 no value has moved before the only step, so {clip} "
+            f"{self.value_clip} never acts. Take more steps or use {clip} None.",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +232,7 @@ class Algorithm(ABC):
     ) -> tuple[Tensor, dict[str, Tensor]]:
         """Returns the loss of some rows, with the gradient of `logprobs_BT`, and means to log.
 
-        PPO's clipped surrogate unless overridden, see `training.algorithms.functional.losses.policy_loss`.
+        PPO's clipped surrogate unless overridden, see `training.algorithms.losses.policy_loss`.
 
         Args:
             logprobs_BT: float `(B, T)`, log-probabilities under the policy; carries the gradient.
@@ -190,7 +245,7 @@ class Algorithm(ABC):
             normalizer: What the sum is divided by.
             importance_weights_BT: float `(B, T)`, constants; all 1 when None.
         """
-        from training.algorithms.functional.losses import policy_loss
+        from training.algorithms.losses import policy_loss
 
         return policy_loss(
             logprobs_BT,

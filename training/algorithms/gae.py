@@ -6,8 +6,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
-from training.algorithms.critic import CriticConfig
+from training.algorithms.algorithm import Algorithm, Credit, CriticConfig, ModelOutputs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +47,7 @@ class GAE(Algorithm):
 
     def credit(self, batch: Batch, outputs: ModelOutputs) -> Credit:
         """Returns advantages and critic targets."""
-        from training.algorithms.functional.baselines import masked_whiten, subtract_siblings
+        from training.algorithms.estimators import masked_whiten, subtract_siblings
 
         assert outputs.values_BT is not None, "GAE needs a critic"
         bootstrap_B, mask_BT = self._bootstrap_values(batch, outputs), batch.response_mask_BT

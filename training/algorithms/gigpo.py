@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from training.algorithms.algorithm import Credit, ModelOutputs
+from training.algorithms.algorithm import Credit, ModelOutputs, without_gradient
 from training.algorithms.grpo import GRPO
 from vlm_envs.arguments.ranges import require_above, require_between
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from training.algorithms.estimators import GroupScale
     from training.batch import Batch
 
 
@@ -52,7 +53,6 @@ class GiGPO(GRPO):
         return Credit(advantages_BT=self._advantages(batch, outputs.token_rewards_BT, self.omega))
 
     def _advantages(self, batch: Batch, token_rewards_BT: Tensor, omega: float) -> Tensor:
-        from training.algorithms.functional.gigpo import gigpo
 
         advantages_BT = gigpo(
             batch.turn_rewards_BK,
@@ -66,3 +66,85 @@ class GiGPO(GRPO):
         )
         # A row that is not wholly judged is a group of its own, and may yet come to one state twice
         return advantages_BT * (batch.response_mask_BT & batch.comparable_B[:, None])
+
+
+@without_gradient
+def gigpo(
+    turn_rewards_BK: Tensor,
+    token_rewards_BT: Tensor,
+    state_index_BK: Tensor,
+    group_index_B: Tensor,
+    turn_index_BT: Tensor,
+    *,
+    gamma: float,
+    omega: float,
+    scale: GroupScale = "std",
+    eps: float = 1e-6,
+) -> Tensor:
+    """Returns the advantage of the episode plus `omega` times that of the turn, at every generated token of the turn.
+
+        A = (R - mean) / norm over the siblings  +  omega * (R_t - mean) / norm over the turns that began alike
+        R_t = sum over k >= t of gamma^(k - t) * r_k
+
+    Args:
+        turn_rewards_BK: float `(B, K)`, reward of each turn without the token rewards.
+        token_rewards_BT: float `(B, T)`, reward of each generated token (a KL penalty); counts for its turn.
+        state_index_BK: integer `(B, K)`, which state each turn began in; -1 where nobody knows, or there is no turn.
+        group_index_B: integer `(B,)`, group of each row; rows of a group share their start state.
+        turn_index_BT: integer `(B, T)`, as in `bilevel_gae`. A turn without a token is skipped with its reward.
+        gamma: Discount between turns, in `[0, 1]`.
+        omega: Weight of the turns' advantages.
+        scale: What the norm is at either level: the sample standard deviation (n - 1) plus `eps`, or 1 (`none`).
+        eps: Added to standard deviations, positive.
+
+    Returns:
+        Advantages, float32 `(B, T)`. Either part is exactly 0 where all that is compared is equal, and so the second is
+        for a turn that is alone in its state: where no state comes twice this is GRPO.
+
+    Raises:
+        ValueError: On a wrong shape or dtype, `gamma` outside `[0, 1]`, an unknown scale, or a turn index out of range
+            or out of order.
+
+    Source: Feng et al. 2025, "Group-in-Group Policy Optimization for LLM Agent Training" (arXiv 2505.10978v3),
+    equations 3 (episodes), 5 and 7 (turns of an anchor state) and 8 (their sum). A state is one whenever it comes, also
+    at another turn or twice in an episode. The paper has the KL in the loss, and so the world's rewards only. By
+    default verl-agent takes the mean of episodes over their turns, so that long ones count more often; it can group
+    states that are only alike. Here, as in the paper, each episode counts once, and states are equal.
+    """
+    import torch
+
+    from training.algorithms.estimators import (
+        Generated,
+        check_integer,
+        check_shape,
+        check_turn_index,
+        check_turns,
+        check_unit_interval,
+        relative_to_group,
+        run_lengths,
+    )
+
+    check_unit_interval(gamma=gamma)
+    check_turn_index(turn_index_BT, token_rewards_BT=token_rewards_BT)
+    check_turns(turn_index_BT, turn_rewards_BK=turn_rewards_BK, state_index_BK=state_index_BK)
+    check_integer("state_index_BK", state_index_BK)
+    check_shape("group_index_B", group_index_B, (len(turn_index_BT),))
+    generated = Generated.from_turn_index(turn_index_BT)
+    turn_of_token_N = torch.repeat_interleave(run_lengths(generated.last_token_M))
+    rewards_M = generated.pick_turns(turn_rewards_BK).index_add(
+        0, turn_of_token_N, generated.pick_tokens(token_rewards_BT)
+    )
+    nothing_B, rewards_M2 = rewards_M.new_zeros(len(group_index_B), 2), torch.stack([rewards_M, rewards_M.abs()], -1)
+    returns_B, magnitudes_B = nothing_B.double().index_add(0, generated.row_M, rewards_M2.double()).float().unbind(-1)
+    episodes_B = relative_to_group(returns_B, group_index_B, scale=scale, eps=eps, magnitudes_N=magnitudes_B)
+
+    to_go_M, to_go_magnitudes_M = (
+        generated.turn_gae(earned_M, torch.zeros_like(earned_M), None, gamma=gamma, gae_lambda=1.0)
+        for earned_M in rewards_M2.unbind(-1)
+    )
+    state_M = state_index_BK[generated.row_M, generated.column_M].long()
+    unknown_M = -1 - torch.arange(len(state_M), device=state_M.device)  # each a state of its own
+    anchor_M2 = torch.stack([group_index_B[generated.row_M], torch.where(state_M < 0, unknown_M, state_M)], dim=-1)
+    anchor_M = torch.unique(anchor_M2, dim=0, return_inverse=True)[1]
+    turns_M = relative_to_group(to_go_M, anchor_M, scale=scale, eps=eps, magnitudes_N=to_go_magnitudes_M)
+    return generated.place_tokens((episodes_B[generated.row_M] + omega * turns_M)[turn_of_token_N])

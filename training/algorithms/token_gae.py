@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from training.algorithms.algorithm import ModelOutputs
+from training.algorithms.algorithm import ModelOutputs, without_gradient
 from training.algorithms.gae import GAE
 from vlm_envs.arguments.ranges import require_between
 
@@ -54,7 +54,7 @@ class TokenGAE(GAE):
         self, batch: Batch, outputs: ModelOutputs, values_BT: Tensor, bootstrap_B: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Returns advantages and critic targets, as `GAE.estimate` says."""
-        from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards, token_gae
+        from training.algorithms.estimators import place_trajectory_reward, place_turn_rewards
 
         turn_index_BT = batch.usable_turn_index_BT
         if self.reward_placement == "trajectory":
@@ -69,3 +69,53 @@ class TokenGAE(GAE):
             gae_lambda=self.lambda_token,
             bootstrap_values_B=bootstrap_B,
         )
+
+
+@without_gradient
+def token_gae(
+    rewards_BT: Tensor,
+    values_BT: Tensor,
+    mask_BT: Tensor,
+    *,
+    gamma: float,
+    gae_lambda: float,
+    bootstrap_values_B: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Returns advantages token by token, stepping over the tokens that the policy did not generate.
+
+    The next value and next advantage of a token come from the next generated token of its row. With
+    `algorithm.mask="all"` the mask covers observations too (`batch.with_observations_as_actions`): PPO
+    without observation masking.
+
+    Args:
+        rewards_BT: float `(B, T)`; see `place_turn_rewards` and `place_trajectory_reward`.
+        values_BT: float `(B, T)`, value of the prefix before token `t`.
+        mask_BT: bool `(B, T)`, true at generated tokens.
+        gamma: Discount, in `[0, 1]`.
+        gae_lambda: GAE decay, in `[0, 1]`.
+        bootstrap_values_B: float `(B,)`, value of the last state of truncated rows, 0 for terminated ones.
+            All 0 when absent.
+
+    Returns:
+        Advantages and critic targets (advantage + value), float32 `(B, T)`; 0 where the mask is false.
+
+    Raises:
+        ValueError: On a wrong shape or dtype, or a coefficient outside `[0, 1]`.
+
+    Source: VAGEN, Algorithm 1, lines 17-23. Deviation: truncated rows may bootstrap.
+    """
+    from training.algorithms.estimators import Generated, check_mask, check_unit_interval, run_gae
+
+    check_unit_interval(gamma=gamma, gae_lambda=gae_lambda)
+    check_mask(mask_BT, rewards_BT=rewards_BT, values_BT=values_BT)
+    generated = Generated.from_turn_index(mask_BT.long() - 1)
+    values_N = generated.pick_tokens(values_BT)
+    advantages_N = run_gae(
+        generated.pick_tokens(rewards_BT),
+        values_N,
+        generated.last_token_M,  # the whole row counts as one turn
+        generated.pick_bootstrap_values(bootstrap_values_B),
+        gamma=gamma,
+        gae_lambda=gae_lambda,
+    )
+    return generated.place_tokens(advantages_N), generated.place_tokens(advantages_N + values_N)

@@ -14,7 +14,7 @@ from vlm_envs.arguments.ranges import field_name, require_above, require_at_leas
 from vlm_envs.errors import require, require_choice
 
 if TYPE_CHECKING:
-    from training.algorithms.functional.losses import KlEstimator
+    from training.algorithms.losses import KlEstimator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class PPOConfig(AdamWConfig):
         kl_placement: Where the penalty is: in the `"reward"` of each token (VAGEN), or in the `"loss"`, with a gradient
             of its own (GRPO; Argos, equation 11).
         kl_estimator: How it is estimated from a sampled token; see `kl_penalty` in
-            `training.algorithms.functional.losses`. None is k1 in the reward and k3 in the loss. k1 in the loss has
+            `training.algorithms.losses`. None is k1 in the reward and k3 in the loss. k1 in the loss has
             expected gradient 0 and is refused.
         aggregation: How token losses are averaged over an optimiser step: per token, per row, or by the constant
             rows x `max_new_tokens` (Dr.GRPO).

@@ -15,7 +15,7 @@ from judges.scores import JudgeScore
 from judges.turn_rewards.shaping import Section
 from judges.turn_rewards.thoughts import score_thoughts
 from training.algorithms.algorithm import Credit, ModelOutputs
-from training.algorithms.functional.grpo import zero_variance_groups
+from training.algorithms.estimators import zero_variance_groups
 from training.batch import OBSERVED, Batch
 from training.loop.evaluation import mean_metrics
 from training.rewards.turn_scores import ScoredTrajectory

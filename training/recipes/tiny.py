@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agents.hf.sampling import SamplingConfig
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.gigpo import GiGPO
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.judge_config import JudgeConfig

@@ -47,9 +47,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.hf.sampling import SamplingConfig
-from training.algorithms.algorithm import Algorithm
+from training.algorithms.algorithm import Algorithm, CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.token_gae import TokenGAE
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig

@@ -19,8 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from agents.hf.sampling import SamplingConfig
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.token_gae import TokenGAE
 from training.algorithms.turn_gae import TurnGAE

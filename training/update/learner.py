@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from agents.hf.families.shared_attention import share_prefixes
 from training.algorithms.algorithm import Credit, ModelOutputs
-from training.algorithms.functional.losses import kl_penalty
+from training.algorithms.losses import kl_penalty
 from training.batch import Batch, turn_returns
 from training.config.run_config import RunConfig
 from training.engines.engine import Engine, LocalEngine

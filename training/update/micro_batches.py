@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from training.algorithms.functional.losses import Aggregation, loss_normalizer
+from training.algorithms.losses import Aggregation, loss_normalizer
 from training.batch import Batch
 from training.engines.engine import Engine
 from training.engines.optimizer import Optimizer

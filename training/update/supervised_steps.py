@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from agents.hf.families.shared_attention import share_prefixes
-from training.algorithms.functional.losses import aggregate, loss_normalizer
+from training.algorithms.losses import aggregate, loss_normalizer
 from training.batch import Batch
 from training.config.update_config import LoRAConfig, MemoryConfig, SupervisedSteps
 from training.engines.engine import LocalEngine

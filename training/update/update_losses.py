@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
-from training.algorithms.functional.checks import check_shape
-from training.algorithms.functional.losses import (
+from training.algorithms.estimators import check_shape
+from training.algorithms.losses import (
     aggregate,
     explained_variance,
     kl_penalty,

@@ -11,9 +11,8 @@ from agents.hf.agent import HFAgent
 from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import with_ending
-from training.algorithms.algorithm import Algorithm
+from training.algorithms.algorithm import Algorithm, CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.gae import GAE
 from training.algorithms.shipped import SHIPPED
 from training.batch import Batch, make_batch

@@ -15,8 +15,8 @@ import pytest
 from agents.api.config import EndpointConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.preflight.test_start import UNPLANNED
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.config.run_config import RunConfig

@@ -13,7 +13,7 @@ from agents.hf.sampling import SamplingConfig
 from agents.hf.tokenizer import SPECIAL_TOKENS
 from tests.unit.episodes import play
 from tests.unit.models import BiasedHead, load, with_ending
-from training.algorithms.functional.losses import truncated_importance_weights
+from training.algorithms.losses import truncated_importance_weights
 from training.batch import make_batch
 from training.engines.policy import token_logprobs
 from vlm_envs import make

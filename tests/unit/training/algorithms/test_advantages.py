@@ -19,9 +19,10 @@ from tests.unit.training.algorithms.two_turns import (
     TURN_REWARDS,
     VALUES,
 )
-from training.algorithms.functional.bilevel_gae import BilevelVariant, bilevel_gae
-from training.algorithms.functional.token_gae import place_trajectory_reward, place_turn_rewards, token_gae
-from training.algorithms.functional.turn_gae import turn_gae
+from training.algorithms.bilevel_gae import BilevelVariant, bilevel_gae
+from training.algorithms.estimators import place_trajectory_reward, place_turn_rewards
+from training.algorithms.token_gae import token_gae
+from training.algorithms.turn_gae import turn_gae
 
 VARIANTS: tuple[BilevelVariant, ...] = ("paper", "released")
 

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from training.algorithms.functional.baselines import masked_whiten, subtract_siblings
-from training.algorithms.functional.grpo import grpo, zero_variance_groups
+from training.algorithms.estimators import masked_whiten, subtract_siblings, zero_variance_groups
+from training.algorithms.grpo import grpo
 
 NAN = float("nan")
 

@@ -7,7 +7,7 @@ import torch
 
 from tests.unit.training.batches import algorithm, text_batch
 from training.algorithms.algorithm import ModelOutputs
-from training.algorithms.functional.bilevel_gae import bilevel_gae
+from training.algorithms.bilevel_gae import bilevel_gae
 from training.algorithms.grpo import GRPO
 
 TURNS = [[-1, 0, 0, -1, 1], [-1, 0, -1, -1, -1]]

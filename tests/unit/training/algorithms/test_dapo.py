@@ -9,8 +9,7 @@ import torch
 
 from tests.unit.training.algorithms.siblings import outputs, rows
 from tests.unit.training.batches import run_config, text_batch
-from training.algorithms.dapo import DAPO
-from training.algorithms.functional.overlong import overlong_penalties
+from training.algorithms.dapo import DAPO, overlong_penalties
 from training.algorithms.gigpo import GiGPO
 from training.algorithms.grpo import GRPO
 from training.algorithms.gspo import GSPO

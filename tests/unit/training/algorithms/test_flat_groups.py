@@ -11,7 +11,7 @@ from tests.unit.training.algorithms.siblings import outputs
 from tests.unit.training.batches import text_batch
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.dapo import DAPO
-from training.algorithms.functional.grpo import zero_variance_groups
+from training.algorithms.estimators import zero_variance_groups
 from training.algorithms.gigpo import GiGPO
 from training.algorithms.grpo import GRPO
 from training.algorithms.gspo import GSPO

@@ -11,10 +11,8 @@ import pytest
 import torch
 
 from tests.unit.training.algorithms.siblings import GENERATED, TURNS, outputs, rows
-from training.algorithms.functional.gigpo import gigpo
-from training.algorithms.functional.grpo import grpo
-from training.algorithms.gigpo import GiGPO
-from training.algorithms.grpo import GRPO
+from training.algorithms.gigpo import GiGPO, gigpo
+from training.algorithms.grpo import GRPO, grpo
 from vlm_envs.errors import ConfigError
 
 # Two siblings of two turns from state 0: one comes to state 1, the other stays in 0. Then one of another group.

@@ -13,10 +13,9 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.training.algorithms.siblings import outputs, rows
 from tests.unit.training.batches import played_batch, run_config
 from training.algorithms.algorithm import Credit
-from training.algorithms.functional.gspo import gspo_loss
-from training.algorithms.functional.losses import loss_normalizer
 from training.algorithms.grpo import GRPO
-from training.algorithms.gspo import GSPO
+from training.algorithms.gspo import GSPO, gspo_loss
+from training.algorithms.losses import loss_normalizer
 from training.config.update_config import MemoryConfig, PPOConfig
 from training.update.learner import Learner
 from vlm_envs.errors import ConfigError

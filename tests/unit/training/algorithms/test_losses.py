@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from training.algorithms.functional.losses import (
+from training.algorithms.losses import (
     Aggregation,
     KlEstimator,
     aggregate,

@@ -15,9 +15,9 @@ from tests.unit.training.algorithms.two_turns import (
     TURN_REWARDS,
     VALUES,
 )
-from training.algorithms.functional.baselines import masked_whiten
-from training.algorithms.functional.bilevel_gae import bilevel_gae
-from training.algorithms.functional.token_gae import place_trajectory_reward, token_gae
+from training.algorithms.bilevel_gae import bilevel_gae
+from training.algorithms.estimators import masked_whiten, place_trajectory_reward
+from training.algorithms.token_gae import token_gae
 
 
 def call_bilevel(**changes: Any) -> object:

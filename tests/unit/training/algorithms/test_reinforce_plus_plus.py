@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from tests.unit.training.algorithms.siblings import GENERATED, TURNS, outputs, rows
-from training.algorithms.functional.reinforce_plus_plus import reinforce_plus_plus
-from training.algorithms.reinforce_plus_plus import ReinforcePlusPlus
+from training.algorithms.reinforce_plus_plus import ReinforcePlusPlus, reinforce_plus_plus
 
 REWARDS = [[1.0, 2.0], [0.0, 1.0]]
 FOUR = [*REWARDS, [4.0, 0.0], [6.0, 0.0]]

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from tests.unit.training.algorithms.siblings import GENERATED, outputs, rows
-from training.algorithms.functional.rloo import rloo
-from training.algorithms.rloo import RLOO
+from training.algorithms.rloo import RLOO, rloo
 
 REWARDS = [[1.0, 0.0], [2.0, 1.0], [8.0, 0.0], [5.0, 0.0], [3.0, 4.0]]
 GROUPS = [0, 0, 0, 7, 7]
@@ -34,7 +33,7 @@ def test_the_kl_penalty_is_in_the_return():
 
 
 def test_it_is_grpo_without_scale_times_k_by_k_minus_1():
-    from training.algorithms.functional.grpo import grpo
+    from training.algorithms.grpo import grpo
 
     generator = torch.Generator().manual_seed(3)
     returns_B, groups_B = torch.randn(12, generator=generator), torch.arange(12) // 4

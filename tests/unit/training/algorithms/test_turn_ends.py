@@ -11,11 +11,8 @@ import torch
 
 from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config
-from training.algorithms.algorithm import Credit
-from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
-from training.algorithms.functional.bilevel_gae import bilevel_gae
-from training.algorithms.functional.turn_ends import turn_end_returns
+from training.algorithms.algorithm import Credit, CriticConfig
+from training.algorithms.bilevel_gae import BilevelGAE, bilevel_gae, turn_end_returns
 from training.config.update_config import PPOConfig
 from training.update.learner import Learner
 

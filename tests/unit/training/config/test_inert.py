@@ -9,8 +9,8 @@ import pytest
 from agents.api.config import EndpointConfig
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE

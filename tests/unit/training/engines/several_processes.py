@@ -25,8 +25,8 @@ import torch
 from tests.unit.models import load
 from tests.unit.training.batches import played_batch, run_config
 from tests.unit.training.gradients import assert_same_steps, first_steps, recorded_steps
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.batch import Batch
 from training.config.run_config import RunConfig

@@ -15,7 +15,7 @@ import torch
 from agents.hf.agent import load_checkpoint
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import WORLD, run_config
-from training.algorithms.critic import CriticConfig
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
 from training.checkpoints.checkpoint_files import LATEST, num_iterations_done
 from training.checkpoints.checkpoint_state import BEST, BestPolicy, best_policy, save_best

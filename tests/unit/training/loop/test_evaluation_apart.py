@@ -11,7 +11,7 @@ from agents.rollout import rollout
 from tests.unit.agents.api.endpoint import FakeEndpoint
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing
-from training.algorithms.critic import CriticConfig
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.judge_config import JudgeConfig

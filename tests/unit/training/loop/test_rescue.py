@@ -16,8 +16,8 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.loop.test_run import differing, metrics_of
 from training.__main__ import main
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.checkpoints.checkpoint_state import copied, load_checkpoint_state
 from training.config.judge_config import JudgeConfig
 from training.config.update_config import PPOConfig

@@ -17,8 +17,8 @@ from tests.unit.training.gradients import assert_same_steps, sgd_steps
 from tests.unit.training.loop.test_run import differing, metrics_of
 from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.update_config import PPOConfig
 from training.engines.policy import PolicyModel, ValueModel

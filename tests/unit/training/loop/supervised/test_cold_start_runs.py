@@ -17,7 +17,7 @@ from agents.hf.agent import load_checkpoint
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from training.__main__ import main
-from training.algorithms.functional.losses import aggregate
+from training.algorithms.losses import aggregate
 from training.loop.loggers import RunConsole
 from training.loop.run import train
 from training.loop.trainer import Trainer

@@ -9,8 +9,8 @@ import torch
 
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.config.processes import require_engine
 from training.config.update_config import LoRAConfig, PPOConfig
 from training.engines.policy import ValueModel, hidden_states

@@ -10,8 +10,8 @@ import torch
 
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.config.update_config import PPOConfig
 from training.engines.engine import LocalEngine
 from training.update.learner import Learner

@@ -12,9 +12,8 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config, text_batch
 from tests.unit.training.gradients import assert_same_steps, first_steps, recorded_steps
-from training.algorithms.algorithm import Credit
+from training.algorithms.algorithm import Credit, CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.config.update_config import PPOConfig
 from training.errors import NonFiniteGradientError

@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from tests.unit.training.batches import run_config
+from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
-from training.algorithms.critic import CriticConfig
 from training.algorithms.grpo import GRPO
 from training.config.update_config import PPOConfig
 from training.update.learner import Learner, LearningRates

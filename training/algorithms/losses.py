@@ -15,7 +15,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from training.algorithms.functional.checks import check_mask, check_shape
+from training.algorithms.estimators import check_mask, check_shape
 
 Aggregation = Literal["token_mean", "sequence_mean", "constant"]
 KlEstimator = Literal["k1", "k2", "k3"]
