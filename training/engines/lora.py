@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,21 +69,10 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-def base_state(model: nn.Module) -> dict[str, Tensor]:
-    """Returns what is frozen of a model with adapters, under the names it has in a model without."""
-    return {_plain(name): value for name, value in model.state_dict().items() if _ADAPTER not in name}
-
-
 def adapter_state(model: nn.Module) -> dict[str, Tensor]:
     """Returns what is trained of a model with adapters, and what else of it is not the base's: a critic's head."""
     frozen = {name for name, weight in model.named_parameters(remove_duplicate=False) if not weight.requires_grad}
     return {name: value for name, value in model.state_dict().items() if name not in frozen}
-
-
-def load_adapted(model: nn.Module, base: Mapping[str, Tensor], adapters: Mapping[str, Tensor]) -> None:
-    """Loads what `base_state` and `adapter_state` returned."""
-    known = {name: base[_plain(name)] for name in model.state_dict() if _plain(name) in base}
-    model.load_state_dict({**known, **adapters})
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from training.batch import Batch, turn_returns
 from training.config.run_config import RunConfig
 from training.engines.engine import Engine, LocalEngine
 from training.engines.host_memory import HostMemory, own_weights
-from training.engines.lora import adapter_state, adapters_off, add_adapters, load_adapted
+from training.engines.lora import adapter_state, adapters_off, add_adapters
 from training.engines.optimizer import Optimizer
 from training.engines.policy import (
     PolicyModel,
@@ -377,20 +377,14 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continues from what `state_dict` returned, shared out over processes (`training.update.learner`).
-
-        States of a time when they held a copy of what the run started from are read, too.
-        """
+        """Continues from what `state_dict` returned, shared out over processes (`training.update.learner`)."""
         self._put_away()  # what an update that failed has left on the device
         self._load(self.policy, state, "policy")
         self.policy_optimizer.load_state_dict(state["policy_optimizer"], state["policy"])
-        if self.reference is not None and state.get("reference") is not None:
-            self.reference.load_state_dict(state["reference"])
         if self.critic is not None and self.critic_optimizer is not None:
             self._load(self.critic, state, "critic")
             self.critic_optimizer.load_state_dict(state["critic_optimizer"], state["critic"])
-        if "rates" in state:  # not of a time when the iteration alone decided them
-            self.rates.load_state_dict(state["rates"])
+        self.rates.load_state_dict(state["rates"])
         self.num_updates = state["num_updates"]
         self._put_away()
 
@@ -399,12 +393,7 @@ class Learner:
 
     def _load(self, module: nn.Module, state: dict[str, Any], name: str) -> None:
         """Loads a module's own state; what is frozen beside adapters is what the run started from."""
-        if not self.has_adapters:
-            module.load_state_dict(state[name])
-        elif state.get("reference") is not None:
-            load_adapted(module, state["reference"], state[name])
-        else:
-            module.load_state_dict({**module.state_dict(), **state[name]})
+        module.load_state_dict({**module.state_dict(), **state[name]} if self.has_adapters else state[name])
 
 
 _STEP = 1.5
