@@ -184,8 +184,8 @@ class CheckpointAgent(ABC):
         return {"num_rollouts": self._num_rollouts}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Goes on with the next rollout; behind a state of a time when all rows had one stream, with new ones."""
-        self._num_rollouts = state.get("num_rollouts", self.policy_version)
+        """Continue with the next rollout."""
+        self._num_rollouts = state["num_rollouts"]
 
     def fits(self, row: int, observation: Observation) -> bool:
         """Returns whether there is room for an observation and the longest response to it."""

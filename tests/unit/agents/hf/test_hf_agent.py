@@ -86,13 +86,6 @@ def test_an_agent_goes_on_sampling_where_its_state_stands(tiny):
     assert said[0] == said[1] != said[2]
 
 
-def test_behind_a_state_of_a_generator_for_all_rows_it_samples_by_the_version_of_its_weights(tiny):
-    agent = HFAgent(model=tiny[0], encoder=tiny[1])
-    agent.sync(agent.model, 3)
-    agent.load_state_dict({"device": "cuda", "generator": torch.zeros(16, dtype=torch.uint8)})
-    assert agent.state_dict() == {"num_rollouts": 3}
-
-
 def test_what_an_episode_says_does_not_depend_on_the_others(tiny):
     model, encoder = tiny
     agents = [HFAgent(model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=4), seed=1) for _ in "ab"]
