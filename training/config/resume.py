@@ -6,19 +6,17 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from training.algorithms.shipped import algorithm_class
 from training.config.processes import num_processes, process_rank
 from training.config.run_config import ADAPTED, RunConfig
-from training.config.saved_config import plain, rebuilt
+from training.config.saved_config import rebuilt
 from training.config.world_spec import WorldSpec
-from training.mixture.mixture_config import MixConfig
 from training.sft.sft_config import SFTConfig
 from vlm_envs.adapter.settings import source_of
 from vlm_envs.adapter.stored import (
@@ -79,14 +77,6 @@ MAY_DIFFER = {
 """Settings a resumed run may change: where it runs, what is measured and how long it lasts, not how it learns. Another
 number of threads or processes or other micro-batches round sums differently, so they give up bit-exactness; so does
 another number of iterations where learning rates fall, for they follow the new line from then on."""
-
-ADAMW_BEFORE = {
-    f"{part}{setting}": value
-    for part in ("", "ppo.", "cold_start.")
-    for setting, value in (("betas", [0.9, 0.95]), ("eps", 1e-8), ("decay_exempt", []))
-} | {"weight_decay": 0.0}
-"""AdamW's settings in runs that do not name them, for they could not be set; without a decay, an upscaler's."""
-
 
 _ADAPTED_SETTING = re.compile(rf"worlds\.(\d+)\.{ADAPTED}\.")
 
@@ -166,37 +156,27 @@ def check_same_run(config: RunConfig, directory: Path) -> None:
         FileNotFoundError: If there is no run.
         ConfigError: If a setting that shapes the result differs from the run's own; the message gives both values.
     """
-    # Older runs knew fixed shares only, and the papers' constants.
-    since = {"mix": plain(MixConfig()), "judge.reward_settings": []}
-    check_same_settings(config.to_dict(), directory, may_differ=_may_differ, since=since)
+    check_same_settings(config.to_dict(), directory, may_differ=_may_differ)
 
 
-def check_same_settings(
-    settings: Mapping[str, Any],
-    directory: Path,
-    *,
-    may_differ: Callable[[str], bool],
-    since: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
+def check_same_settings(settings: Mapping[str, Any], directory: Path, *, may_differ: Callable[[str], bool]) -> None:
     """Refuses to go on with a run under other settings.
 
     Args:
         settings: Those that are asked for, as plain data.
         directory: The run's own.
         may_differ: Whether a setting, by its dotted name, may be another one.
-        since: Settings that older runs do not name, with what those went by.
 
     Raises:
         FileNotFoundError: If there is no run.
         ConfigError: If another one differs; the message gives both values.
     """
-    saved = ADAMW_BEFORE | _flat(_with_comparable_worlds({**since, **saved_settings(directory)}))
-    recorded = {found.group() for name in saved if (found := _ADAPTED_SETTING.match(name))}
+    saved = _flat(_with_comparable_worlds(saved_settings(directory)))
     wanted = _flat(_with_comparable_worlds(json.loads(json.dumps(settings))))
     differing = [
         f"  {_flag(name)}: the run has {_shown(saved.get(name))}, asked for is {_shown(wanted.get(name))}"
         for name in dict.fromkeys((*wanted, *(each for each in saved if each.startswith("worlds."))))
-        if not may_differ(name) and saved.get(name) != wanted.get(name) and not _is_unrecorded(name, recorded)
+        if not may_differ(name) and saved.get(name) != wanted.get(name)
     ]
     if differing:
         raise ConfigError(
@@ -212,12 +192,6 @@ def _with_comparable_worlds(settings: Mapping[str, Any]) -> dict[str, Any]:
         for world in settings.get("worlds", ())
     ]
     return {**settings, **({"worlds": worlds} if worlds else {})}
-
-
-def _is_unrecorded(name: str, recorded: Container[str]) -> bool:
-    """Returns whether a setting is of an adapted world whose arguments an earlier version did not save."""
-    found = _ADAPTED_SETTING.match(name)
-    return found is not None and found.group() not in recorded
 
 
 @contextmanager
@@ -325,7 +299,7 @@ def continued(
     `described` is what a run started now would write down.
     """
     saved = saved_settings(directory)
-    before, after = ADAMW_BEFORE | _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))
+    before, after = _flat(saved), _flat(json.loads(json.dumps(config.to_dict())))
     changes = {name: [before.get(name), after[name]] for name in after if before.get(name) != after[name]}
     now = {key: described[key] for key in ("command", "commit", "started", "versions")}
     return {

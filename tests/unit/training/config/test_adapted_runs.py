@@ -71,15 +71,6 @@ def test_the_command_refuses_a_changed_file_and_needs_none(run, capsys):
     assert "cannot be read" not in capsys.readouterr().err
 
 
-def test_a_run_of_an_earlier_version_is_resumed(run):
-    config, directory = run
-    saved = json.loads((directory / "config.json").read_text())
-    del saved["worlds"][0]["adapted"]
-    (directory / "config.json").write_text(json.dumps(saved))
-    with recorded_worlds(directory):
-        check_same_run(config, directory)
-
-
 def test_a_run_is_resumed_from_another_spelling_of_its_file(run):
     config, directory = run
     file = directory.parents[1] / "lake.toml"
