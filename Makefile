@@ -14,8 +14,8 @@ BASE ?= main
 TEST_ENV := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1
 PYTEST = $(TEST_ENV) "$(PYTHON)" -m pytest
 # Tests whose numbers come from torch, for `make test-portable`.
-NUMERIC ?= $(addprefix tests/unit/,agents/hf training/algorithms training/checkpoints training/data/sft training/engines \
-  training/loop/supervised training/loop/update training/test_bootstrap.py training/test_device.py)
+NUMERIC ?= $(addprefix tests/unit/,agents/hf training/algorithms training/checkpoints training/cold_start training/engines \
+  training/sft training/update training/upscaler training/test_bootstrap.py training/test_device.py)
 
 ifeq ($(PYTHON),$(VENV_PYTHON))
 WORLDS_READY := .venv/installed-worlds
@@ -87,7 +87,7 @@ test-wheel: $(DEV_READY) ## Build the wheel, install it into a fresh environment
 	"$(PYTHON)" -m pytest tests/wheel
 
 test-ray: $(DEV_READY) ## Kill worlds and machines of local Ray clusters, and train on one; not part of `make test`.
-	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/sampling/test_lost_workers.py --workers ray --session-timeout 3600
+	OMP_NUM_THREADS=1 "$(PYTHON)" -m pytest tests/ray tests/unit/vlm_envs/vector tests/unit/training/loop/test_lost_workers.py --workers ray --session-timeout 3600
 
 soak: $(DEV_READY) ## Run the slow proofs: tests/soak, and the tests that are marked `soak`; not part of `make test`.
 	"$(PYTHON)" -m pytest tests/soak -s --session-timeout 14400

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.unit.training.plan.configs import save_3b
-from tests.unit.training.plan.test_command import NUM, check_eight_gpus, planned  # noqa: F401  (a fixture)
+from tests.unit.training.memory_plan.configs import save_3b
+from tests.unit.training.memory_plan.test_plan_command import NUM, check_eight_gpus, planned  # noqa: F401  (a fixture)
 
 
 def test_eight_gpus_hold_the_papers_run(tmp_path, planned):  # noqa: F811

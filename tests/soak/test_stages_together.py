@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.training.engines.several_processes import launched
 from tests.unit.training.loop.test_several_processes import LIMIT_S, ended
-from tests.unit.training.loop.test_stages import FOLDERS, data, lines_of, recipe, weights  # noqa: F401
+from tests.unit.training.stages.test_stages_loop import FOLDERS, data, lines_of, recipe, weights  # noqa: F401
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.stages.stages_config import saved_stages
 from vlm_envs.records.run_data import RunReader
@@ -70,7 +70,7 @@ def test_an_interrupt_stops_a_fine_tuning_for_both_and_is_told_once(is_main_alon
 def test_the_main_process_curates_and_all_hear_of_it_if_nothing_is_kept(threshold, tmp_path):
     (tmp_path / "curating.py").write_text(
         "from dataclasses import replace\n"
-        "from tests.unit.training.loop.test_stages_of_data import CURATED, staged\n"
+        "from tests.unit.training.stages.test_stages_of_data import CURATED, staged\n"
         "from training.stages.stages_config import StagesConfig\n\n\n"
         "def curating() -> StagesConfig:\n"
         '    """A curation, and a fine-tuning on what it keeps."""\n'

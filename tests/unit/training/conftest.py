@@ -6,6 +6,7 @@ import copy
 from functools import cache
 
 import pytest
+import torch
 
 from agents.hf.tiny import TinyConfig
 from tests.unit.models import load, save_tiny
@@ -22,6 +23,14 @@ def tiny_directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("qwen3_vl")
     save_tiny(directory, TinyConfig(num_layers=1, mlp_width=128))
     return directory
+
+
+@pytest.fixture(autouse=True)
+def threads_kept():
+    """Leaves torch as many threads as it had: runs are compared bit by bit, and take sums in an order of theirs."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

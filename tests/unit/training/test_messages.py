@@ -14,7 +14,7 @@ import pytest
 
 from agents.api.config import EndpointConfig
 from tests.unit.training.batches import run_config
-from tests.unit.training.preflight.test_start import UNPLANNED
+from tests.unit.training.test_preflight import UNPLANNED
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.grpo import GRPO

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tests.unit.training.full_disk import limit_files, run_forked
-from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
+from tests.unit.training.update.test_micro_batches import OneOfSeveral
 from training.checkpoints.checkpoint_state import (
     load_checkpoint_state,
     read_tensors,

@@ -11,7 +11,7 @@ import torch
 from tests.unit.second_device import moved, second_device
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.update.test_offload import PPO, updated_twice
+from tests.unit.training.update.test_offload import PPO, updated_twice
 from training.checkpoints.checkpoint_state import copied
 from training.config.update_config import LoRAConfig, MemoryConfig
 from training.engines.host_memory import HostBytes, local_bytes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
+from tests.unit.training.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
 from training.errors import ExplodingGradientError, MemoryExhaustedError, NonFiniteGradientError, PeerError
 from training.loop.interrupts import Rescue

@@ -15,7 +15,7 @@ from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.full_disk import limit_files, run_apart
 from tests.unit.training.gradients import assert_same_steps, sgd_steps
 from tests.unit.training.loop.test_run import differing, metrics_of
-from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
+from tests.unit.training.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE

@@ -97,7 +97,7 @@ def recipe(tiny_directory, data, tmp_path_factory) -> str:
     """A file whose recipe is `staged`, as a user would write one."""
     path = tmp_path_factory.mktemp("recipe") / "three_stages.py"
     path.write_text(
-        "from tests.unit.training.loop.test_stages import staged\n"
+        "from tests.unit.training.stages.test_stages_loop import staged\n"
         "from training.stages.stages_config import StagesConfig\n\n\n"
         "def three_stages() -> StagesConfig:\n"
         '    """Three stages of a few seconds."""\n'

@@ -29,7 +29,7 @@ from training.rewards.turn_scores import TurnScorer
 from training.run_options import configured, find_recipe
 from vlm_envs.errors import ConfigError
 
-CHECKOUT = Path(__file__).parents[4]
+CHECKOUT = Path(__file__).parents[3]
 BULBS = "own_world:Own/Bulbs-v0"
 
 UNPLANNED = """

@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
+from tests.unit.training.memory_plan.configs import save_shallow
 from tests.unit.training.own_critic import with_own_critic
-from tests.unit.training.plan.configs import save_shallow
 from training.__main__ import main
 from training.memory_plan.plan_memory import PARTS
 from training.recipes.shipped import RECIPES

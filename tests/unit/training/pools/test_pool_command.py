@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from tests.unit.training.cli.test_command_line import RECIPE_FILE
+from tests.unit.training.test_run_options import RECIPE_FILE
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import vstar
 from training.__main__ import main
 from training.pools import pool_drawing

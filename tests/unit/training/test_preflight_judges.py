@@ -15,7 +15,7 @@ from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.endpoint import FakeEndpoint, status
 from tests.unit.agents.api.test_probe import closed_port
 from tests.unit.training.batches import run_config
-from tests.unit.training.config.test_stages_of_data import LEARNS, ROLLOUTS
+from tests.unit.training.stages.test_stages_of_data_config import LEARNS, ROLLOUTS
 from training.__main__ import main
 from training.config.judge_config import JudgeConfig
 from training.config.saved_config import plain

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.tracking.wandb_server import FakeWandb, environment
+from tests.unit.training.loop.wandb_server import FakeWandb, environment
 from training.loop.loggers import RUN_FILE
 from training.preflight import require_wandb
 from vlm_envs.errors import ConfigError
 
 pytest.importorskip("wandb", reason="wandb is not installed: pip install 'vlm-envs[wandb]'")
 
-CHECKOUT = Path(__file__).parents[5]
+CHECKOUT = Path(__file__).parents[4]
 LOG = """
 import os, signal, subprocess, sys, time
 from pathlib import Path

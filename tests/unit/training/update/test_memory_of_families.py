@@ -12,7 +12,7 @@ from tests.unit.models import load
 from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config
 from tests.unit.training.gradients import assert_same_steps, sgd_steps
-from tests.unit.training.loop.update.test_memory import updated
+from tests.unit.training.update.test_update_memory import updated
 from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
 from training.update.learner import Learner
 

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 import torch
 
-from tests.unit.training.plan.configs import save_3b
+from tests.unit.training.memory_plan.configs import save_3b
 from training.engines.host_memory import HostBytes
 from training.engines.policy import ValueModel
 from training.memory_plan.model_counts import PassBytes, model_without_memory, shape_of

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from agents.hf.chat import ChatEncoder
-from tests.unit.training.data.curation.test_curate import config as curate_config
+from tests.unit.training.curation.test_curate import config as curate_config
 from training.cold_start.demonstrations import tokenized
 from training.curation.curated_data import curated_episodes
 from training.curation.curation_loop import make_data_set

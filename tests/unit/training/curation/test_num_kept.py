@@ -12,8 +12,8 @@ from judges.episode_rewards import registry
 from judges.episode_rewards.episode import query_id
 from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward
-from tests.unit.training.config.test_stages import TUNED, stages
-from tests.unit.training.data.curation.test_curate_in_batches import SMALL, elsewhere, files, killed_at
+from tests.unit.training.curation.test_curate_in_batches import SMALL, elsewhere, files, killed_at
+from tests.unit.training.stages.test_stages_config import TUNED, stages
 from training.__main__ import main
 from training.config.world_spec import WorldSpec
 from training.curation import curation_loop

@@ -11,7 +11,7 @@ import pytest
 
 from judges.episode_rewards import registry
 from judges.episode_rewards.reward import EpisodeReward
-from tests.unit.training.config.test_stages import TUNED, explored, stages
+from tests.unit.training.stages.test_stages_config import TUNED, explored, stages
 from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.pools.pool_config import PoolConfig

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.training.config.test_stages import SFT, TUNED, explored, recipe_of, stages
+from tests.unit.training.stages.test_stages_config import SFT, TUNED, explored, recipe_of, stages
 from training.curation.curation_config import CurateConfig
 from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import EXPERT_BEFORE, Stage, save_stages, saved_stages

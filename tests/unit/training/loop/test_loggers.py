@@ -13,7 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from agents.hf.sampling import SamplingConfig
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_rescue import fail_in_the_second
-from tests.unit.training.loop.tracking.wandb_server import environment
+from tests.unit.training.loop.wandb_server import environment
 from training.config.run_config import RunConfig
 from training.loop.loggers import RUN_FILE, evaluation_values
 from training.loop.run import train

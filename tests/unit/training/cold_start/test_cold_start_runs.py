@@ -25,7 +25,7 @@ from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.shipped import RECIPES
 from vlm_envs.records.run_data import RunReader
 
-CHECKOUT = Path(__file__).parents[5]
+CHECKOUT = Path(__file__).parents[4]
 
 
 def short_cold_start(tmp_path: Path) -> list[str]:

@@ -41,7 +41,7 @@ from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import RunReader
 
-CHECKOUT = Path(__file__).parents[5]
+CHECKOUT = Path(__file__).parents[4]
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 import torch
 
 from benchmarks.memory_cases import MemoryCase
-from tests.unit.training.plan.configs import save_shallow
+from tests.unit.training.memory_plan.configs import save_shallow
 from training.__main__ import main
 from training.config.run_config import EvalSamplingConfig
 from training.config.update_config import PPOConfig

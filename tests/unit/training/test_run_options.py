@@ -24,7 +24,7 @@ from training.stages.stages_options import stage_options
 from training.world_options import read_world_options
 from vlm_envs.errors import ConfigError
 
-CHECKOUT = Path(__file__).parents[4]
+CHECKOUT = Path(__file__).parents[3]
 LAKE = "VLM/FrozenLake-v0"
 MIX = (WorldSpec(env_id=LAKE, kwargs={"representation": "structured", "prompt_example": False}),)
 

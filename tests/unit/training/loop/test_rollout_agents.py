@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.update.test_micro_batches import OneOfSeveral
+from tests.unit.training.update.test_micro_batches import OneOfSeveral
 from training.algorithms.grpo import GRPO
 from training.loop.trainer import Trainer
 
