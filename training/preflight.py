@@ -56,6 +56,10 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
 from vlm_envs.world import World
 
+_OUTPUT = "runs"
+"""Where recipes that ship put their runs."""
+_WITHOUT_LOGIN = ("offline", "dryrun", "disabled")
+
 
 class WorldFacts(NamedTuple):
     """What is known of a world that has started.
@@ -363,10 +367,6 @@ def require_context(model: str, observations: Sequence[Observation], sampling: S
         require_room(len(encoder.encode(observation, is_first=True).ids), limit, sampling)
 
 
-_OUTPUT = "runs"
-"""Where recipes that ship put their runs."""
-
-
 def require_start(model: str, *, besides: str = "") -> None:
     """Refuses a start from what is no checkpoint; a recipe may name one that only its user has, or another one makes.
 
@@ -437,9 +437,6 @@ def require_sampler(config: RunConfig) -> None:
         require_vllm()
     if config.vllm.url is not None or config.vllm.process == "own":
         require_msgpack()
-
-
-_WITHOUT_LOGIN = ("offline", "dryrun", "disabled")
 
 
 def require_wandb(project: str | None) -> None:

@@ -48,6 +48,29 @@ _VALUES = {
     "--recipe": " It is FILE.py, FILE.py:FUNCTION or MODULE:FUNCTION.",
 }
 """What options take that are read before the others, for messages."""
+MAIN_OPTIONS = (
+    *("--algorithm", "--resume", "--name", "--output", "--model", "--num-iterations", "--num-groups", "--group-size"),
+    *("--num-eval-episodes", "--eval-every", "--checkpoint-every", "--seed", "--device", "--num-threads"),
+    *("--worlds.0.env-id", "--sampling.temperature", "--judge.episode-reward", "--ppo.learning-rate", "--ppo.kl-coef"),
+    "--lora.rank",
+)
+"""Options that `--help` of a recipe shows."""
+
+COLD_START_OPTIONS = (
+    *("--name", "--output", "--seed", "--device", "--num-threads", "--worlds.0.env-id", "--lora.rank"),
+    *("--cold-start.num-steps", "--cold-start.num-first-turn-steps", "--cold-start.batch-size"),
+    *("--cold-start.learning-rate", "--cold-start.warmup-steps", "--cold-start.mistake-rate"),
+    *("--cold-start.suboptimal-rate", "--cold-start.num-demonstrations", "--cold-start.data"),
+    *("--cold-start.start-from", "--cold-start.checkpoint-every"),
+)
+"""Options that `--help` of a cold start shows."""
+
+CURATION_OPTIONS = (
+    *("--name", "--env-id", "--set", "--again", "--episode-reward", "--judge", "--expert", "--num-samples"),
+    *("--num-kept", "--pool", "--exclude", "--num-rollouts", "--threshold", "--output", "--seed", "--device"),
+    *("--endpoint.model", "--endpoint.provider", "--endpoint.base-url", "--endpoint.api-key-variable"),
+)
+"""Options that `--help` of a curation shows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -454,28 +477,3 @@ def endpoint_to_fill() -> EndpointConfig:
     for each in fields(EndpointConfig):
         object.__setattr__(empty, each.name, tyro.MISSING if each.default is MISSING else each.default)
     return empty
-
-
-MAIN_OPTIONS = (
-    *("--algorithm", "--resume", "--name", "--output", "--model", "--num-iterations", "--num-groups", "--group-size"),
-    *("--num-eval-episodes", "--eval-every", "--checkpoint-every", "--seed", "--device", "--num-threads"),
-    *("--worlds.0.env-id", "--sampling.temperature", "--judge.episode-reward", "--ppo.learning-rate", "--ppo.kl-coef"),
-    "--lora.rank",
-)
-"""Options that `--help` of a recipe shows."""
-
-COLD_START_OPTIONS = (
-    *("--name", "--output", "--seed", "--device", "--num-threads", "--worlds.0.env-id", "--lora.rank"),
-    *("--cold-start.num-steps", "--cold-start.num-first-turn-steps", "--cold-start.batch-size"),
-    *("--cold-start.learning-rate", "--cold-start.warmup-steps", "--cold-start.mistake-rate"),
-    *("--cold-start.suboptimal-rate", "--cold-start.num-demonstrations", "--cold-start.data"),
-    *("--cold-start.start-from", "--cold-start.checkpoint-every"),
-)
-"""Options that `--help` of a cold start shows."""
-
-CURATION_OPTIONS = (
-    *("--name", "--env-id", "--set", "--again", "--episode-reward", "--judge", "--expert", "--num-samples"),
-    *("--num-kept", "--pool", "--exclude", "--num-rollouts", "--threshold", "--output", "--seed", "--device"),
-    *("--endpoint.model", "--endpoint.provider", "--endpoint.base-url", "--endpoint.api-key-variable"),
-)
-"""Options that `--help` of a curation shows."""

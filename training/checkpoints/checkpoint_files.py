@@ -21,6 +21,8 @@ PROGRESS = "progress.json"
 STATE = "state.pt"
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
+REFERENCE = "reference.json"
+_WEIGHTS = (".safetensors", ".bin")
 
 
 def has_checkpoint(directory: Path) -> bool:
@@ -174,10 +176,6 @@ def _finish(target: Path) -> None:
             if not target.exists():
                 raise
     shutil.rmtree(old, ignore_errors=True)
-
-
-REFERENCE = "reference.json"
-_WEIGHTS = (".safetensors", ".bin")
 
 
 def reference_of(model: Path, run: Path) -> dict[str, str]:

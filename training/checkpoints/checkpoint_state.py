@@ -43,6 +43,12 @@ from training.errors import PeerError
 from vlm_envs.records.json_lines import replace_file, to_json
 
 SHARDS, PROCESSES = "shards", "processes"
+LikeOf = Callable[[str], Tensor | None]
+"""For the name of a tensor, one of the same shape, as it is shared out here; None for one that is whole everywhere."""
+
+_PLACE = "__tensor__"
+BEST = Path("best") / "model"
+"""Where it is within a run's folder."""
 
 
 def save_model(directory: Path, model: Any, encoder: ChatEncoder, *, provenance: dict[str, Any] | None = None) -> None:
@@ -219,12 +225,6 @@ def _write_model(directory: Path, model: Any, encoder: ChatEncoder, provenance: 
         save_provenance(directory, provenance)
 
 
-LikeOf = Callable[[str], Tensor | None]
-"""For the name of a tensor, one of the same shape, as it is shared out here; None for one that is whole everywhere."""
-
-_PLACE = "__tensor__"
-
-
 def split(state: Any) -> tuple[Any, dict[str, Tensor]]:
     """Returns a nested state with names in place of its tensors, and the tensors by these names."""
     tensors: dict[str, Tensor] = {}
@@ -312,10 +312,6 @@ def _empty(entry: TensorStorageMetadata, like: Tensor | None) -> Tensor:
     if isinstance(like, DTensor):
         return torch.empty_like(like, dtype=entry.properties.dtype)
     return torch.empty(entry.size, dtype=entry.properties.dtype)
-
-
-BEST = Path("best") / "model"
-"""Where it is within a run's folder."""
 
 
 @dataclass(frozen=True, kw_only=True)

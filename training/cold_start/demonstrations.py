@@ -29,6 +29,14 @@ from vlm_envs.vector.env import VectorWorld
 
 NUM_ATTEMPTS = 3
 """How often a batch of demonstrations is played before its workers are given up."""
+COPYING = "copying"
+"""What stands as the world of an exercise."""
+
+FEW_WORDS = 32
+"""Distinct words of every other exercise, always the same. Of few words copying is learnt soon, of many much later."""
+
+SHORTEST = 4
+"""Fewest tokens of a stretch."""
 
 
 def demonstrations(
@@ -185,16 +193,6 @@ def tokenized(trajectory: Trajectory, encoder: ChatEncoder) -> Trajectory:
             )
         )
     return replace(trajectory, turns=tuple(turns))
-
-
-COPYING = "copying"
-"""What stands as the world of an exercise."""
-
-FEW_WORDS = 32
-"""Distinct words of every other exercise, always the same. Of few words copying is learnt soon, of many much later."""
-
-SHORTEST = 4
-"""Fewest tokens of a stretch."""
 
 
 class Size(NamedTuple):

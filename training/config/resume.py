@@ -79,6 +79,7 @@ number of threads or processes or other micro-batches round sums differently, so
 another number of iterations where learning rates fall, for they follow the new line from then on."""
 
 _ADAPTED_SETTING = re.compile(rf"worlds\.(\d+)\.{ADAPTED}\.")
+_COMMAND: ContextVar[str] = ContextVar("_COMMAND", default="")
 
 
 def saved_config(directory: Path) -> RunConfig:
@@ -307,9 +308,6 @@ def continued(
         **config.to_dict(),
         "resumed": [*saved.get("resumed", ()), {"at": num_done, "changes": changes, **now}],
     }
-
-
-_COMMAND: ContextVar[str] = ContextVar("_COMMAND", default="")
 
 
 class NamedRun(Protocol):

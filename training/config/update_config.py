@@ -16,6 +16,12 @@ from vlm_envs.errors import require, require_choice
 if TYPE_CHECKING:
     from training.algorithms.losses import KlEstimator
 
+ExemptWeights = Literal["norms", "biases", "embeddings"]
+
+
+PAPER_BETAS = (0.9, 0.999)
+"""Betas of the presets with a paper's constants: the default of verl, Easy-R1, TRL, and transformers' `Trainer`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AdamWConfig:
@@ -352,13 +358,6 @@ class LoRAConfig:
             f"{' and '.join(given)} would do nothing: without --lora.rank there are no adapters. Give a rank, such as "
             "--lora.rank 32, or leave this out.",
         )
-
-
-ExemptWeights = Literal["norms", "biases", "embeddings"]
-
-
-PAPER_BETAS = (0.9, 0.999)
-"""Betas of the presets with a paper's constants: the default of verl, Easy-R1, TRL, and transformers' `Trainer`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,18 @@ from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 _MAX_NAMED = 3
+_COUNTS = (
+    "num_samples",
+    "num_trivial",
+    "num_lost",
+    "num_broken",
+    "num_rollouts",
+    "num_good_rollouts",
+    "num_kept",
+    "num_surplus",
+)
+_MAX_BROKEN_NAMED = 3
+"""Most broken rows that are named; all of them are in the data set's `config.json`."""
 
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:
@@ -102,20 +114,6 @@ def chat_messages(record: Mapping[str, Any]) -> dict[str, Any]:
         messages.append({"role": "user", "content": [*pictures, {"type": "text", "text": turn["text"]}]})
         messages.append({"role": "assistant", "content": [{"type": "text", "text": turn["response"]}]})
     return {"env_id": record["env_id"], "seed": record["seed"], "messages": messages}
-
-
-_COUNTS = (
-    "num_samples",
-    "num_trivial",
-    "num_lost",
-    "num_broken",
-    "num_rollouts",
-    "num_good_rollouts",
-    "num_kept",
-    "num_surplus",
-)
-_MAX_BROKEN_NAMED = 3
-"""Most broken rows that are named; all of them are in the data set's `config.json`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,11 @@ from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import holds_run
 from vlm_envs.splits import split_seeds
 
+CHECKPOINTS = ("hf", "vllm")
+"""Kinds of experts that may be the model that is trained."""
+_NUM_COMPARED = 3
+"""Levels by which it is told whether an argument of a world changes what is asked."""
+
 
 def curation_options(words: Sequence[str], program: Program, default: CurateConfig | None = None) -> CurateConfig:
     """Returns the curation that a command line describes.
@@ -63,12 +68,6 @@ def _unchecked(config: CurateConfig, changes: dict[str, Any]) -> CurateConfig:
     for name, value in changes.items():
         object.__setattr__(changed, name, value)
     return changed
-
-
-CHECKPOINTS = ("hf", "vllm")
-"""Kinds of experts that may be the model that is trained."""
-_NUM_COMPARED = 3
-"""Levels by which it is told whether an argument of a world changes what is asked."""
 
 
 def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = None) -> None:

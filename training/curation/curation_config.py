@@ -33,6 +33,12 @@ Again = Annotated[tuple[str, ...], UseAppendAction, arg(metavar="NAME=VALUE")]
 
 
 _DEFAULT_WORLD = "VLM/ZoomQA-v0"
+JUDGED = "judged.jsonl"
+"""The file that is written into the folder, as `dataset=judged` of RewardJudging reads it."""
+
+
+NOBODY = EndpointConfig(model="NAME", base_url="http://URL", temperature=1.0, max_tokens=2048)
+"""No model; what is set besides the name and the address holds for one that is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,14 +300,6 @@ class CurateConfig:
         kwargs |= parse_settings(more, option=field_name(self, "again"), example="reverse_order=True")
         name = world.name if world.name is None or not more else f"{world.name} ({', '.join(more)})"
         return replace(world, kwargs=kwargs, name=name)
-
-
-JUDGED = "judged.jsonl"
-"""The file that is written into the folder, as `dataset=judged` of RewardJudging reads it."""
-
-
-NOBODY = EndpointConfig(model="NAME", base_url="http://URL", temperature=1.0, max_tokens=2048)
-"""No model; what is set besides the name and the address holds for one that is named."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,33 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
 
 _STATE, _NUMBERS, _ROWS = "state.json", "batch.json", "rows.jsonl"
+UNFINISHED = ".unfinished"
+"""Behind the name of a data set that is being made, so that what has its own name is whole."""
+
+HEADER, BATCHES = "curation.json", "batches"
+"""The settings of a curation, and the folder of its batches."""
+
+_FREE: Mapping[str, frozenset[str]] = {
+    "": frozenset({"output", "device", "batch_size", "probe_endpoints"}),
+    "verifier": frozenset({"workers", "num_workers", "num_gpus", "timeout_s"}),
+    "endpoint": frozenset(
+        {
+            "api_key_variable",
+            "cache_dir",
+            "first_wait_s",
+            "max_attempts",
+            "max_parallel",
+            "max_wait_s",
+            "prices",
+            "requests_per_minute",
+            "timeout_s",
+            "tokens_per_minute",
+        }
+    ),
+}
+"""Settings that may be others when a curation goes on, by the part of the configuration that they are of."""
+_FIRST_SEED = 950_000_000
+"""Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,33 +310,6 @@ def _of_world(name: str, batches: Sequence[BatchRecord], wanted: int | None) -> 
     )
 
 
-UNFINISHED = ".unfinished"
-"""Behind the name of a data set that is being made, so that what has its own name is whole."""
-
-HEADER, BATCHES = "curation.json", "batches"
-"""The settings of a curation, and the folder of its batches."""
-
-_FREE: Mapping[str, frozenset[str]] = {
-    "": frozenset({"output", "device", "batch_size", "probe_endpoints"}),
-    "verifier": frozenset({"workers", "num_workers", "num_gpus", "timeout_s"}),
-    "endpoint": frozenset(
-        {
-            "api_key_variable",
-            "cache_dir",
-            "first_wait_s",
-            "max_attempts",
-            "max_parallel",
-            "max_wait_s",
-            "prices",
-            "requests_per_minute",
-            "timeout_s",
-            "tokens_per_minute",
-        }
-    ),
-}
-"""Settings that may be others when a curation goes on, by the part of the configuration that they are of."""
-
-
 def unfinished_folder(directory: Path) -> Path:
     """Returns where a data set is while it is made."""
     return directory.with_name(f"{directory.name}{UNFINISHED}")
@@ -391,10 +391,6 @@ def batch_folders(folder: Path) -> list[Path]:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return sorted(each for each in (folder / BATCHES).iterdir() if each.name.isdecimal())
     return []
-
-
-_FIRST_SEED = 950_000_000
-"""Training seeds from here on belong to curation; cold starts and reinforcement learning use others."""
 
 
 @dataclass(frozen=True, kw_only=True)

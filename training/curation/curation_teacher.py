@@ -25,6 +25,20 @@ from vlm_envs.qa.videos import time
 from vlm_envs.trajectory import Observation, observation_images
 from vlm_envs.vector.env import VectorWorld
 
+Pixels = npt.NDArray[np.uint8]
+
+_WRITTEN = re.compile(r"[(\[]\s*([0-9]{1,3}(?:\.[0-9]+)?)\s*,\s*([0-9]{1,3}(?:\.[0-9]+)?)\s*[)\]]")
+_FRAME = re.compile(r"\bin frame ([0-9]+) \((?:t = )?([0-9.]+) ?s(?:econds)?\)", re.IGNORECASE)
+_TAG = re.compile(r"<points?\b[^>]*>.*?</points?>", re.DOTALL)
+_MARK = (255, 0, 0)
+MAX_LABELS = 10
+"""Things that are looked for in a question's pictures. Source: Argos, Figures 5 and 6."""
+
+MAX_FRAMES = 32
+"""Frames that are pointed into. Source: Argos, section 4.1."""
+
+_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+
 
 def make_teacher(config: CurateConfig) -> Agent:
     """Returns who plays, with those of the settings that such an agent has, and shown places if it is to be."""
@@ -51,14 +65,6 @@ def _agent(name: str, config: CurateConfig) -> Agent:
     as_usual = {"temperature": usual.temperature, "top_p": usual.top_p, "max_tokens": usual.max_new_tokens}
     offered |= {key: value for key, value in said.items() if value != as_usual[key]}
     return make_agent(name, **{key: value for key, value in offered.items() if key in known})
-
-
-Pixels = npt.NDArray[np.uint8]
-
-_WRITTEN = re.compile(r"[(\[]\s*([0-9]{1,3}(?:\.[0-9]+)?)\s*,\s*([0-9]{1,3}(?:\.[0-9]+)?)\s*[)\]]")
-_FRAME = re.compile(r"\bin frame ([0-9]+) \((?:t = )?([0-9.]+) ?s(?:econds)?\)", re.IGNORECASE)
-_TAG = re.compile(r"<points?\b[^>]*>.*?</points?>", re.DOTALL)
-_MARK = (255, 0, 0)
 
 
 class PointedTeacher:
@@ -206,15 +212,6 @@ def _hash(observation: Observation) -> str:
         seen.update(str(image.shape).encode())
         seen.update(image.tobytes())
     return seen.hexdigest()
-
-
-MAX_LABELS = 10
-"""Things that are looked for in a question's pictures. Source: Argos, Figures 5 and 6."""
-
-MAX_FRAMES = 32
-"""Frames that are pointed into. Source: Argos, section 4.1."""
-
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -36,6 +36,12 @@ from vlm_envs.tools.files import FileRoot, decode_image
 
 _MAX_SHOWN_PIXELS = 1_048_576
 """Larger pictures are scaled down for the model that writes wrong responses."""
+PICTURES = "pictures"
+"""Folder beside the rows in which pictures of a table are saved, each once, by a hash of their bytes."""
+
+_KEPT = ("image", "document", "pages", "evidence_pages")
+"""Fields that are handed on as they are."""
+_ROLES = {"human": "user", "gpt": "assistant"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,13 +198,6 @@ def _broken_of(read: Sequence[Question | BrokenRowError]) -> list[str]:
 
 def _told(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count) or "none"
-
-
-PICTURES = "pictures"
-"""Folder beside the rows in which pictures of a table are saved, each once, by a hash of their bytes."""
-
-_KEPT = ("image", "document", "pages", "evidence_pages")
-"""Fields that are handed on as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,9 +398,6 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
 
 def _own(root: FileRoot, fields: Fields, where: str) -> Fields:
     return {**fields, "image": row_image(fields, where)}
-
-
-_ROLES = {"human": "user", "gpt": "assistant"}
 
 
 def _response(fields: Fields, which: str, where: str) -> str | None:

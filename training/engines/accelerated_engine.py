@@ -22,6 +22,8 @@ from training.config.run_config import RunConfig
 from training.engines.engine import Engine, LaunchedProcesses, LocalEngine, launched
 from training.engines.policy import PolicyModel
 
+T = TypeVar("T")
+
 
 @contextmanager
 def engine_of(config: RunConfig, processes: LaunchedProcesses | None = None) -> Iterator[Engine]:
@@ -43,9 +45,6 @@ def engine_of(config: RunConfig, processes: LaunchedProcesses | None = None) -> 
     with launched(config.device, timeout_min=config.process_timeout_min) as opened:
         assert isinstance(opened, LaunchedProcesses), "an engine of several processes is of as many"
         yield AcceleratedEngine(name, opened, compute_dtype=compute_dtype)
-
-
-T = TypeVar("T")
 
 
 class AcceleratedEngine:

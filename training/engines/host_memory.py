@@ -12,6 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+HOST = torch.device("cpu")
+
 
 @dataclass(frozen=True, kw_only=True)
 class HostBytes:
@@ -87,9 +89,6 @@ def _lines(path: Path) -> list[str]:
         return path.read_text().splitlines()
     except OSError:
         return []
-
-
-HOST = torch.device("cpu")
 
 
 class _Left(NamedTuple):

@@ -19,6 +19,10 @@ from training.errors import ExplodingGradientError, NonFiniteGradientError
 
 FUSED_ON = ("cuda",)
 """Kinds of device on which one kernel takes a whole step of AdamW, without memory of its own that could be lacking."""
+FACTOR = 100.0
+"""How many times their median gradients are as large when they explode."""
+_WINDOW, _MIN_NORMS, _TOLD_AT = 100, 10, 5
+_REMEDY = "Lower the learning rate or lengthen its warm-up, raise --ppo.kl-coef, or look for rewards of another size."
 
 
 class Optimizer:
@@ -277,12 +281,6 @@ def _master(weight: Tensor) -> Tensor | None:
     if torch.finfo(weight.dtype).bits >= torch.finfo(torch.float32).bits:
         return None
     return weight.detach().float().requires_grad_(True)
-
-
-FACTOR = 100.0
-"""How many times their median gradients are as large when they explode."""
-_WINDOW, _MIN_NORMS, _TOLD_AT = 100, 10, 5
-_REMEDY = "Lower the learning rate or lengthen its warm-up, raise --ppo.kl-coef, or look for rewards of another size."
 
 
 class NormWatch:

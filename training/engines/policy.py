@@ -24,6 +24,8 @@ from training.config.update_config import MemoryConfig
 from training.engines.logprobs import EntropyMode, chosen_logprobs, tokens_per_chunk
 from vlm_envs.errors import ConfigError
 
+Module = TypeVar("Module", bound=nn.Module)
+
 
 def hidden_states(model: Any, batch: Batch, row_pass: RowPass | None = None) -> Tensor:
     """Returns the last hidden states of a batch, float[B, T, D], from a policy or a critic."""
@@ -297,9 +299,6 @@ def recomputed_layers(model: nn.Module) -> Iterator[None]:
     finally:
         for layer, (was_training, had_checkpoints) in zip(layers, before, strict=True):
             layer.training, layer.gradient_checkpointing = was_training, had_checkpoints
-
-
-Module = TypeVar("Module", bound=nn.Module)
 
 
 def freeze_vision_tower(model: Any) -> None:

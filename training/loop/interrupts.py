@@ -45,6 +45,22 @@ from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import holds_stages
 from vlm_envs.errors import VLMEnvsError
 
+SHARED = (GradientError, NothingLeftError, SamplersLostError)
+"""What all processes of a run are ended by in the same step."""
+_LOST_PEER_MESSAGES = (
+    "gloo",
+    "NCCL",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Broken pipe",
+    "TCPStore",
+)
+"""What torch says of a lost connection, for which it has no class of errors throughout."""
+_FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FULL_DISK_MESSAGES = ("No space left on device", "os error 28", "PytorchStreamWriter failed", "unexpected pos")
+"""What safetensors and torch say of it, whose errors have no number."""
+_FREE = "free some space, or move the folder"
+
 
 class Ended(NamedTuple):
     """How a run ended that did not fail.
@@ -114,10 +130,6 @@ def stop_on_interrupt(
     finally:
         for each, handler in previous.items():
             signal.signal(each, handler)
-
-
-SHARED = (GradientError, NothingLeftError, SamplersLostError)
-"""What all processes of a run are ended by in the same step."""
 
 
 class SavedRun(Protocol):
@@ -198,17 +210,6 @@ class Rescue:
         except Exception as second:
             return f"this run could not be saved ({type(second).__name__}: {second}); the last checkpoint is"
         return "saved"
-
-
-_LOST_PEER_MESSAGES = (
-    "gloo",
-    "NCCL",
-    "Connection closed by peer",
-    "Connection reset by peer",
-    "Broken pipe",
-    "TCPStore",
-)
-"""What torch says of a lost connection, for which it has no class of errors throughout."""
 
 
 def is_peer_lost(error: BaseException) -> bool:
@@ -312,12 +313,6 @@ def _going_on(directory: Path) -> str:
     if (learnt := cold_start_model(directory)) is not None:
         return f"There is no checkpoint yet: start again from what the cold start learnt, with --model {learnt}."
     return "There is no checkpoint yet: start it again."
-
-
-_FULL_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_FULL_DISK_MESSAGES = ("No space left on device", "os error 28", "PytorchStreamWriter failed", "unexpected pos")
-"""What safetensors and torch say of it, whose errors have no number."""
-_FREE = "free some space, or move the folder"
 
 
 def is_disk_full(error: BaseException) -> bool:

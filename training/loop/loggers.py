@@ -24,6 +24,11 @@ from vlm_envs.records.json_lines import replace_file
 from vlm_envs.records.run_data import RunReader, validation_label
 
 _EVALUATED = ("success", "success_low", "success_high", "turns_to_success")
+RUN_FILE = "wandb_run.json"
+"""Which run of which project a run's folder is, so that it goes on there when it is resumed."""
+
+FINISH_TIMEOUT_S = 60.0
+"""Longest wait, at a run's end, for a server that does not answer; W&B itself would wait for ever."""
 
 
 class MetricLogger(Protocol):
@@ -112,13 +117,6 @@ def evaluation_values(records: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for split in dict.fromkeys(each["split"] for each in records):
         values[f"{split}/success"] = float(np.mean([each["success"] for each in records if each["split"] == split]))
     return values
-
-
-RUN_FILE = "wandb_run.json"
-"""Which run of which project a run's folder is, so that it goes on there when it is resumed."""
-
-FINISH_TIMEOUT_S = 60.0
-"""Longest wait, at a run's end, for a server that does not answer; W&B itself would wait for ever."""
 
 
 class WandbLogger:

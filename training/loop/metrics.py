@@ -23,6 +23,8 @@ from vlm_envs.qa.task import tool_was_used
 from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.trajectory import Trajectory
 
+_GIB = 2**30
+
 
 def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout_s: float) -> dict[str, float]:
     """Returns means over an iteration's episodes and turns.
@@ -209,9 +211,6 @@ def _reward_parts(scored: Sequence[ScoredTrajectory], judged: Sequence[ScoredTra
             for name, value in turn_scores.rewards.items():
                 sums[f"judge/{name}"] += value / len(judged)
     return dict(sorted(sums.items()))
-
-
-_GIB = 2**30
 
 
 class PeakMemory:

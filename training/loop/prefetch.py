@@ -29,6 +29,9 @@ from training.update.learner import Learner
 from training.update.out_of_memory import OF_SAMPLING, memory_told
 from vlm_envs.trajectory import Trajectory, Turn
 
+GIVE_UP_S = 60.0
+"""How long a batch that nobody wants any more may take to stop, until it is left to itself."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sampled:
@@ -144,10 +147,6 @@ class Sampling:
     def _required_scorer(self) -> TurnScorer:
         assert self._scorer is not None, "only the main process scores"
         return self._scorer
-
-
-GIVE_UP_S = 60.0
-"""How long a batch that nobody wants any more may take to stop, until it is left to itself."""
 
 
 class DroppedError(Exception):

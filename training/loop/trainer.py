@@ -52,6 +52,7 @@ from vlm_envs.records.run_data import RunWriter, training_label, validation_labe
 SHOWN = ("success", "reward", "format_rate", "entropy")
 NUM_RECORDED, NUM_RECORDED_TRAINING = 256, 32
 """Episodes per evaluation that are kept with their pictures, and of a recorded training iteration."""
+_GIB = 2**30
 
 
 class Trainer:
@@ -408,9 +409,6 @@ class Trainer:
         self.load_state_dict(state)
         self.best = best_policy(self.directory)
         self.saved_iteration = self.iteration
-
-
-_GIB = 2**30
 
 
 def require_host_memory(learner: Learner) -> None:

@@ -27,6 +27,10 @@ from training.engines.policy import PolicyModel, RowPass, ValueModel, freeze_vis
 from training.memory_plan.plan_rows import RowShape
 from vlm_envs.errors import ConfigError, require
 
+MAX_TURNS = 64
+"""Most turns that are counted: with small vocabularies a chunk of logits is longer than any micro-batch."""
+META, CPU = torch.device("meta"), torch.device("cpu")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelShape:
@@ -138,10 +142,6 @@ def _sizes(module: nn.Module) -> dict[str, int]:
 
 def _num_elements(module: nn.Module) -> int:
     return sum(_sizes(module).values())
-
-
-MAX_TURNS = 64
-"""Most turns that are counted: with small vocabularies a chunk of logits is longer than any micro-batch."""
 
 
 class ModelPasses:
@@ -264,9 +264,6 @@ def _row_pass(model: Any, memory: MemoryConfig) -> RowPass:
     if memory.packing == "on" or memory.attention not in (None, "sdpa"):
         return RowPass(recomputes_layers=memory.gradient_checkpointing)
     return row_pass_of(model, memory)
-
-
-META, CPU = torch.device("meta"), torch.device("cpu")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,8 @@ PARTS = (
     "vLLM",
     "reserved",
 )
+FORWARD, BACKWARD = 2, 4
+"""Operations per weight and token, multiplications and additions (Kaplan et al. 2020, table 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,10 +337,6 @@ def _split(passed: PassBytes) -> dict[str, float]:
     """Returns a pass at its most: what layers hold, and what logits do, which are there before the first gradient."""
     activations = max(passed.kept, *passed.peaks[1:], 0.0)
     return {"activations": activations, "logits": max(0.0, passed.most() - activations)}
-
-
-FORWARD, BACKWARD = 2, 4
-"""Operations per weight and token, multiplications and additions (Kaplan et al. 2020, table 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,6 +24,23 @@ from training.memory_plan.run_plan import (
     spread_of,
 )
 
+DECIDED_BY = {
+    "weights": "parameters x bytes of --dtype; x 4 with several GPUs, shared by fsdp2",
+    "sampler": "a whole copy in --dtype to sample with (fsdp2; ddp in bfloat16); with --staleness 1 what is trained",
+    "masters": "4 bytes a trained parameter, for one GPU in bfloat16",
+    "Adam": "8 bytes a trained parameter",
+    "gradients": "4 bytes a trained parameter, and those of one backward pass",
+    "reference": "a copy of the weights (--ppo.kl-coef)",
+    "critic": "a copy of the weights, masters and Adam (--algorithm)",
+    "activations": "tokens of a micro-batch x layers",
+    "logits": "a chunk of tokens x vocabulary; when sampling, episodes",
+    "KV cache": "episodes x tokens x layers x heads for keys and values",
+    "buckets": "ddp: 4 bytes a trained parameter, of policy and critic",
+    "gathered": "fsdp2: layers, and what is in none; ddp: weights in --dtype",
+    "vLLM": "--vllm-memory x --gpu-memory",
+    "reserved": "--reserved: CUDA's context, kernels, gaps",
+}
+
 
 class Planner:
     """Plans variants of a run, and counts again only what differs between them.
@@ -78,24 +95,6 @@ def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | Non
         data = data_of(config, plan, found, row=planner.row, policy=passes.policy_shape, work=work, ways=ways)
         print(json.dumps(data, indent=2))
     return None if found.fits else "\n".join([verdict(plan, found), *remedy_lines(ways, plan)])
-
-
-DECIDED_BY = {
-    "weights": "parameters x bytes of --dtype; x 4 with several GPUs, shared by fsdp2",
-    "sampler": "a whole copy in --dtype to sample with (fsdp2; ddp in bfloat16); with --staleness 1 what is trained",
-    "masters": "4 bytes a trained parameter, for one GPU in bfloat16",
-    "Adam": "8 bytes a trained parameter",
-    "gradients": "4 bytes a trained parameter, and those of one backward pass",
-    "reference": "a copy of the weights (--ppo.kl-coef)",
-    "critic": "a copy of the weights, masters and Adam (--algorithm)",
-    "activations": "tokens of a micro-batch x layers",
-    "logits": "a chunk of tokens x vocabulary; when sampling, episodes",
-    "KV cache": "episodes x tokens x layers x heads for keys and values",
-    "buckets": "ddp: 4 bytes a trained parameter, of policy and critic",
-    "gathered": "fsdp2: layers, and what is in none; ddp: weights in --dtype",
-    "vLLM": "--vllm-memory x --gpu-memory",
-    "reserved": "--reserved: CUDA's context, kernels, gaps",
-}
 
 
 def text_of(

@@ -29,6 +29,7 @@ TILED = {"internvl": 13, "smolvlm": 17, "gemma3": 1}
 """Tiles of a picture at most, as image processors have them by default: 12 or 4 x 4, and the whole beside them."""
 MARKUP_TOKENS = 16
 """Tokens around what is said in a turn."""
+GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,9 +305,6 @@ def _picture_of(num_tokens: int, model_config: Any) -> ProcessedImage:
     side = getattr(vision, "patch_size", 14) * getattr(vision, "spatial_merge_size", 2)
     height = max(1, round(num_tokens**0.5))
     return picture((height * side, max(1, num_tokens // height) * side), model_config)
-
-
-GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)

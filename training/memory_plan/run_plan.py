@@ -31,6 +31,8 @@ from training.run_options import switched
 from vlm_envs.errors import VLMEnvsError
 
 WEIGHT_BYTES = {"float32": 4, "bfloat16": 2}
+MAX_GPUS = 64
+LORA_RANK = 32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,9 +284,6 @@ def _held(
 def _has_reference(config: RunConfig) -> bool:
     return config.has_reference and config.lora.rank is None  # with adapters it is the policy without
 
-
-MAX_GPUS = 64
-LORA_RANK = 32
 
 Planner = Callable[[RunConfig, PlanConfig], Plan]
 """From a run and its GPUs to its plan."""

@@ -18,6 +18,7 @@ from vlm_envs.registration import arguments_of, registered_name
 
 SCHEDULES = ("fixed", "success", "stepwise")
 """How shares may change."""
+_READ_BY = {"target_success": "success", "min_factor": "success", "unlock_success": "stepwise"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,9 +62,6 @@ class MixConfig:
         target = self.target_success
         distance = (target - success) / target if success < target else (success - target) / (1 - target)
         return 1.0 - (1.0 - self.min_factor) * distance
-
-
-_READ_BY = {"target_success": "success", "min_factor": "success", "unlock_success": "stepwise"}
 
 
 def mix_contradictions(mix: MixConfig, num_worlds: int) -> Iterator[str]:

@@ -21,6 +21,12 @@ from vlm_envs.arguments.short_help import HELP, HELP_ALL
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
 from vlm_envs.vector.env import VectorWorld
 
+_Found = dict[str, tuple[PoolLevel, int, PoolConfig]]
+"""Levels by their id, with the place of their world among all, and the pool that they are in."""
+
+_AT_ONCE = 32
+"""Levels that are read in one call of a world, which has only so much time."""
+
 
 def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
     """Returns what a command line asks for: what trains on the pool, the world whose levels are drawn, and how.
@@ -80,13 +86,6 @@ def _require_folder(path: Path) -> None:
             path.unlink()
     except OSError as error:
         raise ConfigError(f"--out {path} cannot be written: {error.strerror}. Name another file.") from error
-
-
-_Found = dict[str, tuple[PoolLevel, int, PoolConfig]]
-"""Levels by their id, with the place of their world among all, and the pool that they are in."""
-
-_AT_ONCE = 32
-"""Levels that are read in one call of a world, which has only so much time."""
 
 
 def require_pools(specs: Sequence[WorldSpec]) -> list[str]:

@@ -17,6 +17,11 @@ from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.vector.env import VectorWorld
 
+_logger = logging.getLogger(__name__)
+
+_AT_ONCE = 16
+"""Levels that are looked at in one call of a world, which has only so much time."""
+
 
 class Pool:
     """Levels in an endless order: each once an epoch, before any comes again.
@@ -73,12 +78,6 @@ def open_pools(configs: Sequence[PoolConfig | None], *, seed: int) -> list[Pool 
 def open_pool(config: PoolConfig, *, seed: int) -> Pool:
     """Returns the levels of a pool that its filters let through; raises as `chosen_levels`."""
     return Pool(chosen_levels(config), seed=seed, order=config.order)
-
-
-_logger = logging.getLogger(__name__)
-
-_AT_ONCE = 16
-"""Levels that are looked at in one call of a world, which has only so much time."""
 
 
 class ShownLevels:

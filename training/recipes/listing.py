@@ -20,6 +20,14 @@ COMMANDS = {
     "curate": "filter an expert's rollouts into a data set to fine-tune on",
 }
 """What is not a recipe, and what it does."""
+MODULES = tuple(f"training.recipes.{name}" for name in ("tiny", "vagen", "mags", "arm_thinker", "ivgr", "argos"))
+"""Modules of the recipes."""
+
+FIRST_STARTS = ("mix_first_steps", "primitive_two_cubes")
+"""Names in `training.recipes.first_starts`."""
+
+_CHECKPOINT = "--model DIR, a GPU"
+_DRIVERS = "make drivers (root)"
 
 
 def usage_lines() -> list[str]:
@@ -88,15 +96,6 @@ class Facts:
         packages = [f".[{','.join(self.extras)}]"] if self.extras else []
         return ", ".join([*packages, *filter(None, [self.needs])]) or "nothing"
 
-
-MODULES = tuple(f"training.recipes.{name}" for name in ("tiny", "vagen", "mags", "arm_thinker", "ivgr", "argos"))
-"""Modules of the recipes."""
-
-FIRST_STARTS = ("mix_first_steps", "primitive_two_cubes")
-"""Names in `training.recipes.first_starts`."""
-
-_CHECKPOINT = "--model DIR, a GPU"
-_DRIVERS = "make drivers (root)"
 
 FACTS: dict[str, Facts] = {
     "frozenlake_tiny": Facts(minutes=15),

@@ -38,6 +38,12 @@ CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "u
 
 VARIANTS = ("curriculum", "direct", "without_super_resolution")
 """The paper's method, section 4.4's direct training, and section 4.3's crop and resize."""
+_SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
+_CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})
+_TINY_NUM_ITERATIONS = (40, 30)
+"""Of both stages: three quarters of the first one's in the second, as 225 of 300."""
+_TINY_NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
+_TINY_IMITATION = ColdStartConfig(num_steps=2000, num_first_turn_steps=1100, suboptimal_rate=0.5)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,14 +199,6 @@ def _run(settings: Settings, enlarged: Mapping[str, Any]) -> RunConfig:
         memory=MemoryConfig(gradient_checkpointing=True),
         dtype="bfloat16",
     )
-
-
-_SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
-_CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})
-_TINY_NUM_ITERATIONS = (40, 30)
-"""Of both stages: three quarters of the first one's in the second, as 225 of 300."""
-_TINY_NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
-_TINY_IMITATION = ColdStartConfig(num_steps=2000, num_first_turn_steps=1100, suboptimal_rate=0.5)
 
 
 def mags_tiny(variant: str = "curriculum") -> StagesConfig:

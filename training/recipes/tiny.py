@@ -25,6 +25,15 @@ _STRUCTURED = {
     "representation": "structured",
     "prompt_example": False,  # the tiny VLM has learnt how states are written; tokens saved are time saved
 }
+PAID = {
+    "VLM/SVG-v0": {"similarity_weight": 10.0},
+    "VLM/ZoomQA-v0": {"answer_reward": 10.0},
+    "VLM/DocQA-v0": {"answer_reward": 10.0},
+    "VLM/VideoQA-v0": {"answer_reward": 10.0},
+    "VLM/RewardJudging-v0": {"answer_reward": 10.0},
+}
+"""What is paid for differently than in a world's own recipe, so that success earns 10 in all of them, as it does in the
+worlds that are not named."""
 
 
 def frozenlake_tiny() -> RunConfig:
@@ -400,17 +409,6 @@ SPECIALISTS: dict[Callable[[], RunConfig], float] = {
 """The recipes of one world each whose worlds are mixed, and the weights of these in the cold start: more where most is
 left to learn. A loss is a mean over tokens, so worlds of short responses need more of them to be heard at all.
 Reinforcement learning begins with as much of each."""
-
-
-PAID = {
-    "VLM/SVG-v0": {"similarity_weight": 10.0},
-    "VLM/ZoomQA-v0": {"answer_reward": 10.0},
-    "VLM/DocQA-v0": {"answer_reward": 10.0},
-    "VLM/VideoQA-v0": {"answer_reward": 10.0},
-    "VLM/RewardJudging-v0": {"answer_reward": 10.0},
-}
-"""What is paid for differently than in a world's own recipe, so that success earns 10 in all of them, as it does in the
-worlds that are not named."""
 
 
 def mix_tiny() -> RunConfig:

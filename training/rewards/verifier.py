@@ -30,6 +30,15 @@ from training.config.judge_config import VerifierConfig
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory
 
+_MAX_NEW_TOKENS = 512
+"""Longest reply, as of an endpoint."""
+
+_Item = TypeVar("_Item")
+_Verdict = TypeVar("_Verdict")
+Pixels = npt.NDArray[np.uint8]
+Place = tuple[float, float]
+"""Column and row, in percents."""
+
 
 class LoadedModels:
     """The models of a configuration, loaded where this is made.
@@ -177,13 +186,6 @@ def _pool(config: VerifierConfig) -> ModelPool:
     )
 
 
-_MAX_NEW_TOKENS = 512
-"""Longest reply, as of an endpoint."""
-
-_Item = TypeVar("_Item")
-_Verdict = TypeVar("_Verdict")
-
-
 class CheckpointJudge:
     """What judges ask of a `ChatClient`, asked of an agent: the likeliest reply to one question after the other.
 
@@ -269,11 +271,6 @@ def _once_more(reply: Response, reason: str) -> Observation:
 
 def _pixels(picture: ChatPicture) -> Any:
     return np.asarray(Image.open(io.BytesIO(picture.png)).convert("RGB"))
-
-
-Pixels = npt.NDArray[np.uint8]
-Place = tuple[float, float]
-"""Column and row, in percents."""
 
 
 def pointing_prompt(label: str) -> str:

@@ -23,6 +23,10 @@ PLACEHOLDER = "<image>"
 
 Content = tuple[str | Path, ...]
 """Texts and pictures' files, as they stand."""
+_NEXT = object()
+"""Stands for the next of `images`."""
+_NUM_THREADS = 8
+"""Threads that check images: decoding holds no lock."""
 
 
 class BrokenRowError(ValueError):
@@ -98,10 +102,6 @@ def conversation(row: Mapping[str, Any], *, file: Path, line: int, folder: Path)
     if not any(each.is_learnt for each in exchanges):
         raise BrokenRowError("no answer of the assistant to learn from")
     return Conversation(file=file, line=line, system=system, exchanges=exchanges)
-
-
-_NEXT = object()
-"""Stands for the next of `images`."""
 
 
 def _messages(row: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -236,10 +236,6 @@ def _with_pictures(contents: Sequence[Sequence[Any]], files: Sequence[Path]) -> 
 
 def _kind(value: Any) -> str:
     return "missing" if value is None else f"of type {type(value).__name__}"
-
-
-_NUM_THREADS = 8
-"""Threads that check images: decoding holds no lock."""
 
 
 class BrokenPictureError(ValueError):

@@ -26,6 +26,21 @@ from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.run_data import slug
 
 _DEFAULTS = {"output": "runs", "name": "sft"}
+_MAY_DIFFER = {
+    "checkpoint_every",
+    "device",
+    "eval_every",
+    "memory.attention",
+    "memory.gradient_checkpointing",
+    "memory.packing",
+    "memory.prefix_sharing",
+    "micro_batch_tokens",
+    "num_epochs",
+    "num_steps",
+    "num_threads",
+    "output",
+}
+"""Settings that a fine-tuning may go on with changed; some round sums differently, or have the rate fall otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,23 +78,6 @@ def _resumed(words: Sequence[str]) -> SFTConfig:
     for field, value in changes.items():
         object.__setattr__(config, field, value)  # not made anew: that is for what the words make of it
     return config
-
-
-_MAY_DIFFER = {
-    "checkpoint_every",
-    "device",
-    "eval_every",
-    "memory.attention",
-    "memory.gradient_checkpointing",
-    "memory.packing",
-    "memory.prefix_sharing",
-    "micro_batch_tokens",
-    "num_epochs",
-    "num_steps",
-    "num_threads",
-    "output",
-}
-"""Settings that a fine-tuning may go on with changed; some round sums differently, or have the rate fall otherwise."""
 
 
 def check_fine_tuning(

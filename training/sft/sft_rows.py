@@ -33,6 +33,7 @@ from vlm_envs.records.json_lines import BrokenRunDataError, parse_object
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 Why = Literal["broken", "too long"]
+Picture = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,9 +195,6 @@ def _require_rows(read: DataSet, max_tokens: int) -> None:
         f"{read.num_left_out('broken')} are broken, {read.num_left_out('too long')} longer than the context. "
         f"{remedy} The first of them: {read.left_out[0]}."
     )
-
-
-Picture = npt.NDArray[np.uint8]
 
 
 def encoded(row: Conversation, encoder: ChatEncoder, picture: Callable[[Path], Picture] = load_picture) -> Trajectory:

@@ -47,6 +47,10 @@ from training.update.micro_batches import (
 from training.update.out_of_memory import OF_UPDATE, OF_UPDATES_AT_ONCE, FittedPasses
 from training.update.update_losses import critic_loss, masked_mean, policy_loss, update_metrics
 
+_STEP = 1.5
+_MAX_FACTOR = 10.0
+"""Farthest that a rate gets from its schedule, either way."""
+
 
 class Learner:
     """Owns everything that learns.
@@ -394,11 +398,6 @@ class Learner:
     def _load(self, module: nn.Module, state: dict[str, Any], name: str) -> None:
         """Loads a module's own state; what is frozen beside adapters is what the run started from."""
         module.load_state_dict({**module.state_dict(), **state[name]} if self.has_adapters else state[name])
-
-
-_STEP = 1.5
-_MAX_FACTOR = 10.0
-"""Farthest that a rate gets from its schedule, either way."""
 
 
 class LearningRates:

@@ -20,6 +20,9 @@ from training.engines.optimizer import Optimizer
 
 MAX_PADDING = 0.1
 """Most of a micro-batch that is padding, where it is cut by tokens and padding goes through all layers."""
+Metrics = defaultdict[str, float]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,9 +241,6 @@ def drawn_mask(batch: Batch) -> Tensor:
     return batch.response_mask_BT & ~batch.sampler_logprobs_BT.isnan()
 
 
-Metrics = defaultdict[str, float]
-
-
 def accumulate_gradient(
     loss_of: Callable[[MicroBatch, Metrics], Tensor],
     micros: Iterable[MicroBatch],
@@ -277,10 +277,6 @@ def accumulate_gradient(
         for name, value in own.items():
             metrics[name] += value
     return metrics
-
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class SideBySide:

@@ -19,6 +19,9 @@ from training.upscaler.upscaler_config import SUPER_RESOLUTION, UpscalerConfig
 from vlm_envs.arguments.options import Program, description_of, parsed
 from vlm_envs.arguments.short_help import asks_for_help
 
+_MAY_DIFFER = {"checkpoint_every", "device", "eval_every", "num_eval_scenes", "num_steps", "num_threads", "output"}
+"""Settings that a run may go on with changed; with another number of steps the rate falls otherwise from then on."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Options:
@@ -51,10 +54,6 @@ def _resumed(words: Sequence[str]) -> UpscalerConfig:
     output = option_value(words, "--output") or UpscalerConfig.output
     name = option_value(words, "--name") or UpscalerConfig.name
     return replace(saved_upscaler(Path(output) / name), output=output, name=name)
-
-
-_MAY_DIFFER = {"checkpoint_every", "device", "eval_every", "num_eval_scenes", "num_steps", "num_threads", "output"}
-"""Settings that a run may go on with changed; with another number of steps the rate falls otherwise from then on."""
 
 
 def check_upscaler(config: UpscalerConfig, *, resume: bool) -> None:
