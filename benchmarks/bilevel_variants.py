@@ -23,11 +23,12 @@ from agents.registry import make_agent
 from benchmarks.speed import machine
 from training.algorithms.bilevel_gae import BilevelGAE, BilevelVariant
 from training.checkpoints.checkpoint_files import LATEST, has_checkpoint
+from training.checkpoints.checkpoint_state import load_for_training
 from training.config.run_config import RunConfig
 from training.loop.evaluation import evaluate
 from training.loop.interrupts import prepare
-from training.loop.run import load_for_training, train
 from training.recipes.shipped import RECIPES
+from training.run import train
 from training.sweeps.waiting import spawned_pool
 from vlm_envs.errors import ConfigError, did_you_mean, require
 from vlm_envs.records.run_data import RunReader

@@ -36,7 +36,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     ),
     "training": (
         *("algorithms", "config", "recipes", "engines", "checkpoints", "rewards", "update", "pools", "mixture"),
-        *("memory_plan", "curation", "cold_start", "loop", "upscaler", "sft", "sweeps", "stages"),
+        *("memory_plan", "curation", "loop", "cold_start", "upscaler", "sft", "sweeps", "stages"),
     ),
 }
 """The folders of each room; each may import those before it. `*_config` modules count as part of `config`."""

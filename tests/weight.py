@@ -84,8 +84,8 @@ def _trace(root: Path, found: Path) -> None:
     from torch.optim import Optimizer
     from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-    from training.loop.run import train
     from training.recipes.shipped import RECIPES
+    from training.run import train
     from vlm_envs.world import World
 
     called: set[str] = set()

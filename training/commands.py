@@ -168,7 +168,7 @@ def _train(recipe: Recipe, words: Sequence[str], config: RunConfig, *, resume: b
     with fields_named(option_names(RunConfig)):
         config = checked(config, resume=resume)
     _tell_run(recipe, config, taken)
-    from training.loop.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
+    from training.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
 
     default = recipe.config()
     with (
@@ -259,8 +259,8 @@ def _cold_start(words: list[str]) -> None:
     config, told = ready(config, imitates=True)
     told = [*of_pools, *told]
     print(*told, sep="\n", end="\n" if told else "")
+    from training.cold_start.cold_start_loop import make_cold_start
     from training.loop.interrupts import prepare
-    from training.loop.run import make_cold_start
 
     prepare(config)
     with alone_in(directory):

@@ -19,14 +19,14 @@ from benchmarks.claims.arm import Arm, Point
 from benchmarks.claims.claim import Claim
 from benchmarks.levels import short_hash
 from training.checkpoints.checkpoint_files import weights_hash
-from training.checkpoints.checkpoint_state import save_model
+from training.checkpoints.checkpoint_state import load_for_training, save_model
 from training.cold_start.cold_start_config import ColdStartConfig
-from training.cold_start.cold_start_loop import cold_start
+from training.cold_start.cold_start_loop import cold_start, untaught
 from training.cold_start.demonstrations import expert_of
 from training.config.run_config import RunConfig
 from training.loop.evaluation import EvaluationResult, evaluate
 from training.loop.interrupts import prepare
-from training.loop.run import describe, load_for_training, untaught
+from training.loop.provenance import describe
 from training.loop.trainer import Trainer
 from vlm_envs.errors import ConfigError, require
 

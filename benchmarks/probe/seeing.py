@@ -17,9 +17,10 @@ from agents.hf.chat import ChatEncoder
 from agents.hf.families.registry import family_of
 from benchmarks.probe.facts import facts_of
 from benchmarks.probe.linear import Levels, LinearProbe
+from training.cold_start.cold_start_loop import untaught
 from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec
-from training.loop.run import describe, untaught
+from training.loop.provenance import describe
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.splits import split_seeds

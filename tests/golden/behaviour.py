@@ -36,9 +36,9 @@ from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from training.config.judge_config import JudgeConfig
 from training.config.world_spec import WorldSpec
-from training.loop.run import train
 from training.recipes.shipped import RECIPES
 from training.rewards.turn_scores import TurnScorer
+from training.run import train
 from vlm_envs import env_ids
 from vlm_envs.errors import VLMEnvsError
 from vlm_envs.splits import split_seeds

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.unit.training.loop.test_run import differing
+from tests.unit.training.test_run import differing
 from training.__main__ import main
 from training.checkpoints.checkpoint_files import COLD_START_STATE, is_in_cold_start
 from training.checkpoints.checkpoint_state import load_checkpoint_state, load_cold_start_state
@@ -39,7 +39,7 @@ sys.exit(main(sys.argv[2:]))
 MOMENTS = (
     "training.cold_start.cold_start_loop:make_batch:4",  # in the cold start's fourth step, two behind its checkpoint
     "torch:save:1",  # while a checkpoint of the cold start is written
-    "training.loop.run:evaluate:1",  # in its validation
+    "training.cold_start.cold_start_loop:evaluate:1",  # in its validation
     "training.loop.collect:try_rollouts:2",  # in the second rollout
     "training.update.learner:Learner._critic_step:2",  # in an update
     "training.checkpoints.checkpoint_state:torch.save:1",  # while a checkpoint is written
@@ -80,7 +80,7 @@ def lines_of(directory: Path) -> list[dict[str, object]]:
 
 
 def test_a_run_that_is_killed_anywhere_comes_to_the_same(tmp_path, monkeypatch):
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+    monkeypatch.setattr("training.run.build_report", lambda directory: directory / "report.html")
     assert main(command("straight", tmp_path)) == 0
     killed, words = tmp_path / "killed", command("killed", tmp_path)
     reached = []

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from tests.unit.training.engines.several_processes import launched
-from tests.unit.training.loop.test_run import differing
 from tests.unit.training.loop.test_several_processes import options
+from tests.unit.training.test_run import differing
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 
 

@@ -23,6 +23,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.checkpoint import PROVENANCE
+from agents.hf.device import torch_device
 from training.checkpoints.checkpoint_files import (
     COLD_START_STATE,
     PROGRESS,
@@ -31,12 +32,15 @@ from training.checkpoints.checkpoint_files import (
     aside,
     has_checkpoint,
     has_model,
+    model_directory,
     opened_aside,
     put_in_place,
     removed_if_unfinished,
     replacing,
     require_run_state,
 )
+from training.config.processes import num_processes
+from training.config.run_config import RunConfig
 from training.engines.engine import Engine
 from training.engines.lora import has_adapters, merged_state
 from training.errors import PeerError
@@ -369,3 +373,18 @@ def save_best(
         learnt_with: What it has learnt with, which is written beside it, too.
     """
     save_model(directory / BEST, model, encoder, provenance={**learnt_with, **asdict(best)})
+
+
+def load_for_training(directory: str | Path, config: RunConfig) -> tuple[Any, ChatEncoder]:
+    """Returns a checkpoint's model, on the run's device and in its type, and its chat format.
+
+    Several processes keep float32 weights, whatever type they compute with: parts of them stand for masters.
+    A relative path that does not exist here is looked for beside this package, where the recipes' own checkpoints are.
+
+    Raises:
+        FileNotFoundError: If there is no checkpoint.
+    """
+    dtype = getattr(torch, "float32" if num_processes() > 1 else config.dtype)
+    model, encoder = load_checkpoint(model_directory(directory), dtype=dtype, attention=config.memory.attention)
+    encoder.limit_pixels(config.sampling.max_image_pixels)
+    return model.to(torch_device(config.device)), encoder

@@ -1,21 +1,179 @@
-"""The cold start: imitation of an expert's episodes, which gives reinforcement learning something to improve."""
+"""The cold start: a model imitates an expert's episodes, is saved, and is validated, before reinforcement learning."""
 
 from __future__ import annotations
 
 import itertools
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import torch
+
 from agents.hf.chat import ChatEncoder
+from agents.hf.tiny import TinyConfig, save_tiny
+from agents.registry import make_agent
 from training.batch import Batch, make_batch
+from training.checkpoints.checkpoint_state import (
+    load_cold_start_state,
+    load_for_training,
+    save_cold_start_state,
+    save_model,
+    save_provenance,
+)
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.cold_start.demonstrations import copying_exercises, demonstrations, spared_tokens, tokenized
+from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import curated_episodes, shuffled_batches
+from training.errors import NonFiniteGradientError
+from training.loop.evaluation import evaluate, mean_success
+from training.loop.interrupts import (
+    stop_on_interrupt,
+)
+from training.loop.loggers import RunConsole
+from training.loop.provenance import provenance
 from training.update.supervised_steps import OnCheckpoint, OnStep, SupervisedLearner, take_steps
+from vlm_envs.records.run_data import RunWriter
 from vlm_envs.trajectory import Trajectory
+
+
+class ColdStartInterruptedError(KeyboardInterrupt):
+    """Ctrl-C stopped a cold start; the message says where it is saved."""
+
+
+def make_cold_start(config: RunConfig, directory: Path, writer: RunWriter | None) -> tuple[Any, ChatEncoder]:
+    """Builds the tiny VLM, or takes a checkpoint, teaches it to imitate the oracle, saves it, and validates it.
+
+    Returns:
+        The model and its chat format.
+
+    Raises:
+        ColdStartInterruptedError: If Ctrl-C stopped it; the model as it stands is saved all the same.
+        NonFiniteGradientError: If gradients were not finite too many times in a row; it is saved then, too.
+        Exception: Whatever else fails in between, after the model is saved as of the last whole step.
+    """
+    model, encoder = untaught(config)
+    _teach(model, encoder, config, directory, writer)
+    _validate(model, encoder, config, directory)
+    return model, encoder
+
+
+def untaught(config: RunConfig) -> tuple[Any, ChatEncoder]:
+    """Returns the model a cold start begins with: the given checkpoint, or a tiny VLM of random weights."""
+    if config.cold_start.start_from is not None:
+        return load_for_training(config.cold_start.start_from, config)
+    env_ids = config.tokenizer_worlds or tuple(dict.fromkeys(spec.env_id for spec in config.worlds))
+    with tempfile.TemporaryDirectory() as directory:
+        settings = {id_: [each.kwargs for each in config.worlds if each.env_id == id_] for id_ in env_ids}
+        sizes = TinyConfig(seed=config.seed, residual_scale=config.cold_start.residual_scale)
+        save_tiny(directory, sizes, env_ids=env_ids, settings=settings)
+        return load_for_training(directory, config)
+
+
+def _teach(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path, writer: RunWriter | None) -> None:
+    """Takes a cold start's steps and saves what was learnt, whatever ends them."""
+    # Only a run is gone on with: it has a directory in which its cold start is one thing of several
+    run = directory.parent if writer is not None else None
+    state = load_cold_start_state(run) if run is not None else None
+    if state is not None:
+        model.load_state_dict(state["model"])
+        torch.set_rng_state(state["torch_rng"])
+    started = time.monotonic() - (0.0 if state is None else state["elapsed_s"])
+    num_done = 0 if state is None else state["num_done"]
+    num_steps = config.cold_start.num_steps
+
+    def checkpoint(step: int, optimizer: dict[str, Any]) -> None:
+        if run is not None:
+            kept = {"num_done": step, "model": model.state_dict(), "optimizer": optimizer}
+            kept |= {"torch_rng": torch.get_rng_state(), "elapsed_s": time.monotonic() - started}
+            save_cold_start_state(run, kept)
+
+    def save() -> str:
+        save_model(directory, model, encoder, provenance=provenance(config, None) | {"num_steps_done": num_done})
+        return _saved_in(directory)
+
+    def on_step(step: int, metrics: dict[str, float]) -> None:
+        nonlocal num_done
+        num_done = step + 1
+        console.advance(step, metrics, ("loss",))
+        if writer is not None:
+            elapsed_s = time.monotonic() - started
+            writer.metrics({"iteration": step, "phase": "cold_start", "elapsed_s": elapsed_s, **metrics})
+
+    with (
+        RunConsole("cold start", num_steps, every=50) as console,
+        stop_on_interrupt("step", "nothing is saved") as should_stop,
+        _saved_whatever_ends(save, lambda: num_done, num_steps),
+    ):
+        cold_start(
+            model,
+            encoder,
+            config.worlds,
+            config.cold_start,
+            on_step=on_step,
+            should_stop=should_stop,
+            seed=config.seed,
+            on_checkpoint=checkpoint,
+            num_done=num_done,
+            optimizer_state=None if state is None else state["optimizer"],
+        )
+    if should_stop():
+        raise ColdStartInterruptedError(
+            f"Interrupted after {num_done} of {num_steps} steps of the cold start; {_saved_in(directory)}"
+        )
+
+
+@contextmanager
+def _saved_whatever_ends(save: Callable[[], str], num_done: Callable[[], int], num_steps: int) -> Iterator[None]:
+    """Saves what is learnt within the block, and says where it is if that ends with an error."""
+    try:
+        yield
+        save()  # Before the validation, and while Ctrl-C still only asks: what took hours depends on neither.
+    except NonFiniteGradientError as error:
+        raise NonFiniteGradientError(
+            f"{error} The cold start ended after {num_done()} of {num_steps} steps; {save()}"
+        ) from error
+    except Exception as error:
+        if num_done():
+            try:
+                told = save()
+            except Exception as second:
+                told = f"what was learnt could not be saved ({type(second).__name__}: {second})."
+            what = f"{type(error).__name__} after {num_done()} of {num_steps} steps of the cold start"
+            print(f"{what}: {told}", file=sys.stderr)
+        raise
+
+
+def _validate(model: Any, encoder: ChatEncoder, config: RunConfig, directory: Path) -> None:
+    """Measures a saved cold start and writes down, beside it, what it reached."""
+    num_steps, told = config.cold_start.num_steps, _saved_in(directory)
+    learnt = f"{num_steps} of {num_steps} steps of the cold start"
+    success: float | None = None
+    try:
+        if config.num_val_episodes:
+            sampling = config.evaluated_sampling
+            agent = make_agent("hf", model=model, encoder=encoder, sampling=sampling, seed=config.seed)
+            num_episodes = config.num_val_episodes
+            success = mean_success(
+                [evaluate(agent, spec, split="val", num_episodes=num_episodes) for spec in config.worlds]
+            )
+            print(f"cold start: validation success {success:.3f}")
+        save_provenance(directory, provenance(config, success))
+    except KeyboardInterrupt as interrupt:
+        raise ColdStartInterruptedError(f"Interrupted in the validation, after {learnt}; {told}") from interrupt
+    except Exception as error:
+        print(f"{type(error).__name__} in the validation, after {learnt}: {told}", file=sys.stderr)
+        raise
+
+
+def _saved_in(directory: Path) -> str:
+    return f"what was learnt is saved. Train from it with --model {directory}."
 
 
 def cold_start(

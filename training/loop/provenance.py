@@ -1,4 +1,4 @@
-"""Under what circumstances a run was made: versions, commit, threads, command."""
+"""Provenance: the settings, versions, commit, machine, and command that made a run or a checkpoint."""
 
 from __future__ import annotations
 
@@ -13,7 +13,34 @@ from typing import Any
 
 import torch
 
+from training.checkpoints.checkpoint_files import (
+    provenance_of,
+)
+from training.config.run_config import RunConfig
+
 _PACKAGES = ("torch", "transformers", "tokenizers", "gymnasium", "numpy", "vlm-envs")
+
+
+def describe(config: RunConfig) -> dict[str, Any]:
+    """Returns the resolved configuration with versions, commit, machine and command."""
+    return {
+        **config.to_dict(),
+        "recipe": config.name,
+        "trained_with": config.algorithm.title,
+        **circumstances(),
+    }
+
+
+def provenance(config: RunConfig, validation_success: float | None) -> dict[str, Any]:
+    """Returns what a cold start was made from, and what it reached if that was measured, saved beside its weights."""
+    resolved = describe(config)
+    keys = ["cold_start", "worlds", "sampling", "seed", "num_val_episodes"]
+    keys += ["versions", "commit", "num_threads_used", "command"]
+    made_from = {key: resolved[key] for key in keys} | {"validation_success": validation_success}
+    start = config.cold_start.start_from
+    if start is not None and (before := provenance_of(start)) is not None:
+        made_from["started_from"] = before
+    return made_from
 
 
 def circumstances() -> dict[str, Any]:

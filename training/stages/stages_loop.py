@@ -19,7 +19,7 @@ from training.curation.curation_loop import make_data_set
 from training.engines.engine import LaunchedProcesses, OneProcess, launched
 from training.errors import CurationInterruptedError
 from training.loop.interrupts import how_to_stop, lost_peer_told, termination_told
-from training.loop.run import trained
+from training.run import trained
 from training.sft.sft_config import SFTConfig
 from training.sft.sft_loop import fine_tuned
 from training.stages.stages_config import StageRun, StagesConfig, holds_stages, save_stages, saved_stages

@@ -101,7 +101,7 @@ def _placed(run: RunConfig, folder: Path, name: str, *, seed: int) -> RunConfig:
 
 def _run(run: RunConfig) -> str:
     """Trains a run, or goes on with it; what it prints goes to its log."""
-    from training.loop.run import train
+    from training.run import train
 
     directory, logs = Path(run.output) / run.name, Path(run.output) / LOGS
     logs.mkdir(exist_ok=True)

@@ -24,7 +24,7 @@ def empty_report(directory: Path, *_: object) -> Path:
 def empty_reports() -> Iterator[None]:
     """Has runs, fine-tunings and runs of stages end in empty reports while it is open."""
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("loop.run.build_report", "sft.sft_loop.build_report", "stages.stages_loop.build_stages_report"):
+        for name in ("run.build_report", "sft.sft_loop.build_report", "stages.stages_loop.build_stages_report"):
             patched.setattr(f"training.{name}", empty_report)
         yield
 

@@ -17,8 +17,8 @@ from agents.vllm.sampler import VLLMSampler
 from training.config.update_config import PPOConfig
 from training.engines.policy import copied_but_frozen, token_logprobs
 from training.loop.prefetch import Sampling
-from training.loop.run import train
 from training.recipes.tiny import frozenlake_tiny
+from training.run import train
 from training.update import update_losses
 from training.update.learner import Learner
 from training.update.micro_batches import drawn_mask
@@ -115,7 +115,7 @@ def learnt(monkeypatch):
     monkeypatch.setattr(Sampling, "__call__", sample_behind_the_second)
     monkeypatch.setattr(Learner, "update", update_beside)
     monkeypatch.setattr(update_losses, "truncated_importance_weights", noted)
-    monkeypatch.setattr("training.loop.run.build_report", lambda directory: directory / "report.html")
+    monkeypatch.setattr("training.run.build_report", lambda directory: directory / "report.html")
     return seen
 
 

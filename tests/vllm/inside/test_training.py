@@ -11,8 +11,8 @@ from dataclasses import replace
 import pytest
 
 from agents.vllm.config import VLLMConfig
-from training.loop.run import train
 from training.recipes.tiny import frozenlake_tiny
+from training.run import train
 
 NUM_ITERATIONS = 6
 NEAR = 1e-5

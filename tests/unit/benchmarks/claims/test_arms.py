@@ -24,8 +24,8 @@ from benchmarks.claims.arms import (
 from benchmarks.claims.claim import Claim
 from training.algorithms.grpo import GRPO
 from training.checkpoints.checkpoint_files import weights_hash
+from training.cold_start.cold_start_loop import untaught
 from training.loop.evaluation import evaluate
-from training.loop.run import untaught
 from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError
 

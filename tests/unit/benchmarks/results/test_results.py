@@ -23,7 +23,7 @@ from tests.unit.training.batches import run_config
 from training.algorithms.grpo import GRPO
 from training.config.world_spec import WorldSpec
 from training.loop.evaluation import evaluate
-from training.loop.run import train
+from training.run import train
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 from vlm_envs.splits import split_seeds

@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from tests.unit.training.batches import NO_JUDGE, WORLD, algorithm, played_batch, run_config, text_batch
-from tests.unit.training.loop.test_run import metrics_of
+from tests.unit.training.test_run import metrics_of
 from training.algorithms.algorithm import ModelOutputs
 from training.algorithms.token_gae import TokenGAE
 from training.batch import with_observations_as_actions
 from training.config.update_config import PPOConfig
 from training.engines.policy import hidden_states
-from training.loop.run import train
+from training.run import train
 from training.update.learner import Learner
 
 SPECIAL = 3

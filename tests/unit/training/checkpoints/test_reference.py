@@ -9,6 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from tests.unit.training.batches import run_config
+from training import run as run_module
 from training.algorithms.dapo import DAPO
 from training.algorithms.grpo import GRPO
 from training.checkpoints.checkpoint_files import (
@@ -22,7 +23,6 @@ from training.checkpoints.checkpoint_files import (
 from training.checkpoints.checkpoint_state import save_checkpoint
 from training.config.update_config import PPOConfig
 from training.engines.engine import LocalEngine
-from training.loop import run as run_module
 from vlm_envs.errors import ConfigError
 
 

@@ -12,16 +12,16 @@ from agents.hf.agent import load_checkpoint
 from tests.unit.training.batches import WORLD, run_config
 from training.cold_start import cold_start_loop
 from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.cold_start_loop import make_cold_start
 from training.cold_start.demonstrations import COPYING
 from training.engines.optimizer import Optimizer
-from training.loop.run import make_cold_start
 
 
 @pytest.fixture
 def cold_start(tiny, tmp_path, monkeypatch):
     """Returns what makes a cold start of four steps, from a tiny model that is there already, and where it goes."""
-    monkeypatch.setattr("training.loop.run.save_tiny", lambda *_, **__: None)
-    monkeypatch.setattr("training.loop.run.load_for_training", lambda *_: (copy.deepcopy(tiny[0]), tiny[1]))
+    monkeypatch.setattr("training.cold_start.cold_start_loop.save_tiny", lambda *_, **__: None)
+    monkeypatch.setattr(cold_start_loop, "load_for_training", lambda *_: (copy.deepcopy(tiny[0]), tiny[1]))
     directory = tmp_path / "cold_start"
     settings = ColdStartConfig(num_steps=4, num_first_turn_steps=2, batch_size=2)
     config = run_config(cold_start=settings, num_val_episodes=2, eval_every=0)
@@ -77,7 +77,7 @@ def fail(monkeypatch, what):
         def crashing(*args, **kwargs):
             raise RuntimeError("crashed")
 
-        monkeypatch.setattr("training.loop.run.evaluate", crashing)
+        monkeypatch.setattr("training.cold_start.cold_start_loop.evaluate", crashing)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_what_cannot_be_saved_is_told_beside_what_failed(cold_start, monkeypatch
     def full(*args, **kwargs):
         raise OSError("No space left on device")
 
-    monkeypatch.setattr("training.loop.run.save_model", full)
+    monkeypatch.setattr("training.cold_start.cold_start_loop.save_model", full)
     fail(monkeypatch, "a world")
     with pytest.raises(RuntimeError, match="crashed"):
         make()

@@ -19,10 +19,10 @@ from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.algorithms.losses import aggregate
 from training.loop.loggers import RunConsole
-from training.loop.run import train
 from training.loop.trainer import Trainer
 from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.shipped import RECIPES
+from training.run import train
 from vlm_envs.records.run_data import RunReader
 
 CHECKOUT = Path(__file__).parents[4]
@@ -53,7 +53,7 @@ def test_a_cold_start_is_a_checkpoint_to_start_from(tmp_path, capsys):
 @pytest.fixture
 def made_before(tiny_directory, monkeypatch):
     """A random model that is there already: texts for its tokenizer take a second to play."""
-    monkeypatch.setattr("training.loop.run.save_tiny", lambda to, *_, **__: _copy(tiny_directory, to))
+    monkeypatch.setattr("training.cold_start.cold_start_loop.save_tiny", lambda to, *_, **__: _copy(tiny_directory, to))
 
 
 def _copy(start: Path, to: str) -> None:
@@ -118,7 +118,7 @@ def test_ctrl_c_after_the_last_step_of_a_cold_start_loses_nothing(ctrl_c, tmp_pa
         advance(self, number, metrics, shown)
 
     monkeypatch.setattr(RunConsole, "advance", interrupted_in_step)
-    monkeypatch.setattr("training.loop.run.evaluate", interrupted)
+    monkeypatch.setattr("training.cold_start.cold_start_loop.evaluate", interrupted)
     assert main(["cold_start", *short_cold_start(tmp_path)]) == 130
     directory = tmp_path / "x_cold_start"
     shown = capsys.readouterr().err
@@ -190,7 +190,7 @@ def test_a_run_stopped_before_its_first_iteration_keeps_its_cold_start(tmp_path,
     with monkeypatch.context() as patched:
         patched.setattr(Trainer, "train_iteration", stopped)
         assert main(command) == 130
-    monkeypatch.setattr("training.loop.run.make_cold_start", lambda *_: pytest.fail("the cold start is made again"))
+    monkeypatch.setattr("training.run.make_cold_start", lambda *_: pytest.fail("the cold start is made again"))
     assert main([*command, "--resume"]) == 0
     lines = [line for line in RunReader(tmp_path / "x").metrics() if line["phase"] == "rl"]
     assert [line["iteration"] for line in lines] == [0, 1]

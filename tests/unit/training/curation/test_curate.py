@@ -16,13 +16,13 @@ from agents.oracle import OracleAgent, RandomAgent
 from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.cold_start_loop import make_cold_start
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import curated_episodes, shuffled_batches
 from training.curation.curation_config import CURATED, CurateConfig
 from training.curation.curation_judge import curation_judge
 from training.curation.curation_loop import Filtered, filter_rollouts, make_data_set, play
 from training.curation.curation_set import questions
-from training.loop.run import make_cold_start
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError

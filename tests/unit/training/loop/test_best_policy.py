@@ -23,8 +23,8 @@ from training.config.run_config import RunConfig
 from training.loop import trainer
 from training.loop.evaluation import EvaluationResult
 from training.loop.interrupts import Rescue
-from training.loop.run import train
 from training.loop.trainer import Trainer
+from training.run import train
 from vlm_envs.records.run_data import RunReader
 
 PEAK = {1: 0.25, 2: 0.75, 3: 0.5, 4: 0.75}

@@ -10,16 +10,16 @@ from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from tests.unit.agents.api.endpoint import FakeEndpoint
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.test_run import differing
+from tests.unit.training.test_run import differing
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.turn_gae import TurnGAE
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.judge_config import JudgeConfig
 from training.config.update_config import PPOConfig
 from training.config.world_spec import WorldSpec
-from training.loop.run import train
 from training.loop.trainer import Trainer
 from training.rewards.turn_scores import TurnScorer
+from training.run import train
 from vlm_envs.errors import ConfigError
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})

@@ -11,13 +11,15 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.test_run import differing
+from tests.unit.training.test_run import differing
 from training.__main__ import main
 from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.cold_start import cold_start_loop
 from training.cold_start.cold_start_config import ColdStartConfig
+from training.cold_start.cold_start_loop import make_cold_start
 from training.config.resume import saved_config
 from training.config.run_config import EvalSamplingConfig
-from training.loop.run import make_cold_start, train
+from training.run import train
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import RunReader
 
@@ -64,10 +66,10 @@ def test_vllm_samples_evaluations_as_they_are_configured(tiny, config, monkeypat
 
 def test_a_cold_start_is_validated_as_a_run_is(config, tmp_path, monkeypatch):
     found = []
-    monkeypatch.setattr("training.loop.run.make_agent", lambda _, **settings: found.append(settings["sampling"]))
-    monkeypatch.setattr("training.loop.run._teach", lambda *_: (tmp_path / "saved").mkdir())
-    monkeypatch.setattr("training.loop.run.mean_success", lambda _: 0.0)
-    monkeypatch.setattr("training.loop.run.evaluate", lambda *_, **__: None)
+    monkeypatch.setattr(cold_start_loop, "make_agent", lambda _, **settings: found.append(settings["sampling"]))
+    monkeypatch.setattr(cold_start_loop, "_teach", lambda *_: (tmp_path / "saved").mkdir())
+    monkeypatch.setattr(cold_start_loop, "mean_success", lambda _: 0.0)
+    monkeypatch.setattr(cold_start_loop, "evaluate", lambda *_, **__: None)
     settings = ColdStartConfig(num_steps=1, num_first_turn_steps=0, start_from=config.model)
     make_cold_start(replace(config, eval_sampling=GREEDY, cold_start=settings), tmp_path / "saved", None)
     assert [each.temperature for each in found] == [0.0]

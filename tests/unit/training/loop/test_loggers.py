@@ -16,7 +16,7 @@ from tests.unit.training.loop.test_rescue import fail_in_the_second
 from tests.unit.training.loop.wandb_server import environment
 from training.config.run_config import RunConfig
 from training.loop.loggers import RUN_FILE, evaluation_values
-from training.loop.run import train
+from training.run import train
 from training.update.learner import Learner
 from vlm_envs.records.run_data import RunReader
 

@@ -10,14 +10,14 @@ import pytest
 
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
-from tests.unit.training.loop.test_run import differing, metrics_of
+from tests.unit.training.test_run import differing, metrics_of
 from training.algorithms.dapo import DAPO
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.processes import require_engine
 from training.config.update_config import MemoryConfig, PPOConfig
 from training.loop.collect import Collector
 from training.loop.prefetch import Batches, Sampling
-from training.loop.run import train
+from training.run import train
 from training.update.learner import Learner
 from vlm_envs.errors import ConfigError, WorkerError
 

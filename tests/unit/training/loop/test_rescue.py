@@ -14,7 +14,7 @@ import torch
 from agents.hf.sampling import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.test_run import differing, metrics_of
+from tests.unit.training.test_run import differing, metrics_of
 from training.__main__ import main
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -25,8 +25,8 @@ from training.config.world_spec import WorldSpec
 from training.errors import TerminatedError
 from training.loop import loggers, prefetch, trainer
 from training.loop.interrupts import stop_on_interrupt
-from training.loop.run import train
 from training.loop.trainer import Trainer
+from training.run import train
 from training.update.learner import Learner
 from vlm_envs.records.run_data import RunReader
 

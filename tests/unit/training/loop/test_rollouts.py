@@ -8,10 +8,10 @@ import pytest
 
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
-from tests.unit.training.loop.test_run import differing, metrics_of
+from tests.unit.training.test_run import differing, metrics_of
 from training.checkpoints.checkpoint_state import load_checkpoint_state
-from training.loop.run import train
 from training.rewards.turn_scores import ScoredTrajectory, TurnScorer
+from training.run import train
 from vlm_envs.errors import WorkerError
 
 

@@ -14,7 +14,7 @@ from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.full_disk import limit_files, run_apart
 from tests.unit.training.gradients import assert_same_steps, sgd_steps
-from tests.unit.training.loop.test_run import differing, metrics_of
+from tests.unit.training.test_run import differing, metrics_of
 from tests.unit.training.update.test_micro_batches import OneOfSeveral
 from training.__main__ import main
 from training.algorithms.algorithm import CriticConfig
@@ -24,8 +24,8 @@ from training.config.update_config import PPOConfig
 from training.engines.policy import PolicyModel, ValueModel
 from training.errors import DiskFullError, ExplodingGradientError, MemoryExhaustedError
 from training.loop import trainer
-from training.loop.run import train
 from training.loop.trainer import Trainer
+from training.run import train
 from training.update import learner as learner_module
 from training.update.learner import Learner
 from training.update.micro_batches import accumulate_gradient
@@ -225,6 +225,6 @@ def test_a_run_that_stops_ends_in_one_line(monkeypatch, capsys, tmp_path, error)
     def stopped(*args, **kwargs):
         raise error("Why, and what to do.")
 
-    monkeypatch.setattr("training.loop.run.train_checked", stopped)
+    monkeypatch.setattr("training.run.train_checked", stopped)
     assert main(["frozenlake_tiny", "--output", str(tmp_path)]) == 1
     assert capsys.readouterr().err.strip().splitlines()[-1] == "stopped: Why, and what to do."

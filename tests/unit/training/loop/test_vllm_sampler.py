@@ -14,13 +14,13 @@ from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.models import load
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.test_run import metrics_of
+from tests.unit.training.test_run import metrics_of
 from training.__main__ import main
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.update_config import LoRAConfig
 from training.loop.rollout_agents import plain_weights
-from training.loop.run import train
 from training.preflight import require_sampler
+from training.run import train
 from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
 
 

@@ -13,8 +13,8 @@ from training.config.judge_config import JudgeConfig
 from training.config.update_config import PPOConfig
 from training.config.world_spec import WorldSpec, world_names
 from training.loop.collect import Collector
-from training.loop.run import train
 from training.rewards.turn_scores import TurnScorer
+from training.run import train
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report.headline import comparisons, sentence
 from vlm_envs.records.run_data import RunReader

@@ -9,12 +9,12 @@ import pytest
 
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import run_config
+from training import run as loop_run
 from training.config.world_spec import WorldSpec
-from training.loop import run as loop_run
-from training.loop.run import train
 from training.pools import pool_drawing
 from training.pools.pool_config import PoolConfig
 from training.pools.pool_drawing import draw_own_pools
+from training.run import train
 from training.stages.stages_config import Stage, StagesConfig
 from training.stages.stages_loop import train_stages
 from vlm_envs.errors import ConfigError

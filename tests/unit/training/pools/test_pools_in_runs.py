@@ -20,11 +20,11 @@ from training.config.update_config import PPOConfig
 from training.config.world_spec import WorldSpec, world_names
 from training.engines.engine import LocalEngine
 from training.loop.collect import Collector
-from training.loop.run import train
 from training.mixture.mixed_worlds import MixedWorlds
 from training.mixture.mixture_config import MixConfig
 from training.pools.pool_config import PoolConfig
 from training.pools.pool_play import open_pool
+from training.run import train
 from training.update.learner import Learner
 from vlm_envs import make
 from vlm_envs.errors import ConfigError

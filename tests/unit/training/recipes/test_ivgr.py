@@ -16,12 +16,12 @@ from judges.scores import JudgeScore, Reward
 from training.__main__ import main
 from training.algorithms.grpo import GRPO
 from training.cold_start.cold_start_config import ColdStartConfig
-from training.loop.run import train
 from training.mixture.mixture_config import Shares
 from training.pools.pool_config import PoolConfig
 from training.preflight import require_levels
 from training.recipes.ivgr import ivgr, ivgr_tiny
 from training.recipes.shipped import STAGED_RECIPES
+from training.run import train
 from training.stages.stages_config import StagesConfig
 from training.update.learner import Learner
 from vlm_envs.records.run_data import RunReader

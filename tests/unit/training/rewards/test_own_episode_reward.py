@@ -24,9 +24,9 @@ from training.curation.curated_data import curated_episodes
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_loop import make_data_set
 from training.curation.curation_set import questions
-from training.loop.run import train
 from training.preflight import ready
 from training.rewards.turn_scores import TurnScorer
+from training.run import train
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Trajectory
 

@@ -25,14 +25,13 @@ from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.families import SAVERS
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.test_run import differing
+from tests.unit.training.test_run import differing
 from training.__main__ import main
-from training.checkpoints.checkpoint_state import load_checkpoint_state
+from training.checkpoints.checkpoint_state import load_checkpoint_state, load_for_training
 from training.config.update_config import AdamWConfig, LoRAConfig, MemoryConfig, SupervisedSteps
 from training.engines.optimizer import Optimizer
 from training.errors import MemoryExhaustedError
 from training.loop.loggers import RunConsole
-from training.loop.run import load_for_training
 from training.sft.sft_config import DataSource, SFTConfig
 from training.sft.sft_loop import fine_tune
 from training.sft.sft_rows import read_data_set, row_batches

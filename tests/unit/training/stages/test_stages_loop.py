@@ -23,15 +23,15 @@ from agents.hf.sampling import SamplingConfig
 from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
-from tests.unit.training.loop.test_run import differing
 from tests.unit.training.reports import empty_reports
+from tests.unit.training.test_run import differing
 from training.__main__ import main
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.run_config import RunConfig
 from training.config.update_config import MemoryConfig, PPOConfig
-from training.loop.run import train
 from training.loop.trainer import Trainer
 from training.recipes.shipped import STAGED_RECIPES
+from training.run import train
 from training.sft.sft_config import SFTConfig
 from training.sft.sft_loop import FineTuning, fine_tune
 from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig, saved_stages
@@ -158,7 +158,7 @@ def test_a_reference_is_kept_or_what_the_stage_starts_from(straight, tiny_direct
 
 
 NO_REPORTS = """
-from training.loop import run
+from training import run
 from training.sft import sft_loop
 run.build_report = sft_loop.build_report = lambda directory: directory / "report.html"
 """

@@ -18,7 +18,7 @@ from training.algorithms.token_gae import TokenGAE
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.sweep import SweepConfig
 from training.config.world_spec import WorldSpec
-from training.loop.run import train
+from training.run import train
 from training.sweeps import runner, shipped
 from training.sweeps.outcomes import Outcome, finished_outcomes, load_outcomes, save_outcomes
 from training.sweeps.report import lines
@@ -108,11 +108,11 @@ def test_a_run_that_was_interrupted_goes_on(small, tmp_path, monkeypatch):
         if run.name == "plain-1":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("training.loop.run.train", interrupted)
+    monkeypatch.setattr("training.run.train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_sweep(one, config)
     assert not is_finished(tmp_path / "small" / "plain-1")
-    monkeypatch.setattr("training.loop.run.train", train)
+    monkeypatch.setattr("training.run.train", train)
     run_sweep(one, config)
     assert InThisProcess.submitted == 1 and is_finished(tmp_path / "small" / "plain-1")
 

@@ -10,10 +10,10 @@ import torch
 
 from agents.hf.agent import load_checkpoint
 from tests.unit.training.batches import WORLD, run_config
-from tests.unit.training.loop.test_run import differing, metrics_of
+from tests.unit.training.test_run import differing, metrics_of
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.update_config import LoRAConfig, PPOConfig
-from training.loop.run import train
+from training.run import train
 from training.update.learner import Learner
 
 PPO = PPOConfig(num_minibatches=1, warmup_iterations=0, learning_rate=1e-2, kl_coef=0.01)

@@ -6,7 +6,7 @@ import gc
 
 from agents.hf.cache import GrowingCache
 from tests.unit.training.batches import run_config
-from training.loop.run import train
+from training.run import train
 from training.update.learner import Learner
 
 

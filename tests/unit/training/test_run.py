@@ -18,6 +18,7 @@ from agents.hf.sampling import SamplingConfig
 from tests.unit.episodes import SHORT
 from tests.unit.slow import quick
 from tests.unit.training.batches import NO_JUDGE, run_config
+from training import run
 from training.__main__ import main
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.gae import GAE
@@ -25,10 +26,9 @@ from training.checkpoints.checkpoint_files import num_iterations_done
 from training.checkpoints.checkpoint_state import load_checkpoint_state
 from training.config.update_config import PPOConfig
 from training.config.world_spec import WorldSpec
-from training.loop import run
-from training.loop.run import train
 from training.loop.trainer import Trainer
 from training.recipes.shipped import OF_A_WORLD, RECIPES
+from training.run import train
 from training.update.learner import Learner
 from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunReader
