@@ -194,9 +194,8 @@ def _train_stages(
         config = replace(config, name=next(free))
     left = checked_stages(config, resume=resume)
     _tell_run(recipe, config, taken)
-    from training.stages.stages_loop import (
-        train_stages_checked,  # Only now: a mistake in an option need not wait for torch.
-    )
+    # Only now: a mistake in an option need not wait for torch
+    from training.stages.stages_loop import train_stages_checked
 
     with going_on_by(recipe.as_words, config, name=made.name, output=made.output):
         train_stages_checked(config, left, resume=resume)

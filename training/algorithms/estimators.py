@@ -10,66 +10,9 @@ from torch import Tensor
 
 GroupScale = Literal["std", "none"]
 
+
 ROUNDING = 1e-6
 """How much of what was paid may be lost to float32: sums of the same rewards in another order differ by less."""
-
-
-def check_turn_index(turn_index_BT: Tensor, **per_token_BT: Tensor) -> None:
-    """Raises `ValueError` unless this is an integer `(B, T)` grid and the others have its shape."""
-    check_rank("turn_index_BT", turn_index_BT, 2)
-    check_integer("turn_index_BT", turn_index_BT)
-    for name, x_BT in per_token_BT.items():
-        check_shape(name, x_BT, turn_index_BT.shape)
-
-
-def check_turns(turn_index_BT: Tensor, **per_turn_BK: Tensor) -> None:
-    """Raises `ValueError` unless the `(B, K)` tensors agree and have a column for every turn of the grid."""
-    num_rows, num_turns = len(turn_index_BT), next(iter(per_turn_BK.values())).shape[-1]
-    for name, x_BK in per_turn_BK.items():
-        check_shape(name, x_BK, (num_rows, num_turns))
-    lowest, highest = turn_index_BT.aminmax() if turn_index_BT.numel() else (-1, -1)
-    if lowest < -1 or highest >= num_turns:
-        raise ValueError(
-            f"turn_index_BT: expected numbers from -1 (not generated) to {num_turns - 1} (K - 1), got "
-            f"{int(lowest)} to {int(highest)}. Number the turns of a row from 0 and give the (B, K) tensors "
-            "a column for each."
-        )
-
-
-def check_mask(mask_BT: Tensor, **per_token_BT: Tensor) -> None:
-    """Raises `ValueError` unless this is a bool `(B, T)` grid and the others have its shape."""
-    check_rank("mask_BT", mask_BT, 2)
-    if mask_BT.dtype != torch.bool:
-        raise ValueError(f"mask_BT: expected dtype bool, got {mask_BT.dtype}. Pass e.g. `mask != 0`.")
-    for name, x_BT in per_token_BT.items():
-        check_shape(name, x_BT, mask_BT.shape)
-
-
-def check_rank(name: str, x: Tensor, rank: int) -> None:
-    """Raises `ValueError` unless a tensor has this many dimensions."""
-    if x.ndim != rank:
-        raise ValueError(f"{name}: expected {rank} dimensions, got shape {tuple(x.shape)}. Reshape it first.")
-
-
-def check_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
-    """Raises `ValueError` unless a tensor has this shape."""
-    if x.shape != shape:
-        raise ValueError(
-            f"{name}: expected shape {tuple(shape)}, got {tuple(x.shape)}. Pad all tensors of a batch alike."
-        )
-
-
-def check_integer(name: str, index: Tensor) -> None:
-    """Raises `ValueError` unless a tensor holds integers."""
-    if index.is_floating_point() or index.dtype == torch.bool:
-        raise ValueError(f"{name}: expected an integer dtype, got {index.dtype}. Convert it with `.long()`.")
-
-
-def check_unit_interval(**coefficients: float) -> None:
-    """Raises `ValueError` unless every coefficient lies within 0 and 1."""
-    for name, coefficient in coefficients.items():
-        if not 0.0 <= coefficient <= 1.0:
-            raise ValueError(f"{name}: expected a number in [0, 1], got {coefficient}. Check the config.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,6 +152,93 @@ def run_lengths(last_of_run: Tensor) -> Tensor:
 
 
 @torch.no_grad()
+def relative_to_group(
+    scores_N: Tensor,
+    group_index_N: Tensor,
+    *,
+    scale: GroupScale = "std",
+    eps: float = 1e-6,
+    magnitudes_N: Tensor | None = None,
+) -> Tensor:
+    """Returns each score less the mean of its group, divided by the group's deviation where `scale` says so.
+
+    Args:
+        scores_N: float `(N,)`.
+        group_index_N: integer `(N,)`, group of each score.
+        scale: As in `grpo`.
+        eps: Added to the standard deviation, positive.
+        magnitudes_N: float `(N,)`, see `zero_variance_groups`.
+
+    Returns:
+        float32 `(N,)`; exactly 0 in a group whose scores are all equal, and so in a group of one.
+
+    Raises:
+        ValueError: On a wrong shape or dtype, or an unknown scale.
+
+    Source: DeepSeekMath (GRPO), section 4.1.
+    """
+    if scale not in get_args(GroupScale):
+        raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
+    is_flat_G = zero_variance_groups(scores_N, group_index_N, magnitudes_N)
+    group_N = torch.unique(group_index_N, return_inverse=True)[1]
+    values_N, size_G = scores_N.float(), group_N.bincount()
+    mean_G = values_N.new_zeros(len(size_G)).index_add(0, group_N, values_N) / size_G
+    centred_N = values_N - mean_G[group_N]
+    if scale == "std":
+        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_N, centred_N.square())
+        std_G = (sum_of_squares_G / (size_G - 1).clamp(min=1)).sqrt()
+        centred_N = centred_N / (std_G + eps)[group_N]
+    # Rounding of the mean would otherwise leave noise that the tiny deviation blows up.
+    return torch.where(is_flat_G[group_N], 0.0, centred_N)
+
+
+@torch.no_grad()
+def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor, magnitudes_B: Tensor | None = None) -> Tensor:
+    """Returns which groups cannot teach anything because all their returns are equal.
+
+    Args:
+        returns_B: float `(B,)`, total reward of each row.
+        group_index_B: integer `(B,)`, group of each row.
+        magnitudes_B: float `(B,)`, what each return is the sum of without its signs. Returns of a group are equal that
+            are within `ROUNDING` of its largest, so that what siblings earned in another order is the same. None for
+            the returns' own.
+
+    Returns:
+        bool `(G,)`, one flag per distinct group in ascending order of its index; its mean is the fraction
+        to log. A group of one row is always flagged, unless its return is NaN.
+
+    Raises:
+        ValueError: On a wrong shape, or an index that is not an integer.
+    """
+    check_rank("returns_B", returns_B, 1)
+    check_shape("group_index_B", group_index_B, returns_B.shape)
+    check_integer("group_index_B", group_index_B)
+    ids_G, group_B = torch.unique(group_index_B, return_inverse=True)
+    magnitudes_B = returns_B.abs() if magnitudes_B is None else magnitudes_B
+    check_shape("magnitudes_B", magnitudes_B, returns_B.shape)
+
+    def extreme(x_B: Tensor, which: Literal["amin", "amax"]) -> Tensor:
+        return x_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, x_B, which, include_self=False)
+
+    lowest_G, highest_G = extreme(returns_B, "amin"), extreme(returns_B, "amax")
+    spread_G, rounding_G = highest_G - lowest_G, ROUNDING * extreme(magnitudes_B, "amax")
+    # All infinite alike is equal; one infinite return among others is not, however large that makes the rounding
+    return (lowest_G == highest_G) | (spread_G.isfinite() & (spread_G <= rounding_G))
+
+
+@torch.no_grad()
+def has_sibling(group_index_B: Tensor) -> Tensor:
+    """Returns which rows are not alone in their group, bool `(B,)`.
+
+    Args:
+        group_index_B: integer `(B,)`, group of each row.
+    """
+    _, group_B, size_G = torch.unique(group_index_B, return_inverse=True, return_counts=True)
+    is_shared_B: Tensor = size_G[group_B] > 1
+    return is_shared_B
+
+
+@torch.no_grad()
 def masked_whiten(x_BT: Tensor, mask_BT: Tensor, *, eps: float = 1e-8) -> Tensor:
     """Returns the masked-in entries scaled to zero mean and unit variance.
 
@@ -310,88 +340,59 @@ def place_trajectory_reward(returns_B: Tensor, mask_BT: Tensor) -> Tensor:
     return place_turn_rewards(returns_B[:, None], mask_BT.long() - 1)
 
 
-@torch.no_grad()
-def relative_to_group(
-    scores_N: Tensor,
-    group_index_N: Tensor,
-    *,
-    scale: GroupScale = "std",
-    eps: float = 1e-6,
-    magnitudes_N: Tensor | None = None,
-) -> Tensor:
-    """Returns each score less the mean of its group, divided by the group's deviation where `scale` says so.
-
-    Args:
-        scores_N: float `(N,)`.
-        group_index_N: integer `(N,)`, group of each score.
-        scale: As in `grpo`.
-        eps: Added to the standard deviation, positive.
-        magnitudes_N: float `(N,)`, see `zero_variance_groups`.
-
-    Returns:
-        float32 `(N,)`; exactly 0 in a group whose scores are all equal, and so in a group of one.
-
-    Raises:
-        ValueError: On a wrong shape or dtype, or an unknown scale.
-
-    Source: DeepSeekMath (GRPO), section 4.1.
-    """
-    if scale not in get_args(GroupScale):
-        raise ValueError(f"scale: expected 'std' or 'none', got {scale!r}.")
-    is_flat_G = zero_variance_groups(scores_N, group_index_N, magnitudes_N)
-    group_N = torch.unique(group_index_N, return_inverse=True)[1]
-    values_N, size_G = scores_N.float(), group_N.bincount()
-    mean_G = values_N.new_zeros(len(size_G)).index_add(0, group_N, values_N) / size_G
-    centred_N = values_N - mean_G[group_N]
-    if scale == "std":
-        sum_of_squares_G = torch.zeros_like(mean_G).index_add(0, group_N, centred_N.square())
-        std_G = (sum_of_squares_G / (size_G - 1).clamp(min=1)).sqrt()
-        centred_N = centred_N / (std_G + eps)[group_N]
-    # Rounding of the mean would otherwise leave noise that the tiny deviation blows up.
-    return torch.where(is_flat_G[group_N], 0.0, centred_N)
+def check_turn_index(turn_index_BT: Tensor, **per_token_BT: Tensor) -> None:
+    """Raises `ValueError` unless this is an integer `(B, T)` grid and the others have its shape."""
+    check_rank("turn_index_BT", turn_index_BT, 2)
+    check_integer("turn_index_BT", turn_index_BT)
+    for name, x_BT in per_token_BT.items():
+        check_shape(name, x_BT, turn_index_BT.shape)
 
 
-@torch.no_grad()
-def zero_variance_groups(returns_B: Tensor, group_index_B: Tensor, magnitudes_B: Tensor | None = None) -> Tensor:
-    """Returns which groups cannot teach anything because all their returns are equal.
-
-    Args:
-        returns_B: float `(B,)`, total reward of each row.
-        group_index_B: integer `(B,)`, group of each row.
-        magnitudes_B: float `(B,)`, what each return is the sum of without its signs. Returns of a group are equal that
-            are within `ROUNDING` of its largest, so that what siblings earned in another order is the same. None for
-            the returns' own.
-
-    Returns:
-        bool `(G,)`, one flag per distinct group in ascending order of its index; its mean is the fraction
-        to log. A group of one row is always flagged, unless its return is NaN.
-
-    Raises:
-        ValueError: On a wrong shape, or an index that is not an integer.
-    """
-    check_rank("returns_B", returns_B, 1)
-    check_shape("group_index_B", group_index_B, returns_B.shape)
-    check_integer("group_index_B", group_index_B)
-    ids_G, group_B = torch.unique(group_index_B, return_inverse=True)
-    magnitudes_B = returns_B.abs() if magnitudes_B is None else magnitudes_B
-    check_shape("magnitudes_B", magnitudes_B, returns_B.shape)
-
-    def extreme(x_B: Tensor, which: Literal["amin", "amax"]) -> Tensor:
-        return x_B.new_empty(len(ids_G)).scatter_reduce(0, group_B, x_B, which, include_self=False)
-
-    lowest_G, highest_G = extreme(returns_B, "amin"), extreme(returns_B, "amax")
-    spread_G, rounding_G = highest_G - lowest_G, ROUNDING * extreme(magnitudes_B, "amax")
-    # All infinite alike is equal; one infinite return among others is not, however large that makes the rounding
-    return (lowest_G == highest_G) | (spread_G.isfinite() & (spread_G <= rounding_G))
+def check_turns(turn_index_BT: Tensor, **per_turn_BK: Tensor) -> None:
+    """Raises `ValueError` unless the `(B, K)` tensors agree and have a column for every turn of the grid."""
+    num_rows, num_turns = len(turn_index_BT), next(iter(per_turn_BK.values())).shape[-1]
+    for name, x_BK in per_turn_BK.items():
+        check_shape(name, x_BK, (num_rows, num_turns))
+    lowest, highest = turn_index_BT.aminmax() if turn_index_BT.numel() else (-1, -1)
+    if lowest < -1 or highest >= num_turns:
+        raise ValueError(
+            f"turn_index_BT: expected numbers from -1 (not generated) to {num_turns - 1} (K - 1), got "
+            f"{int(lowest)} to {int(highest)}. Number the turns of a row from 0 and give the (B, K) tensors "
+            "a column for each."
+        )
 
 
-@torch.no_grad()
-def has_sibling(group_index_B: Tensor) -> Tensor:
-    """Returns which rows are not alone in their group, bool `(B,)`.
+def check_mask(mask_BT: Tensor, **per_token_BT: Tensor) -> None:
+    """Raises `ValueError` unless this is a bool `(B, T)` grid and the others have its shape."""
+    check_rank("mask_BT", mask_BT, 2)
+    if mask_BT.dtype != torch.bool:
+        raise ValueError(f"mask_BT: expected dtype bool, got {mask_BT.dtype}. Pass e.g. `mask != 0`.")
+    for name, x_BT in per_token_BT.items():
+        check_shape(name, x_BT, mask_BT.shape)
 
-    Args:
-        group_index_B: integer `(B,)`, group of each row.
-    """
-    _, group_B, size_G = torch.unique(group_index_B, return_inverse=True, return_counts=True)
-    is_shared_B: Tensor = size_G[group_B] > 1
-    return is_shared_B
+
+def check_rank(name: str, x: Tensor, rank: int) -> None:
+    """Raises `ValueError` unless a tensor has this many dimensions."""
+    if x.ndim != rank:
+        raise ValueError(f"{name}: expected {rank} dimensions, got shape {tuple(x.shape)}. Reshape it first.")
+
+
+def check_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    """Raises `ValueError` unless a tensor has this shape."""
+    if x.shape != shape:
+        raise ValueError(
+            f"{name}: expected shape {tuple(shape)}, got {tuple(x.shape)}. Pad all tensors of a batch alike."
+        )
+
+
+def check_integer(name: str, index: Tensor) -> None:
+    """Raises `ValueError` unless a tensor holds integers."""
+    if index.is_floating_point() or index.dtype == torch.bool:
+        raise ValueError(f"{name}: expected an integer dtype, got {index.dtype}. Convert it with `.long()`.")
+
+
+def check_unit_interval(**coefficients: float) -> None:
+    """Raises `ValueError` unless every coefficient lies within 0 and 1."""
+    for name, coefficient in coefficients.items():
+        if not 0.0 <= coefficient <= 1.0:
+            raise ValueError(f"{name}: expected a number in [0, 1], got {coefficient}. Check the config.")

@@ -21,6 +21,7 @@ from vlm_envs.records.run_data import RunReader
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 _MAX_NAMED = 3
+"""Most broken rows that messages name; a dataset's `config.json` has all of them."""
 _COUNTS = (
     "num_samples",
     "num_trivial",
@@ -31,8 +32,6 @@ _COUNTS = (
     "num_kept",
     "num_surplus",
 )
-_MAX_BROKEN_NAMED = 3
-"""Most broken rows that are named; all of them are in the data set's `config.json`."""
 
 
 def curated_episodes(directory: str | Path) -> list[Trajectory]:
@@ -227,6 +226,6 @@ class Yield:
 
 
 def _named(broken: Sequence[str]) -> list[str]:
-    lines = [f"left out: {each}" for each in broken[:_MAX_BROKEN_NAMED]]
+    lines = [f"left out: {each}" for each in broken[:_MAX_NAMED]]
     more = len(broken) - len(lines)
     return [*lines, f"left out: {more} more broken rows"] if more else lines

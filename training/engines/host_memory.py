@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
+GIB = 2**30
 HOST = torch.device("cpu")
 
 

@@ -17,13 +17,12 @@ from judges.turn_rewards.thoughts import score_thoughts
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.estimators import zero_variance_groups
 from training.batch import OBSERVED, Batch
+from training.engines.host_memory import GIB
 from training.loop.evaluation import mean_metrics
 from training.rewards.turn_scores import ScoredTrajectory
 from vlm_envs.qa.task import tool_was_used
 from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.trajectory import Trajectory
-
-_GIB = 2**30
 
 
 def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout_s: float) -> dict[str, float]:
@@ -234,7 +233,7 @@ class PeakMemory:
             torch.cuda.reset_peak_memory_stats(self._device)
         yield
         if self._device.type == "cuda":
-            self._peaks[name] = torch.cuda.max_memory_allocated(self._device) / _GIB
+            self._peaks[name] = torch.cuda.max_memory_allocated(self._device) / GIB
 
     def metrics(self) -> dict[str, float]:
         """Returns `<phase>_peak_gib` of the phases so far, in GiB, and begins anew."""

@@ -32,7 +32,7 @@ from training.config.resume import how_to_go_on
 from training.config.run_config import RunConfig, how_evaluated
 from training.config.world_spec import world_names
 from training.engines.engine import Engine
-from training.engines.host_memory import HostBytes, host_memory, in_place_of, local_bytes
+from training.engines.host_memory import GIB, HostBytes, host_memory, in_place_of, local_bytes
 from training.errors import TrainingStoppedError
 from training.loop.collect import Collector, Round
 from training.loop.evaluation import EvaluationResult, evaluate, mean_success, told
@@ -52,7 +52,6 @@ from vlm_envs.records.run_data import RunWriter, training_label, validation_labe
 SHOWN = ("success", "reward", "format_rate", "entropy")
 NUM_RECORDED, NUM_RECORDED_TRAINING = 256, 32
 """Episodes per evaluation that are kept with their pictures, and of a recorded training iteration."""
-_GIB = 2**30
 
 
 class Trainer:
@@ -450,7 +449,7 @@ def shortage(needed: HostBytes, available: int | None, *, num_processes: int) ->
         return None
 
     def gib(num_bytes: float) -> str:
-        return f"{num_processes * num_bytes / _GIB:.1f}"
+        return f"{num_processes * num_bytes / GIB:.1f}"
 
     without, enough = needed.without_offloading, available / num_processes
     written = ", and all of the state is written after each iteration"
@@ -459,9 +458,9 @@ def shortage(needed: HostBytes, available: int | None, *, num_processes: int) ->
         (f"--checkpoint-every 1 {without}", 0.0, f", and more of the GPU's{written}")
     ]
     mended = ", or ".join(f"{options} (then {gib(left)} GiB{cost})" for options, left, cost in ways)
-    plan = f"--num-gpus {num_processes} --host-memory {max(int(10 * available / _GIB), 1) / 10:.1f}"
+    plan = f"--num-gpus {num_processes} --host-memory {max(int(10 * available / GIB), 1) / 10:.1f}"
     return (
-        f"This run needs {gib(needed.total)} GiB of the host's memory, and there are {available / _GIB:.1f}: "
+        f"This run needs {gib(needed.total)} GiB of the host's memory, and there are {available / GIB:.1f}: "
         f"{gib(needed.offloaded)} for what --memory.offload-* has wait there, and {gib(needed.copy)} for a copy of its "
         f"state, from which it is saved if an iteration fails. Use {mended}. What else would do says python -m "
         f"training plan with {plan}."

@@ -20,60 +20,20 @@ COMMANDS = {
     "curate": "filter an expert's rollouts into a data set to fine-tune on",
 }
 """What is not a recipe, and what it does."""
+
+
 MODULES = tuple(f"training.recipes.{name}" for name in ("tiny", "vagen", "mags", "arm_thinker", "ivgr", "argos"))
 """Modules of the recipes."""
+
 
 FIRST_STARTS = ("mix_first_steps", "primitive_two_cubes")
 """Names in `training.recipes.first_starts`."""
 
+
 _CHECKPOINT = "--model DIR, a GPU"
+
+
 _DRIVERS = "make drivers (root)"
-
-
-def usage_lines() -> list[str]:
-    """Returns the help of `python -m training`."""
-    lines = [
-        "usage: python -m training RECIPE [--options] [--resume]",
-        "       python -m training my_module:My/World-v0 [--options]",
-        "                          a world of your own, or any other, by its id",
-        "       python -m training --recipe my_recipe.py [--options]",
-        "                          a recipe of your own",
-        "       python -m training --version",
-        "",
-        "recipes:",
-        *table([(f"  {name:18}", summary) for name, summary in summaries().items()]),
-        "",
-        "commands:",
-        *table([(f"  {name:18}", text) for name, text in COMMANDS.items()]),
-    ]
-    return [*lines, "", "Main options of a recipe: python -m training RECIPE --help; all: --help-all"]
-
-
-def recipe_lines() -> list[str]:
-    """Returns the list of recipes: name, how long it takes here, what it needs, and what it is."""
-    rows = [
-        (name, "not run here" if facts.minutes is None else f"{facts.minutes:g}", facts.needed())
-        for name, facts in FACTS.items()
-    ]
-    footer = (
-        "Packages such as .[tools] are installed by `make train CONFIG=RECIPE`, or by",
-        f"    {install_command('train,tools')}",
-        *wrapped(
-            "Minutes are of one or two threads on two cores, with evaluations and with cold starts that are made."
-        ),
-        f"Some cold starts continue from {' or '.join(FIRST_STARTS)}:",
-        "    python -m training cold_start NAME",
-        "Options of a recipe:",
-        "    python -m training RECIPE --help",
-    )
-    lines = table(rows, headings=("recipe", "minutes", "needs"), notes=list(summaries().values()))
-    return [*lines, "", *footer]
-
-
-def summaries() -> dict[str, str]:
-    """Returns the first line of each recipe's docstring, by name."""
-    written = {name: text for module in MODULES for name, text in written_docstrings(module).items()}
-    return {name: written[name].partition("\n")[0] for name in FACTS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,3 +81,49 @@ FACTS: dict[str, Facts] = {
     "argos": Facts(needs=_CHECKPOINT),
 }
 """By the recipe's name, in the order of the list."""
+
+
+def usage_lines() -> list[str]:
+    """Returns the help of `python -m training`."""
+    lines = [
+        "usage: python -m training RECIPE [--options] [--resume]",
+        "       python -m training my_module:My/World-v0 [--options]",
+        "                          a world of your own, or any other, by its id",
+        "       python -m training --recipe my_recipe.py [--options]",
+        "                          a recipe of your own",
+        "       python -m training --version",
+        "",
+        "recipes:",
+        *table([(f"  {name:18}", summary) for name, summary in summaries().items()]),
+        "",
+        "commands:",
+        *table([(f"  {name:18}", text) for name, text in COMMANDS.items()]),
+    ]
+    return [*lines, "", "Main options of a recipe: python -m training RECIPE --help; all: --help-all"]
+
+
+def recipe_lines() -> list[str]:
+    """Returns the list of recipes: name, how long it takes here, what it needs, and what it is."""
+    rows = [
+        (name, "not run here" if facts.minutes is None else f"{facts.minutes:g}", facts.needed())
+        for name, facts in FACTS.items()
+    ]
+    footer = (
+        "Packages such as .[tools] are installed by `make train CONFIG=RECIPE`, or by",
+        f"    {install_command('train,tools')}",
+        *wrapped(
+            "Minutes are of one or two threads on two cores, with evaluations and with cold starts that are made."
+        ),
+        f"Some cold starts continue from {' or '.join(FIRST_STARTS)}:",
+        "    python -m training cold_start NAME",
+        "Options of a recipe:",
+        "    python -m training RECIPE --help",
+    )
+    lines = table(rows, headings=("recipe", "minutes", "needs"), notes=list(summaries().values()))
+    return [*lines, "", *footer]
+
+
+def summaries() -> dict[str, str]:
+    """Returns the first line of each recipe's docstring, by name."""
+    written = {name: text for module in MODULES for name, text in written_docstrings(module).items()}
+    return {name: written[name].partition("\n")[0] for name in FACTS}

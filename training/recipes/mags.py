@@ -38,8 +38,8 @@ CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "u
 
 VARIANTS = ("curriculum", "direct", "without_super_resolution")
 """The paper's method, section 4.4's direct training, and section 4.3's crop and resize."""
-_SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
-_CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})
+_TINY_CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})
+_TINY_SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
 _TINY_NUM_ITERATIONS = (40, 30)
 """Of both stages: three quarters of the first one's in the second, as 225 of 300."""
 _TINY_NO_JUDGE = JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
@@ -236,10 +236,10 @@ def _tiny_direct() -> StagesConfig:
 
 def _tiny_without_super_resolution() -> StagesConfig:
     run = _tiny_stage(
-        1, num_iterations=_TINY_NUM_ITERATIONS[0], learning_rate=1e-4, kl_coef=0.04, enlarged=_CROP_AND_RESIZE
+        1, num_iterations=_TINY_NUM_ITERATIONS[0], learning_rate=1e-4, kl_coef=0.04, enlarged=_TINY_CROP_AND_RESIZE
     )
     return _tiny_staged(
-        "mags_tiny_without_super_resolution", Stage(name="precision", run=run), enlarged=_CROP_AND_RESIZE
+        "mags_tiny_without_super_resolution", Stage(name="precision", run=run), enlarged=_TINY_CROP_AND_RESIZE
     )
 
 
@@ -248,7 +248,7 @@ _TINY_VARIANTS: Mapping[str, Callable[[], StagesConfig]] = MappingProxyType(
 )
 
 
-def _tiny_staged(name: str, *stages: Stage, enlarged: Mapping[str, Any] = _SUPER_RESOLUTION) -> StagesConfig:
+def _tiny_staged(name: str, *stages: Stage, enlarged: Mapping[str, Any] = _TINY_SUPER_RESOLUTION) -> StagesConfig:
     """Returns a run of stages that begins by imitating the expert under the prompts of both of the paper's."""
     prompts = tuple(
         replace(world, name=f"stage {number}")
@@ -266,7 +266,7 @@ def _tiny_stage(
     num_iterations: int,
     learning_rate: float,
     kl_coef: float,
-    enlarged: Mapping[str, Any] = _SUPER_RESOLUTION,
+    enlarged: Mapping[str, Any] = _TINY_SUPER_RESOLUTION,
 ) -> RunConfig:
     """Returns questions of dots on blocks, with the prompts and reward of one of the paper's stages.
 
