@@ -1,41 +1,32 @@
-"""Curation: an expert plays, a verifier scores, and the good rollouts become a data set to imitate.
-
-    worlds ── expert, several rollouts a question ── verifier ── best rollout ≥ threshold ──> data set
-
-Source: Argos, section 4 and appendix C (a sample is kept with its best rollout if that scores 0.7 or more);
-ARM-Thinker, section 3.2 (questions that are always answered right are dropped; trajectories need format, accuracy and,
-with tools, a call that worked).
-
-A data set is a directory as runs are, so that reports and readers of runs read it too: `config.json` says how it was
-made and what the yield was, `trajectories/curated.jsonl` has the episodes, `images/` the pictures. `sft.jsonl` is the
-same as chat messages, for other trainers.
-
-Questions are asked in batches, each of which is written before the next one begins: see
-`training.curation.curation_set`.
-"""
+"""Curation: an expert plays, a verifier scores, and the good rollouts become a dataset to imitate."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agents.agent import Agent, LearningAgent
+from agents.api.client import ChatClient
+from agents.hf.device import torch_device
 from agents.rollout import failure_of
+from judges.deferred import MapFn, one_by_one
 from judges.episode_rewards.curation import Curated, curate, is_trivial
-from judges.episode_rewards.episode import query_id
-from judges.episode_rewards.reward import rewards_by
-from judges.scores import Reward
+from judges.episode_rewards.episode import final_state, key_of, query_id
+from judges.episode_rewards.models import JudgeModels
+from judges.episode_rewards.reward import EpisodeJudge, rewards_by
+from judges.llm.graded import LLMAnswerJudge
+from judges.reading.answers import AnswerJudge, match_answer
+from judges.scores import JudgeScore, Reward
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import Yield
 from training.curation.curation_command import require_new, require_teachable
 from training.curation.curation_config import CurateConfig
-from training.curation.curation_judge import CurationJudge, curation_judge, with_outcome
 from training.curation.curation_set import (
     BatchRecord,
     QuestionBatch,
@@ -49,8 +40,11 @@ from training.curation.curation_teacher import make_teacher
 from training.errors import CurationInterruptedError
 from training.level_episodes import play_each
 from training.pools.pool_play import level_faults
+from training.rewards.turn_scores import model_judges
+from training.rewards.verifier import CheckpointJudge, Verifier
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
 from vlm_envs.records.lock import alone_in
+from vlm_envs.responses.answers import read_answer
 from vlm_envs.trajectory import Trajectory
 
 _AT_ONCE = 16
@@ -362,3 +356,106 @@ def _go_on(state: Mapping[str, Any], **parts: Any) -> None:
     for name, part in parts.items():
         if name in state:
             part.load_state_dict(state[name])
+
+
+class CurationJudge:
+    """The judge of a reward, and who says whether answers are right that no rule can compare.
+
+    Args:
+        rewards: The judge of the reward.
+        answers: Who says so, with 0 or 1; None for nobody.
+        map_fn: How many are asked about together.
+    """
+
+    def __init__(
+        self, rewards: EpisodeJudge, answers: RememberedAnswers | None = None, map_fn: MapFn = one_by_one
+    ) -> None:
+        self._rewards, self._answers, self._map_fn = rewards, answers, map_fn
+
+    def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
+        """Returns the reward of each episode, in order."""
+        return self._rewards(episodes)
+
+    def settled(self, episodes: Sequence[Trajectory]) -> list[Trajectory | None]:
+        """Returns each episode as if its answer could be compared by rule, with success by what the judge says.
+
+        One whose answer is compared by rule stays what it is; of one that the judge says nothing of there is None.
+        """
+        if self._answers is None:
+            return list(episodes)
+        self._answers.forget()
+        return list(self._map_fn(self._settled, episodes))
+
+    def _settled(self, episode: Trajectory) -> Trajectory | None:
+        state = final_state(episode)
+        if state.get("answer_kind") != "semantic":
+            return episode
+        score = match_answer(state["answer"], key_of(episode), self._answers)
+        if not score.available:
+            return None
+        right = score.value == 1.0
+        answers = [read_answer(state["answer"])] if right else state["answers"]
+        return with_outcome(episode, success=right, state={**state, "answer_kind": "exact", "answers": answers})
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what the judge of the reward remembers."""
+        return self._rewards.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on with what it remembered."""
+        self._rewards.load_state_dict(state)
+
+
+class RememberedAnswers:
+    """A judge of answers that is asked about each once, however many want to know."""
+
+    def __init__(self, judge: AnswerJudge) -> None:
+        self._judge = judge
+        self._known: dict[tuple[str, str, str], JudgeScore] = {}
+
+    def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
+        """Returns the grade of one answer."""
+        asked = (question, truth, answer)
+        if asked not in self._known:
+            self._known[asked] = self._judge(*asked)
+        return self._known[asked]
+
+    def forget(self) -> None:
+        """Forgets what it was asked."""
+        self._known.clear()
+
+
+def with_outcome(episode: Trajectory, **outcome: Any) -> Trajectory:
+    """Returns an episode of whose last turn something else is known."""
+    *turns, last = episode.turns
+    return replace(episode, turns=(*turns, replace(last, info={**last.info, **outcome})))
+
+
+@contextmanager
+def curation_judge(config: CurateConfig) -> Iterator[CurationJudge]:
+    """Gives the judge of the verifying reward within the block; behind it its models are let go.
+
+    Raises:
+        ConfigError: If it cannot be built.
+        EngineUnavailableError: If a model's weights are not there.
+    """
+    reward = config.reward
+    with ExitStack() as opened:
+        device = str(torch_device(config.device)) if config.verifier.directories else "cpu"
+        verifier = opened.enter_context(closing(Verifier(config.verifier, device)))
+        client = _asked(config)
+        if client is None:
+            yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models)))
+            return
+        opened.enter_context(closing(client))
+        answers, asked = RememberedAnswers(LLMAnswerJudge(client, "binary")), model_judges(client, reward)
+        if "answer_judge" in asked and reward.answer_scale == "binary":
+            asked["answer_judge"] = answers
+        yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models, **asked)), answers, client.map)
+
+
+def _asked(config: CurateConfig) -> Any:
+    """Returns what puts questions to the model that judges what no rule can; None without one."""
+    if config.endpoint is not None:
+        return ChatClient(config.endpoint)
+    return None if config.judge is None else CheckpointJudge(config.judge, device=config.device)

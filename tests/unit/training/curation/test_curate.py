@@ -20,8 +20,7 @@ from training.cold_start.cold_start_loop import make_cold_start
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import curated_episodes, shuffled_batches
 from training.curation.curation_config import CURATED, CurateConfig
-from training.curation.curation_judge import curation_judge
-from training.curation.curation_loop import Filtered, filter_rollouts, make_data_set, play
+from training.curation.curation_loop import Filtered, curation_judge, filter_rollouts, make_data_set, play
 from training.curation.curation_set import questions
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError

@@ -19,8 +19,7 @@ from tests.unit.agents.perception.checkpoints import save_detector, save_segment
 from tests.unit.judges.episodes import with_response, with_state
 from training.config.judge_config import JudgeConfig, VerifierConfig
 from training.curation.curation_config import CurateConfig
-from training.curation.curation_judge import curation_judge
-from training.curation.curation_loop import filter_rollouts
+from training.curation.curation_loop import curation_judge, filter_rollouts
 from training.rewards.turn_scores import TurnScorer
 from training.rewards.verifier import Verifier
 from vlm_envs.errors import ConfigError, EngineUnavailableError
