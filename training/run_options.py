@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import sys
 from collections.abc import Callable, Sequence
@@ -20,6 +19,7 @@ from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.processes import process_rank
 from training.config.run_config import RunConfig
+from training.config.saved_config import unchecked
 from training.recipes.first_starts import require_trainable
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES, STAGED_VARIANTS
 from training.recipes.tiny import any_world
@@ -262,11 +262,11 @@ def configured(
     start = recipe.config() if default is None else default
     named, words = take_option(words, "--algorithm")
     if named is not None:
-        start = _unchecked(start, algorithm=switched(start.algorithm, named))
+        start = unchecked(start, algorithm=switched(start.algorithm, named))
     _refuse_foreign_settings(start.algorithm, words)
     start, told = _fitted(start, words) if default is None else (start, [])
     start, of_data = _with_data(start, words)
-    start = _unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
+    start = unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
     start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
     command = "cold_start " if makes_cold_start else ""
@@ -279,7 +279,7 @@ def configured(
         ),
         help_all=recipe.help_all,
     )
-    default_options = _Options(algorithm=name_of(start.algorithm), run=_unchecked(start, worlds=worlds))
+    default_options = _Options(algorithm=name_of(start.algorithm), run=unchecked(start, worlds=worlds))
     config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
         _refuse_cold_start_options(config, words)
@@ -306,7 +306,7 @@ def _with_data(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list
     if not given_up:
         return config, []
     told = f"--cold-start.data has its own expert and episodes, in place of the recipe's: {', '.join(given_up)}."
-    return _unchecked(config, cold_start=_unchecked(config.cold_start, **without)), [told]
+    return unchecked(config, cold_start=unchecked(config.cold_start, **without)), [told]
 
 
 def _cold_start_option(name: str) -> str:
@@ -317,9 +317,7 @@ def _with_endpoint(config: RunConfig, words: Sequence[str]) -> RunConfig:
     """Returns a configuration whose judge has an endpoint to fill in, where its options are given or asked for."""
     if config.judge.endpoint is not None or not asks_for_endpoint(words, "--judge.endpoint."):
         return config
-    judge = copy.copy(config.judge)
-    object.__setattr__(judge, "endpoint", endpoint_to_fill())
-    return _unchecked(config, judge=judge)
+    return unchecked(config, judge=unchecked(config.judge, endpoint=endpoint_to_fill()))
 
 
 def switched(algorithm: Algorithm, name: str) -> Algorithm:
@@ -346,7 +344,7 @@ def _with_room(value: _Kind, option: str, words: Sequence[str]) -> _Kind:
             changes[name] = _with_room(each, own, words)
         elif isinstance(each, dict) and own in words:
             changes[name] = {}
-    return _unchecked(value, **changes)
+    return unchecked(value, **changes)
 
 
 def _refuse_foreign_settings(algorithm: Algorithm, words: Sequence[str]) -> None:
@@ -379,13 +377,13 @@ def _fitted(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[st
     every, algorithm = config.eval_every, config.algorithm
     if num_iterations is not None and every >= max(1, num_iterations) and option_value(said, evaluations) is None:
         told.append(short.format("Evaluations during training (--eval-every)", every, 0))
-        config = _unchecked(config, eval_every=0)
+        config = unchecked(config, eval_every=0)
     num_warmup = algorithm.critic_warmup_iterations
     if num_iterations and num_warmup >= num_iterations and option_value(said, warmup) is None:
         told.append(short.format(f"Critic warm-up ({warmup})", num_warmup, num_iterations - 1))
-        config = _unchecked(config, algorithm=algorithm.with_critic(warmup_iterations=num_iterations - 1))
+        config = unchecked(config, algorithm=algorithm.with_critic(warmup_iterations=num_iterations - 1))
     cold_start, of_cold_start = _fitted_cold_start(config.cold_start, said)
-    return _unchecked(config, cold_start=cold_start), [*told, *of_cold_start]
+    return unchecked(config, cold_start=cold_start), [*told, *of_cold_start]
 
 
 def _fitted_cold_start(config: ColdStartConfig, words: Sequence[str]) -> tuple[ColdStartConfig, list[str]]:
@@ -396,7 +394,7 @@ def _fitted_cold_start(config: ColdStartConfig, words: Sequence[str]) -> tuple[C
     told: list[str] = []
     num_steps = _whole(words, "--cold-start.num-steps")
     kinds = {"num_copying_steps": "Copying steps", "num_first_turn_steps": "First-turn steps"}
-    options = {name: f"--cold-start.{name.replace('_', '-')}" for name in kinds}
+    options = {name: _cold_start_option(name) for name in kinds}
     given = {name for name, option in options.items() if option_value(words, option) is not None}
     room = num_steps - sum(_whole(words, options[name]) for name in given)
     if num_steps == 0 or not 0 <= room < sum(getattr(config, name) for name in kinds.keys() - given):
@@ -406,7 +404,7 @@ def _fitted_cold_start(config: ColdStartConfig, words: Sequence[str]) -> tuple[C
         after = min(before * num_steps // max(config.num_steps, num_steps), room)
         if name not in given and after < before:
             told.append(f"{kind} ({options[name]}) lowered from {before} to {after} for this short cold start.")
-            config = _unchecked(config, **{name: after})
+            config = unchecked(config, **{name: after})
     return config, told
 
 
@@ -435,14 +433,6 @@ def _with_hyphens(words: Sequence[str]) -> list[str]:
     """Returns a command line with its options as they are documented; the parser takes underscores, too."""
     split = [word.partition("=") for word in words]
     return [(name.replace("_", "-") if name.startswith("--") else name) + rest + value for name, rest, value in split]
-
-
-def _unchecked(config: _Kind, **changes: Any) -> _Kind:
-    """Returns a changed copy that may be at odds with itself: only with all options together is it to be checked."""
-    changed = copy.copy(config)
-    for name, value in changes.items():
-        object.__setattr__(changed, name, value)
-    return changed
 
 
 def option_value(words: Sequence[str], option: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +18,7 @@ from training.algorithms.shipped import ShippedAlgorithm, name_of
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.judge_config import JudgeConfig, judge_contradictions
 from training.config.processes import EngineName
-from training.config.saved_config import plain, require_name, require_resumable, saved_algorithm
+from training.config.saved_config import plain, require_name, require_resumable, saved_algorithm, unchecked
 from training.config.update_config import (
     LoRAConfig,
     MemoryConfig,
@@ -328,9 +327,7 @@ class RunConfig:
 
     def decided(self) -> Self:
         """Returns the run with the update as its algorithm takes it: what that decides itself in place of `ppo`'s."""
-        changed = copy.copy(self)  # not made anew: its checks are of what a user may ask for
-        object.__setattr__(changed, "ppo", decided_update(self.algorithm, self.ppo))
-        return changed
+        return unchecked(self, ppo=decided_update(self.algorithm, self.ppo))
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the resolved configuration as plain data, paths as text; adapted worlds with their arguments."""

@@ -1,7 +1,8 @@
-"""Configurations as JSON, and the output folders that they are saved in."""
+"""Configurations as JSON, copies of them that are not validated, and the output folders that they are saved in."""
 
 from __future__ import annotations
 
+import copy
 import itertools
 import json
 import os
@@ -12,13 +13,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import name_of
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.records.json_lines import to_json
+
+_Config = TypeVar("_Config")
+
+
+def unchecked(config: _Config, **changes: Any) -> _Config:
+    """Return a changed copy that is not validated: its settings may fit only once all of them are known."""
+    changed = copy.copy(config)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
+    return changed
 
 
 def plain(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import name_of
+from training.config.saved_config import unchecked
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
 from vlm_envs.errors import require, require_choice
 
@@ -188,10 +188,7 @@ class PPOConfig(AdamWConfig):
 
 def decided_update(algorithm: Algorithm, ppo: PPOConfig) -> PPOConfig:
     """Returns the update's settings with those in place that the algorithm decides itself."""
-    decided = copy.copy(ppo)  # not made anew: its checks are of what a user may ask for
-    for name, value in algorithm.update_settings.items():
-        object.__setattr__(decided, name, value)
-    return decided
+    return unchecked(ppo, **algorithm.update_settings)
 
 
 def update_contradictions(algorithm: Algorithm, ppo: PPOConfig) -> Iterator[str]:

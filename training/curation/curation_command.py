@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import shlex
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from agents.api.config import EndpointConfig
 from agents.hf.device import require_device
 from agents.registry import entry_of
 from training.config.judge_config import JudgeConfig
-from training.config.saved_config import require_writable
+from training.config.saved_config import require_writable, unchecked
 from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_set import (
@@ -59,15 +58,7 @@ def curation_options(words: Sequence[str], program: Program, default: CurateConf
     changes: dict[str, Any] = {"worlds": worlds}
     if start.endpoint is None and asks_for_endpoint(rest, "--endpoint."):
         changes["endpoint"] = endpoint_to_fill()
-    return parsed(CurateConfig, rest, program, default=_unchecked(start, changes))
-
-
-def _unchecked(config: CurateConfig, changes: dict[str, Any]) -> CurateConfig:
-    """Returns a configuration with changes that only what else is said may make possible."""
-    changed = copy.copy(config)
-    for name, value in changes.items():
-        object.__setattr__(changed, name, value)
-    return changed
+    return parsed(CurateConfig, rest, program, default=unchecked(start, **changes))
 
 
 def require_teachable(config: CurateConfig, *, expert_is_trained: bool | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from agents.hf.device import require_device
 from training.checkpoints.checkpoint_files import LATEST, require_run_state
 from training.config.processes import num_processes
 from training.config.resume import check_same_settings, saved_by
-from training.config.saved_config import require_writable
+from training.config.saved_config import require_writable, unchecked
 from training.curation.curation_config import CURATED
 from training.preflight import require_attention, require_peft, require_start, require_unused
 from training.run_options import option_value
@@ -73,11 +72,8 @@ def sft_options(words: Sequence[str]) -> tuple[SFTConfig, bool]:
 def _resumed(words: Sequence[str]) -> SFTConfig:
     """Returns the configuration of the run that goes on; data sets that are named stand in place of its own."""
     output, name = (option_value(words, f"--{each}") or default for each, default in _DEFAULTS.items())
-    config = copy.copy(saved_fine_tuning(Path(output) / name))
     changes = {"output": output, "name": name} | ({"data": ()} if option_value(words, "--data") is not None else {})
-    for field, value in changes.items():
-        object.__setattr__(config, field, value)  # not made anew: that is for what the words make of it
-    return config
+    return unchecked(saved_fine_tuning(Path(output) / name), **changes)
 
 
 def check_fine_tuning(

@@ -6,7 +6,6 @@ would take it.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any
 from tyro.conf import FlagCreatePairsOff
 
 from training.config.run_config import RunConfig, how_evaluated
+from training.config.saved_config import unchecked
 from training.curation.curation_command import curation_options
 from training.curation.curation_config import CurateConfig
 from training.run_options import CURATION_OPTIONS, Recipe, configured, option_value, take_option
@@ -178,9 +178,8 @@ def _configured(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool)
     if isinstance(run, CurateConfig):
         program = Program(prog=prog, description="A curation.", main_options=CURATION_OPTIONS, help_all=help_all)
         return curation_options(words, program, run)
-    default = copy.copy(run)
-    if option_value(words, "--data") is not None:  # data sets that are named stand in place of its own
-        object.__setattr__(default, "data", ())
+    # Data sets that are named stand in place of its own
+    default = run if option_value(words, "--data") is None else unchecked(run, data=())
     program = Program(prog=prog, description="A fine-tuning.", help_all=help_all)
     return parsed(SFTConfig, words, program, default=default)
 
