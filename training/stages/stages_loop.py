@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -24,6 +23,7 @@ from training.sft.sft_config import SFTConfig
 from training.sft.sft_loop import fine_tuned
 from training.stages.stages_config import StageRun, StagesConfig, holds_stages, save_stages, saved_stages
 from training.stages.stages_preflight import StageToRun, checked_stages
+from training.update.out_of_memory import let_go
 from vlm_envs.arguments.options import option_names
 from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError
@@ -73,7 +73,7 @@ def _train(
             is_interrupted = _run_stage(each, name, processes)
         finished.append(name)
         processes.on_main(lambda: save_stages(config, finished))
-        _let_go()
+        let_go()
         if is_interrupted and each is not left[-1]:
             processes.on_main(partial(_stop_behind, name))
     report = processes.on_main(lambda: build_stages_report(config.directory, config.folders))
@@ -162,10 +162,3 @@ def _curate(run: CurateConfig, name: str) -> None:
             f"({field_name(run, 'num_samples')}), lower {field_name(run, 'threshold')}, or name another expert."
         )
     print(f"Data set: {directory}")
-
-
-def _let_go() -> None:
-    """Gives back the memory of a stage's models, which the next one needs."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()

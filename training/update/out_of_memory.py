@@ -76,7 +76,7 @@ def first_line(error: BaseException) -> str:
 
 
 def let_go() -> None:
-    """Gives back what a failed pass had made and nobody holds any more."""
+    """Give back the memory that nothing holds anymore: of a failed pass, or of a finished stage's models."""
     gc.collect()
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()
