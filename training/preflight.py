@@ -1,4 +1,7 @@
-"""Checks of a run before it writes anything: its worlds, start, device, packages, and W&B login."""
+"""Checks of a run before it writes anything: its worlds, start, device, packages, and W&B login.
+
+Nothing here imports torch, except to resolve a device, so that errors in options are reported instantly.
+"""
 
 from __future__ import annotations
 

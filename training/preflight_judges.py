@@ -1,4 +1,9 @@
-"""Checks of a run's judges and model endpoints before it writes anything."""
+"""Checks of a run's judges and model endpoints before it writes anything.
+
+Terms of a reward that have a weight and that nothing can judge are reported (`unjudged_terms`). A term without a value
+is no fault of a response, so the mean is of the others; where that holds for every response, the run is that of an
+ablation, which the user has to know.
+"""
 
 from __future__ import annotations
 

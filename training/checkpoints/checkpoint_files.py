@@ -1,4 +1,9 @@
-"""Where checkpoints are, how they are written atomically, and a run's reference policy. Does not import torch."""
+"""Where checkpoints are, how they are written atomically, and a run's reference policy. Does not import torch.
+
+A checkpoint is one directory, written under a temporary name and renamed when complete, so that a crash leaves either
+the old one or the new one. The old one is moved out of the way first; a crash between the two renames is repaired by
+the next load or save. The reference policy never changes: its path and a hash are kept, and no copy of its weights.
+"""
 
 from __future__ import annotations
 

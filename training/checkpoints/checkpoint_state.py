@@ -1,4 +1,19 @@
-"""The state of a run on disk: everything needed to resume it exactly, and its best policy."""
+"""The state of a run on disk: everything needed to resume it exactly, and its best policy.
+
+A checkpoint is one directory, complete or absent (see `training.checkpoints.checkpoint_files`):
+
+    model/            an ordinary transformers checkpoint, and in its provenance.json what it has learnt with
+    state.pt          everything else, except what follows where several processes wrote it
+    shards/           tensors of models and optimizers, each written by the process that has it
+    processes/<n>.pt  what is each process's own: where its sampling stands
+    progress.json     how many iterations were done
+    reference.json    where the reference policy is, see `reference_of`
+
+A checkpoint of several processes can be resumed with any other number of processes, and the other way round:
+`torch.distributed.checkpoint` writes and reads the shards. A nested state is split into its tensors, by name, and a
+skeleton that says where each belongs. The best policy, the one that solved most validation levels, is kept in the same
+way, with a file next to its weights that says which one it is.
+"""
 
 from __future__ import annotations
 

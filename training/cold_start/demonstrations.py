@@ -221,6 +221,13 @@ def copying_exercises(
     An exercise is one turn: the prompt is a stretch of distinct random tokens and its first token again; the response
     goes on with it. So each token of a response can be told, by nothing but what came before.
 
+    They teach a model of random weights to look up what followed a token before (*induction heads*). A small model that
+    meets a name in a question and is to write it in a call has to find the name's second word by its first. From
+    demonstrations alone that is learnt late, for most words of a response follow from the words before them.
+
+    Source: Olsson et al., "In-context Learning and Induction Heads" (2022), whose test of such heads is a repeated
+    stretch of random tokens.
+
     Args:
         encoder: Whose vocabulary it is.
         env_ids: Worlds whose words are copied, see `agents.hf.tokenizer.telling_words`; where they have none, all

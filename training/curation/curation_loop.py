@@ -1,4 +1,16 @@
-"""Curation: an expert plays, a verifier scores, and the good rollouts become a dataset to imitate."""
+"""Curation: an expert plays, a verifier scores, and the good rollouts become a dataset to imitate.
+
+    worlds ── expert, several rollouts per question ── verifier ── best rollout ≥ threshold ──> dataset
+
+Source: Argos, section 4 and appendix C (a sample is kept with its best rollout if that scores 0.7 or more);
+ARM-Thinker, section 3.2 (questions that are always answered right are dropped; trajectories need format, accuracy and,
+with tools, a call that worked).
+
+A dataset is a directory in the format of runs, so that reports and readers of runs read it too: `config.json` has its
+settings and its yield, `trajectories/curated.jsonl` the episodes, `images/` the images. `sft.jsonl` is the same as chat
+messages, for other trainers. Questions are asked in batches, each of which is written before the next one begins: see
+`training.curation.curation_set`.
+"""
 
 from __future__ import annotations
 

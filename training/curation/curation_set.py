@@ -1,4 +1,16 @@
-"""A dataset while it is curated: batches of questions, each written completely or not at all, and merged at the end."""
+"""A dataset while it is curated: batches of questions, each written completely or not at all, and merged at the end.
+
+    <name>.unfinished/
+        curation.json        the settings, and a hash of the questions
+        batches/00000/       what is kept of the first questions
+            batch.json       numbers; which question each row is of, and its reward
+            rows.jsonl       the best rollout of each question, where it is good enough
+            images/          its images
+            state.json       the state of the expert and the judge after it; of the last batch only
+    <name>/                  the merged batches, and levels.jsonl, a pool of the samples that are kept
+
+A batch is written under another name and then renamed, and so is the dataset: a kill loses only the batch in progress.
+"""
 
 from __future__ import annotations
 

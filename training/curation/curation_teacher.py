@@ -1,4 +1,20 @@
-"""The agent that answers in a curation, optionally shown object positions (stages I and II of Argos' curation)."""
+"""The agent that answers in a curation, optionally shown where objects are (stages I and II of Argos' curation).
+
+    I    question, right answer, images ── proposer ──> labels ── pointer, image by image ──> points in percents
+    II   images ── places drawn in, with coordinates ──> teacher ── "(x, y)" ── label of the place ──> <points …>
+
+What is recorded is what the world showed: a model that learns from it has to find the places without them.
+
+Source: Argos, sections 4.1 and 4.2, appendices C, C.1, and G, and Figures 5 and 6. Choices and deviations:
+
+- The proposer is not shown a first response of the teacher's, as the paper's is: there is none yet.
+- For generated images and annotated data the evidence gives both labels and points, exactly and for free.
+- A reply of a model that cannot be read proposes nothing; the teacher then sees the images as they are.
+- Coordinates are percents, as the strategy `points` writes them; the paper draws pixels.
+- Images come as they are and then marked; of a video only the marked frames, as in the paper.
+- Which object a coordinate names is looked up among the drawn ones; the paper asks a language model (Figures 8 and 9).
+  A coordinate that was not drawn names nothing, and stays as it is.
+"""
 
 from __future__ import annotations
 

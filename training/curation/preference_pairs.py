@@ -1,4 +1,17 @@
-"""Preference pairs for judging: responses built from questions with a right answer (ARM-Thinker)."""
+"""Preference pairs for judging: responses built from questions with a right response (ARM-Thinker).
+
+    question, image, right response ── wrong ones: the row's own, or a model's ── filter ──> judged.jsonl
+
+Source: ARM-Thinker, section 3.2 and equation 2 (wrong responses of a language model, then overly similar pairs are
+removed); section 4.2 (negatives that contain the right answer are removed). Choices: the paper does not say how
+similarity is measured; here it is of words, by edit distance. Broken rows are named and counted, and stop nothing. Rows
+are checked by the reader of the result, before a model is asked about any.
+
+No published layout was run on the original data here. MP-DocVQA's is that of its loader
+(`vlm_envs.qa.datasets.documents.mp_docvqa`); DeepEyes' is taken from the public code that writes its tables
+(`create_train_dataset.py`); MM-IFEngine's is how LLaMA-Factory, with which its public code trains, reads conversations
+and preferences.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Training in several processes with accelerate: DDP, or FSDP2 with weights sharded over the processes."""
+"""Training in several processes with accelerate: DDP, or FSDP2 with weights sharded over the processes.
+
+FSDP2 shards weights, gradients, and optimizer states, and gathers them one layer at a time. It is torch's `fully_shard`
+itself and not accelerate's wrapper: accelerate shards one model together with its optimizer, and only on accelerators,
+while a run has a policy, a critic and a reference, and its tests run on CPUs.
+"""
 
 from __future__ import annotations
 

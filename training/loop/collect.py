@@ -1,4 +1,13 @@
-"""Collecting groups of sibling episodes, in rounds until enough of them are useful."""
+"""Collecting groups of sibling episodes, in rounds until enough of them are useful.
+
+    play a round ──> score ──> useful? ──> enough, or the last round ──> useful groups, filled up with others
+
+Each world of a mixture has its own number of groups, and is played again only while it lacks useful ones. So its share
+does not depend on how often it is useful.
+
+Source: DAPO (arXiv 2503.14476), section 3.2, "dynamic sampling". Where verl stops after its last round, ours learns
+from what there is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""How a run stops early: Ctrl-C, SIGTERM, lost processes, full disks, and the checkpoint saved on failure."""
+"""How a run stops early: Ctrl-C, SIGTERM, lost processes, full disks, and the checkpoint saved on failure.
+
+Where a process of several is gone, the others lose their connection to it, and their launcher ends them with SIGTERM;
+either may come first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Where a run's metrics are shown: the console, TensorBoard, and Weights & Biases."""
+"""Where a run's metrics are shown: the console, TensorBoard, and Weights & Biases where a project is named.
+
+`metrics.jsonl` and `evaluations.jsonl` hold everything besides, and a run is resumed from them.
+"""
 
 from __future__ import annotations
 

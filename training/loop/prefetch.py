@@ -1,4 +1,13 @@
-"""Sampling an iteration's batch, before the update or in a thread beside the previous one (one-step off-policy)."""
+"""Sampling an iteration's batch, before the update or in a thread beside the previous one (one-step off-policy).
+
+    main       update on 0       update on 1       update on 2
+    thread     sample 1, by w_0  sample 2, by w_1  ...
+
+w_t are the weights before the update on batch t. An update learns from what the weights before the last update have
+sampled, which is no longer the policy; importance sampling corrects for that.
+
+Source of the idea: Noukhovitch et al., "Asynchronous RLHF" (2024), one-step off-policy learning.
+"""
 
 from __future__ import annotations
 

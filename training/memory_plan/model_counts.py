@@ -1,4 +1,9 @@
-"""Sizes of a checkpoint's parts and the memory of its passes, counted on models without weights."""
+"""Sizes of a checkpoint's parts and the memory of its passes, counted on models without weights.
+
+The trainer's own modules run here on weights of torch's meta device, which have shapes and no memory. So what a pass
+keeps for its backward pass is not estimated from a formula that some model does not follow; it is counted, in
+whatever version of transformers is installed, with whatever family, chunks and checkpoints the trainer has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Bytes per GPU and operations of a run's phases, as pure functions of sizes."""
+"""Bytes per GPU and operations of a run's phases, as pure functions of sizes.
+
+Source: of mixed precision's 16 bytes per weight, Rajbhandari et al., "ZeRO" (2020), section 3.1; here gradients are
+added up in float32 as well. What passes hold for their backward pass is counted in `training.memory_plan.model_counts`.
+"""
 
 from __future__ import annotations
 

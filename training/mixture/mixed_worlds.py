@@ -1,4 +1,11 @@
-"""The worlds of a mixture, in as many copies as each iteration plays of them."""
+"""The worlds of a mixture, in as many copies as each iteration plays of them.
+
+Weights may adapt to success (`AdaptiveShares`):
+
+    weights x factors of success ──> what each is due, added up over iterations ──> whole groups, the most overdue first
+
+Partners of iVGR are one unit: they have one success, and each start state is played by both.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,16 @@
-"""Mixtures of worlds: how the weights change during a run, and how they become groups per iteration."""
+"""Mixtures of worlds: how their weights change during a run, and how many groups per iteration each world plays.
+
+    weights 45, 45, 10 of 32 groups ──> 14, 14, 4; then 15, 15, 2; … after five iterations 72, 72, 16 of 160
+
+A grounded world of iVGR and its textual partner, the same world with the same weight and arguments, always get the same
+number of groups, so that every grounded group has a textual one with the same question. Two steps keep that exact:
+
+1. all pairs of partners together get the whole number nearest to what they are due, the other worlds what is left;
+2. the groups of either kind are dealt one at a time, so that no world is ever a group ahead or behind (`_Dealer`).
+
+An odd number of groups cannot always be kept: partners that are due 2.25 pairs of 5 groups must play three at times.
+Such an iteration has one group more, and a later one has one group fewer.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Drawing a pool: an agent plays training levels, in a command of its own or as a run begins."""
+"""Drawing a pool: an agent plays levels of a world's training split, by command or when a run begins.
+
+    seeds, or a data set's ids in an order by seed ──> levels, each once ──> attempts of an agent ──> a row each
+
+Rows are written as they become known, so that an interrupted call continues where it stopped. A run may draw its own
+pools with the model that it starts from, so that a stage's pool is filtered by what the stage before has learnt:
+
+    levels of a world ── filters (lengths, ids) ── attempts of the model on what is left ──> `<run>/pools/FILE`
+    `<run>/pools/FILE` ── filters (pass rates) ──> what is trained on
+"""
 
 from __future__ import annotations
 

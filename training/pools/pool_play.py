@@ -1,4 +1,10 @@
-"""Playing a pool: its levels in a seeded order, epoch by epoch, and replacements for broken ones."""
+"""Playing a pool: its levels in a seeded order, epoch by epoch, and replacements for broken ones.
+
+    file of levels ──> filters (pass rates, lengths, lists of ids) ──> epoch 0: C A B · epoch 1: B A C · ...
+
+Every level comes once per epoch. The position is a count of visits and nothing else, so that a resumed run continues
+exactly.
+"""
 
 from __future__ import annotations
 

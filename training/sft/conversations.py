@@ -1,4 +1,15 @@
-"""Conversations with images as other trainers' datasets hold them: `messages` and `images`, one row per line."""
+"""Conversations with images as datasets of other trainers have them: `messages` and `images`, one row per line.
+
+    {"messages": [{"role": "user", "content": "<image>What is it?"}, {"role": "assistant", "content": "A mug."}],
+     "images": ["mug.png"]}
+
+Rows of texts and images in the layout of TRL, LLaMA-Factory, and ms-swift are read. Rows with videos, sound, or
+grounding objects are refused, as are placeholders of these. Content is a text, in which each `<image>` of a user's
+message is the next of `images` (a single one may be `image`), or a list of parts: `{"type": "text", "text": ...}` and
+`{"type": "image"}`, which takes the next of `images` unless it names a file itself (`image`, `path` or `url`). Where a
+conversation has no placeholder, all images stand before its first text, as in TRL. `"loss": false` at an answer leaves
+it out of the loss, as in ms-swift. Image files are checked once at the beginning, and loaded when they are shown.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Datasets to fine-tune on: read and checked, encoded with the chat template, held out, and ordered."""
+"""Datasets to fine-tune on: read and checked, encoded with the chat template, held out, and ordered.
+
+A dataset is a file of conversations, one row per line (`training.sft.conversations`), or a directory of
+`python -m training curate`, whose episodes are the conversations that its `sft.jsonl` has. Datasets are read whole at
+the beginning; rows that are broken or too long are named and left out. Texts stay in memory, images do not.
+"""
 
 from __future__ import annotations
 
