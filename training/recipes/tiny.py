@@ -435,7 +435,7 @@ def mix_tiny() -> RunConfig:
     config = without_critic(config)
     return replace(
         config,
-        worlds=_worlds(),
+        worlds=_mix_worlds(),
         model="training/recipes/checkpoints/mix_tiny",
         # Drawings are hardly ever exact, and are learnt all the same
         mix=MixConfig(schedule="success", min_factor=0.4),
@@ -446,7 +446,7 @@ def mix_tiny() -> RunConfig:
     )
 
 
-def _worlds() -> tuple[WorldSpec, ...]:
+def _mix_worlds() -> tuple[WorldSpec, ...]:
     """Returns the world of each specialist, with what it pays, and its expert's weight and rate of suboptimal plans."""
     worlds = []
     for recipe, weight in SPECIALISTS.items():
