@@ -20,8 +20,14 @@ from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.processes import process_rank
 from training.config.run_config import RunConfig
 from training.config.saved_config import unchecked
-from training.recipes.first_starts import require_trainable
-from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES, STAGED_VARIANTS
+from training.recipes.shipped import (
+    OF_A_WORLD,
+    RECIPES,
+    STAGED_PRESETS,
+    STAGED_RECIPES,
+    STAGED_VARIANTS,
+    require_trainable,
+)
 from training.recipes.tiny import any_world
 from training.stages.stages_config import StagesConfig
 from training.world_options import ENV_ID, Training, read_world_options

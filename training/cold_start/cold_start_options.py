@@ -11,8 +11,7 @@ from pathlib import Path
 from training.checkpoints.checkpoint_files import has_model
 from training.config.run_config import RunConfig
 from training.config.saved_config import numbered, require_writable
-from training.recipes.first_starts import FIRST_STARTS, recipe_after
-from training.recipes.shipped import RECIPES
+from training.recipes.shipped import FIRST_STARTS, RECIPES, recipe_after
 from training.run_options import Recipe, configured, find_recipe, option_value
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.records.json_lines import RunExistsError

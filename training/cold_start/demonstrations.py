@@ -21,7 +21,7 @@ from agents.turns import make_turn, reset_arguments
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import MixedWorlds
-from training.pools.pool_play import open_pools
+from training.pools.pool_levels import open_pools
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory, Turn

@@ -51,7 +51,7 @@ from training.curation.curation_set import (
 from training.curation.curation_teacher import make_teacher
 from training.errors import CurationInterruptedError
 from training.level_episodes import play_each
-from training.pools.pool_play import level_faults
+from training.pools.pool_levels import level_faults
 from training.rewards.turn_scores import model_judges
 from training.rewards.verifier import CheckpointJudge, Verifier
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require

@@ -27,7 +27,7 @@ from training.engines.engine import Engine, LocalEngine
 from training.errors import NothingLeftError
 from training.level_episodes import why_lost
 from training.mixture.mixed_worlds import MixedWorlds, MixEntry, MixUnit
-from training.pools.pool_play import open_pools
+from training.pools.pool_levels import open_pools
 from training.rewards.turn_scores import ScoredTrajectory
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from training.config.world_spec import WorldSpec, world_names
 from training.mixture.mixture_config import MixConfig, Shares
-from training.pools.pool_play import Pool, ShownLevels
+from training.pools.pool_levels import Pool, ShownLevels
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.vector.env import VectorWorld
 

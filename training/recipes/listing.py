@@ -27,7 +27,7 @@ MODULES = tuple(f"training.recipes.{name}" for name in ("tiny", "vagen", "mags",
 
 
 FIRST_STARTS = ("mix_first_steps", "primitive_two_cubes")
-"""Names in `training.recipes.first_starts`."""
+"""Names in `training.recipes.shipped`."""
 
 
 _CHECKPOINT = "--model DIR, a GPU"

@@ -10,8 +10,7 @@ import pytest
 
 from training.__main__ import main
 from training.cold_start.cold_start_options import cold_start_options, next_command, start_directory
-from training.recipes.first_starts import FIRST_STARTS, recipe_after
-from training.recipes.shipped import RECIPES
+from training.recipes.shipped import FIRST_STARTS, RECIPES, recipe_after
 from training.run_options import find_recipe
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError

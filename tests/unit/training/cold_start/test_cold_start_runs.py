@@ -20,8 +20,7 @@ from training.__main__ import main
 from training.algorithms.losses import aggregate
 from training.loop.loggers import RunConsole
 from training.loop.trainer import Trainer
-from training.recipes.first_starts import FIRST_STARTS
-from training.recipes.shipped import RECIPES
+from training.recipes.shipped import FIRST_STARTS, RECIPES
 from training.run import train
 from vlm_envs.records.run_data import RunReader
 

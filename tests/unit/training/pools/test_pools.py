@@ -9,8 +9,7 @@ import pytest
 from training.config.world_spec import WorldSpec
 from training.pools.pool_config import DrawPoolConfig, PoolConfig
 from training.pools.pool_drawing import draw_pool
-from training.pools.pool_levels import PoolLevel, chosen_levels, read_ids, read_levels
-from training.pools.pool_play import Pool, open_pool
+from training.pools.pool_levels import Pool, PoolLevel, chosen_levels, open_pool, read_ids, read_levels
 from vlm_envs.errors import ConfigError
 
 

@@ -23,7 +23,7 @@ from training.loop.collect import Collector
 from training.mixture.mixed_worlds import MixedWorlds
 from training.mixture.mixture_config import MixConfig
 from training.pools.pool_config import PoolConfig
-from training.pools.pool_play import open_pool
+from training.pools.pool_levels import open_pool
 from training.run import train
 from training.update.learner import Learner
 from vlm_envs import make

@@ -15,7 +15,7 @@ from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import MixedWorlds
 from training.pools.pool_command import require_pools
 from training.pools.pool_config import PoolConfig
-from training.pools.pool_play import open_pool, open_pools
+from training.pools.pool_levels import open_pool, open_pools
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.splitting import content_split
 

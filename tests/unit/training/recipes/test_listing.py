@@ -17,7 +17,7 @@ import training.commands
 from training.__main__ import main
 from training.config.run_config import RunConfig
 from training.curation.curation_config import CurateConfig
-from training.recipes import first_starts, listing
+from training.recipes import listing, shipped
 from training.recipes.listing import COMMANDS, FACTS, summaries
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.vagen import SETTINGS
@@ -88,7 +88,7 @@ def test_the_list_is_of_the_recipes_there_are_and_of_what_they_need():
     assert {name: facts.extras for name, facts in FACTS.items()} == {name: extras_of(ALL[name]()) for name in FACTS}
     assert list(FACTS) == [*ALL]
     assert summaries() == {name: recipe.__doc__.strip().partition("\n")[0] for name, recipe in ALL.items()}
-    assert tuple(first_starts.FIRST_STARTS) == listing.FIRST_STARTS
+    assert tuple(shipped.FIRST_STARTS) == listing.FIRST_STARTS
     assert list(COMMANDS) == list(training.commands.COMMANDS)
 
 

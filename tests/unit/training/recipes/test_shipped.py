@@ -10,9 +10,8 @@ from agents.hf.agent import load_checkpoint
 from agents.hf.checkpoint import PROVENANCE
 from training.__main__ import main
 from training.cold_start.cold_start_options import cold_start_options
-from training.recipes.first_starts import FIRST_STARTS
 from training.recipes.listing import FACTS
-from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
+from training.recipes.shipped import FIRST_STARTS, RECIPES, STAGED_PRESETS, STAGED_RECIPES
 
 ROOT = Path(__file__).parents[4]
 CHECKPOINTS = ROOT / "training" / "recipes" / "checkpoints"
