@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-from vlm_envs.cli.settings import parse_settings, split_settings
 from vlm_envs.errors import require
 
 TITLE = "as="
@@ -34,6 +33,8 @@ class NamedAgent(NamedTuple):
         Raises:
             ConfigError: If a setting is not NAME=VALUE, or `as=` has no name or appears twice.
         """
+        from vlm_envs.cli.settings import parse_settings, split_settings  # imports tyro
+
         name, settings = split_settings(text, ",")
         values = parse_settings([setting for setting in settings if not setting.startswith(TITLE)], option=option)
         titles = [setting.removeprefix(TITLE).strip() for setting in settings if setting.startswith(TITLE)]

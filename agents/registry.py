@@ -7,6 +7,7 @@ for an agent of one's own. A new agent of this package is one file and one entry
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
@@ -28,6 +29,7 @@ class AgentEntry:
     Attributes:
         factory: `module:callable`, imported only when the agent is asked for. It takes the part after the colon, if
             the name has one, and the settings as keyword arguments.
+        arguments: What it takes before that.
         summary: What the agent is, in one line.
         part: What stands after the colon, such as `"DIR"`; empty for nothing.
         check: `module:callable` that takes the part and raises if nothing can be made from it, before anything costly;
@@ -39,6 +41,7 @@ class AgentEntry:
 
     factory: str
     summary: str
+    arguments: tuple[str, ...] = ()
     part: str = ""
     check: str = ""
     extra: str = "train"
@@ -91,7 +94,8 @@ AGENTS: dict[str, AgentEntry] = {
     ),
     **{
         provider: AgentEntry(
-            factory=f"agents.api.named:{provider.replace('-', '_')}",
+            factory="agents.api.agent:APIAgent",
+            arguments=(provider,),
             summary=f"a model behind {entry.summary}",
             part=entry.part,
             extra="api",
@@ -235,7 +239,8 @@ def setting_names(name: str) -> tuple[str, ...]:
 def _factory(name: str) -> Callable[..., Any]:
     kind, _, attribute = name.partition(":")
     if kind in AGENTS:
-        return _imported(kind, AGENTS[kind].factory)
+        entry = AGENTS[kind]
+        return functools.partial(_imported(kind, entry.factory), *entry.arguments)
     instead = f"Run from the folder that holds it, or name that folder in PYTHONPATH.{_meant(name)}"
     there = vars(import_named(kind, option=f"The agent {name!r}", instead=instead))
     factory = there.get(attribute)

@@ -20,7 +20,7 @@ from typing import Any
 
 from vlm_envs.errors import ConfigError
 
-_LOG = logging.getLogger(__name__)
+_CACHE_LOG = logging.getLogger(__name__)
 _VERSION = 2
 _MAX_ENTRY_BYTES = 4 * 2**20
 
@@ -82,7 +82,7 @@ class ReplyCache:
                 file.write(entry)
             os.replace(temporary, path)
         except OSError as error:
-            _LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
+            _CACHE_LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
             if temporary is not None:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import re
 import time
@@ -18,12 +19,13 @@ from agents.api.completion import Completion
 from agents.api.config import EndpointConfig
 from agents.api.error_messages import read_error
 from agents.api.failures import EndpointError, PermanentError, SilentError, TransientError, error_in_reply, one_line
-from agents.api.providers.provider import Connection
-from agents.api.providers.registry import make_provider
+from agents.api.providers.provider import Connection, Provider
+from agents.api.providers.registry import PROVIDERS
 from agents.loop_thread import LoopThread
 from agents.trust import trusted
 from vlm_envs.arguments.ranges import field_name
-from vlm_envs.errors import ConfigError
+from vlm_envs.errors import ConfigError, EngineUnavailableError, require_choice
+from vlm_envs.requirements import install_command
 
 MAX_BODY_BYTES = 32 * 2**20
 """A longer body is no reply of a model."""
@@ -149,6 +151,25 @@ class Endpoint:
             reason = _without_pieces(reason, secret)
         error.args = (reason,)
         return error
+
+
+def make_provider(name: str, connection: Connection) -> Provider:
+    """Makes a provider's client; nothing is connected yet.
+
+    Raises:
+        ConfigError: If there is no such provider.
+        EngineUnavailableError: If its package is not installed.
+    """
+    entry = PROVIDERS[require_choice("provider", name, PROVIDERS)]
+    module, _, attribute = entry.factory.partition(":")
+    try:
+        factory = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        raise EngineUnavailableError(
+            f"{name} needs the package {error.name}, which is not installed. Run: {install_command('api')}"
+        ) from error
+    made: Provider = factory(connection, **entry.settings)
+    return made
 
 
 def _secrets(key: str, header_values: Collection[str]) -> list[str]:

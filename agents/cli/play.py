@@ -15,8 +15,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 
 from agents.agent import Agent
+from agents.api.probe import require_reachable
 from agents.api.providers.registry import PROVIDERS
-from agents.api.reachability import require_reachable
 from agents.cli.cast import Cast, cast
 from agents.cli.narration import Narration
 from agents.cli.recording import Recording

@@ -27,8 +27,8 @@ from pathlib import Path
 import torch
 
 from agents.hf.chat import showable
-from agents.perception.detector import DetectionConfig, GroundingDino
-from agents.perception.segmenter import Mask, Pixels, Sam
+from agents.perception.detector import DetectionConfig, GroundingDino, Pixels
+from agents.perception.segmenter import Mask, Sam
 from vlm_envs.trajectory import require_image
 
 _MAX_ASPECT_RATIO = 32

@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers import SamModel
 from transformers.models.sam.image_processing_pil_sam import SamImageProcessorPil
 
+from agents.perception.detector import Pixels
 from agents.perception.weights import PROCESSOR_FILES, load_model, load_part
 
-Pixels = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 _MAX_PICTURES = 4
 """Pictures whose embedding is kept: siblings are judged one after another."""

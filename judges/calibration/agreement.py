@@ -205,12 +205,12 @@ def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: f
     return Agreement.of(
         verdicts,
         len(examples) - len(judged),
-        mean_scores={kind: _mean_score(kind, judged) for kind in KINDS},
+        mean_scores={kind: _mean_of_kind(kind, judged) for kind in KINDS},
         num_texts={kind: sum(example.kind == kind for example in examples) for kind in KINDS},
     )
 
 
-def _mean_score(kind: TextKind, judged: Sequence[tuple[Example, JudgeScore]]) -> float:
+def _mean_of_kind(kind: TextKind, judged: Sequence[tuple[Example, JudgeScore]]) -> float:
     scores = [score.value for example, score in judged if example.kind == kind]
     return fmean(scores) if scores else math.nan
 

@@ -15,7 +15,7 @@ from judges.consistency.sentences import is_question, sentences
 from judges.consistency.statements import OPPOSITES, UNSAID, family_of, statements_of
 
 _DOUBT = UNSAID | frozenset("suppose imagine assume guess unless either wonder".split())  # noqa: SIM905
-_WORD = re.compile(r"[^\W_]+")
+_ANY_WORD = re.compile(r"[^\W_]+")
 ALTERNATIVES = re.compile(r"(?<!more )\bor\b(?! (?:so|more|less|fewer|at least|at most)\b)", re.IGNORECASE)
 """An "or" between alternatives, unlike those of rough numbers: "three or so"."""
 _DENIAL = re.compile(r"\b(?:no|not|never|neither|nor|without)\b|n['’]t\b", re.IGNORECASE)
@@ -33,14 +33,14 @@ def affirmed(text: str) -> str:
         for sentence in sentences(text)
         if not is_question(sentence)
         for part in _LEFT_OVER.split(sentence)
-        if _DOUBT.isdisjoint(_WORD.findall(part.casefold()))
+        if _DOUBT.isdisjoint(_ANY_WORD.findall(part.casefold()))
     )
 
 
 def _without_alternatives(part: str) -> str:
     if not ALTERNATIVES.search(part) or _DENIAL.search(part):
         return part
-    return _WORD.sub(lambda match: "" if _kind_of(match.group().casefold()) else match.group(), part)
+    return _ANY_WORD.sub(lambda match: "" if _kind_of(match.group().casefold()) else match.group(), part)
 
 
 def _kind_of(word: str) -> str | None:

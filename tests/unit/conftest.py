@@ -15,7 +15,7 @@ PRELOADED = (
     "benchmarks.claims.command",
     "openai",
     "agents.api.transport",
-    "agents.api.named",
+    "agents.api.agent",
 )
 """What commands in processes of their own import."""
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-from vlm_envs.errors import EngineUnavailableError, require_choice
-from vlm_envs.requirements import install_command
-
-if TYPE_CHECKING:
-    from agents.api.providers.provider import Connection, Provider
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,22 +76,3 @@ PROVIDERS: dict[str, ProviderEntry] = {
     ),
 }
 """Every provider by the name it is asked for."""
-
-
-def make_provider(name: str, connection: Connection) -> Provider:
-    """Makes a provider's client; nothing is connected yet.
-
-    Raises:
-        ConfigError: If there is no such provider.
-        EngineUnavailableError: If its package is not installed.
-    """
-    entry = PROVIDERS[require_choice("provider", name, PROVIDERS)]
-    module, _, attribute = entry.factory.partition(":")
-    try:
-        factory = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        raise EngineUnavailableError(
-            f"{name} needs the package {error.name}, which is not installed. Run: {install_command('api')}"
-        ) from error
-    made: Provider = factory(connection, **entry.settings)
-    return made

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from agents.api.reachability import UnreachableModelError, require_reachable
+from agents.api.probe import UnreachableModelError, require_reachable
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import ANEW, RowName, broken_seal, follows, row_of
 from benchmarks.models.board.verification import as_recorded

@@ -9,7 +9,6 @@ from judges.state_text.quantities import TRIPLE, first_number, position
 
 # A key has two letters or more: x, y and z are coordinates. Words before it may belong to it: `red cube: (…)`.
 _KEY = re.compile(r"((?:\b[a-z]{2,20} ){0,4})\b([a-z_][a-z_-]{1,39})[0-9]{0,3}[\"']?\s{0,20}[:=]")
-_TRIPLE = re.compile(TRIPLE)
 
 
 def read_metric_dict(text: str) -> list[MetricClaim]:
@@ -24,7 +23,7 @@ def read_metric_dict(text: str) -> list[MetricClaim]:
     name: Name = frozenset()
     for key, end in zip(keys, ends, strict=True):
         name, value = _name_of(key) or name, text[key.end() : end]
-        triples = [MetricClaim(name, position(triple)) for triple in _TRIPLE.findall(value)]
+        triples = [MetricClaim(name, position(triple)) for triple in re.findall(TRIPLE, value)]
         number = None if triples else first_number(value)
         claims += triples if number is None else [MetricClaim(name, (number,))]
     return claims

@@ -15,8 +15,8 @@ from agents.api.config import EndpointConfig
 from agents.api.conversation import Message, Picture
 from agents.api.history import Exchange, FullHistory, LastTurns
 from agents.api.providers.provider import Connection
-from agents.api.providers.registry import make_provider
 from agents.api.sampling import Sampling
+from agents.api.transport import make_provider
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.wires import WIRES, Said
 from vlm_envs.errors import ConfigError

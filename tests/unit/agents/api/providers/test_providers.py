@@ -20,8 +20,8 @@ from agents.api.conversation import Message, Picture
 from agents.api.failures import EndpointError, PermanentError, TransientError
 from agents.api.providers.anthropic_messages import AnthropicMessages
 from agents.api.providers.provider import Connection
-from agents.api.providers.registry import make_provider
 from agents.api.sampling import Sampling
+from agents.api.transport import make_provider
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES, Said
