@@ -13,10 +13,10 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, Self, cast
 
 from agents.agent import Agent, LearningAgent
-from agents.api.providers.registry import PROVIDERS
+from agents.api.endpoint_config import PROVIDERS
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
 from vlm_envs.requirements import install_command
@@ -58,43 +58,43 @@ AGENTS: dict[str, AgentEntry] = {
         factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal", shows_observations=True
     ),
     "lazy": AgentEntry(
-        factory="agents.lazy:LazyAgent",
+        factory="agents.blind_script:LazyAgent",
         summary="gives the same responses in every episode: the best script found by a search",
     ),
     "hf": AgentEntry(
-        factory="agents.hf.agent:HFAgent",
+        factory="agents.hf.hf_agent:HFAgent",
         summary="a checkpoint of Qwen2.5-VL, Qwen3-VL, InternVL 3, SmolVLM2 or Gemma 3, or a run: hf:runs/NAME",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "hf-told": AgentEntry(
-        factory="agents.hf.told:ToldHFAgent",
+        factory="agents.hf.ablation_agents:ToldHFAgent",
         summary="the same, told what it should see: what it would solve if it saw perfectly",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "hf-blind": AgentEntry(
-        factory="agents.hf.blind:BlindHFAgent",
+        factory="agents.hf.ablation_agents:BlindHFAgent",
         summary="the same, shown grey pictures: what it solves without looking",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "vllm": AgentEntry(
-        factory="agents.vllm.agent:VLLMAgent",
+        factory="agents.vllm.vllm_agent:VLLMAgent",
         summary="a checkpoint of Qwen2.5-VL or Qwen3-VL, sampled with vLLM on this machine",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "sb3": AgentEntry(
-        factory="agents.sb3.agent:load_agent",
+        factory="agents.sb3_agent:load_agent",
         summary="a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",
         part="DIR",
-        check="agents.sb3.saved:require_policy",
+        check="agents.sb3_record:require_policy",
         extra="sb3",
     ),
     **{
         provider: AgentEntry(
-            factory="agents.api.agent:APIAgent",
+            factory="agents.api.api_agent:APIAgent",
             arguments=(provider,),
             summary=f"a model behind {entry.summary}",
             part=entry.part,
@@ -274,3 +274,40 @@ def _meant(name: str) -> str:
     kind, colon, part = name.partition(":")
     meant = next(iter(difflib.get_close_matches(kind.lower(), AGENTS, n=1)), "")
     return f" Did you mean {meant + colon + part!r}?" if meant else ""
+
+
+TITLE = "as="
+
+
+class NamedAgent(NamedTuple):
+    """An agent's name and settings.
+
+    Attributes:
+        name: As `make_agent` takes it.
+        settings: Settings by name.
+        title: What to call it; empty if the text has no `as=`.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    title: str
+
+    @classmethod
+    def parse(cls, text: str, *, option: str) -> Self:
+        """Returns the parts of `openai:gpt-4.1,history=last_images:4,temperature=0,as=four images`.
+
+        Args:
+            text: The text.
+            option: What messages call it.
+
+        Raises:
+            ConfigError: If a setting is not NAME=VALUE, or `as=` has no name or appears twice.
+        """
+        from vlm_envs.cli.settings import parse_settings, split_settings  # imports tyro
+
+        name, settings = split_settings(text, ",")
+        values = parse_settings([setting for setting in settings if not setting.startswith(TITLE)], option=option)
+        titles = [setting.removeprefix(TITLE).strip() for setting in settings if setting.startswith(TITLE)]
+        require(all(title.isprintable() and title for title in titles[:1]), f"{option} {text}: {TITLE} needs a name.")
+        require(len(titles) < 2, f"{option} {text}: {TITLE} is there twice.")
+        return cls(name, values, next(iter(titles), ""))

@@ -30,7 +30,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("testing", "exports", "records"),
         "cli",
     ),
-    "agents": ("api", "window", "hf", "vllm", "sb3", "perception", "cli"),
+    "agents": ("api", "hf", "vllm", "perception"),
     "judges": (
         *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
     ),

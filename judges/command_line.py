@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from judges.batches import BatchJudge, TextAndState
 from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
 from judges.calibration.chance import SECTIONS, ChanceBaseline, measure_chance, start_states

@@ -41,7 +41,7 @@ TESTS: dict[str, str] = {
     "vlm_envs/records/replay.py": "vlm_envs/records/test_replay.py",
     "vlm_envs/statistics/rates.py": "vlm_envs/statistics/test_rates.py",
     "agents/rollout.py": "agents/test_rollout.py agents/test_resets_one_by_one.py agents/test_rollouts_of_a_mix.py",
-    "agents/turns.py": "agents/test_rollout.py agents/test_episodes.py agents/hf/test_context.py",
+    "agents/agent.py": "agents/test_rollout.py agents/test_episodes.py agents/hf/test_context.py",
     "agents/hf/conversations.py": "agents/hf/test_context.py agents/hf/test_hf_agent.py agents/hf/test_chat.py",
     "judges/scores.py": "judges/test_deferred.py judges/turn_rewards judges/episode_rewards/test_episodes.py",
     "judges/state_text/rules.py": "judges/state_text",

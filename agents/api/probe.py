@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from agents.api.config import EndpointConfig
 from agents.api.conversation import Message
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import EndpointError, PermanentError
 from vlm_envs.errors import ConfigError, VLMEnvsError
 

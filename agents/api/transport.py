@@ -15,14 +15,19 @@ from urllib.parse import parse_qsl
 
 import httpx2
 
-from agents.api.completion import Completion
-from agents.api.config import EndpointConfig
-from agents.api.error_messages import read_error
-from agents.api.failures import EndpointError, PermanentError, SilentError, TransientError, error_in_reply, one_line
-from agents.api.providers.provider import Connection, Provider
-from agents.api.providers.registry import PROVIDERS
-from agents.loop_thread import LoopThread
-from agents.trust import trusted
+from agents.api.conversation import Completion
+from agents.api.endpoint_config import PROVIDERS, EndpointConfig
+from agents.api.failures import (
+    EndpointError,
+    PermanentError,
+    SilentError,
+    TransientError,
+    error_in_reply,
+    one_line,
+    read_error,
+)
+from agents.api.provider import Connection, Provider
+from agents.async_http import LoopThread, trusted
 from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError, EngineUnavailableError, require_choice
 from vlm_envs.requirements import install_command

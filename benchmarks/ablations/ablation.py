@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.config.curation.curate import CurateConfig
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig

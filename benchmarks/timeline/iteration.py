@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
-from agents.api.config import EndpointConfig
-from agents.hf.agent import load_checkpoint
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.hf_agent import load_checkpoint
 from benchmarks.timeline.spans import (
     ANSWERED,
     UPDATE,

@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
 from agents.hf.checkpoint import PROVENANCE
+from agents.hf.hf_agent import load_checkpoint
 from training.checkpoints.files import has_model
 from training.checkpoints.state import save_model
 

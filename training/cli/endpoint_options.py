@@ -7,7 +7,7 @@ from dataclasses import MISSING, fields
 
 import tyro
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from vlm_envs.arguments.short_help import asks_for_help
 
 

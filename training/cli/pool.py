@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from agents.hf.device import require_device
+from agents.hf.checkpoint import require_device
 from agents.registry import require_agent
 from training.cli.command_line import find_recipe
 from training.cli.world_options import read_world_options, world_words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
-from agents.hf.sampling import SamplingConfig, require_drawable
+from agents.hf.sampling_config import SamplingConfig, require_drawable
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import AvoidSubcommands, UseAppendAction, arg
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from judges.episode_rewards.models import Model
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.episode_rewards.reward import EpisodeReward

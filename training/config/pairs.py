@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from vlm_envs.arguments.ranges import field_name, require_between
 from vlm_envs.errors import require
 

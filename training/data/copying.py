@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.hf.chat import ChatEncoder
-from agents.hf.tokenizer import telling_words
+from agents.hf.tiny_vlm import telling_words
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 COPYING = "copying"
@@ -60,7 +60,7 @@ def copying_exercises(
 
     Args:
         encoder: Whose vocabulary it is.
-        env_ids: Worlds whose words are copied, see `agents.hf.tokenizer.telling_words`; where they have none, all
+        env_ids: Worlds whose words are copied, see `agents.hf.tiny_vlm.telling_words`; where they have none, all
             tokens are but special ones.
         num_batches: How many there are.
         seed: Seed of all.

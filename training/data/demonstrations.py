@@ -9,11 +9,10 @@ from operator import attrgetter
 
 import numpy as np
 
-from agents.agent import Agent
+from agents.agent import Agent, make_turn, reset_arguments
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_agent
 from agents.rollout import is_lost, rollout
-from agents.turns import make_turn, reset_arguments
 from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
 from training.data.worlds.mix import MixedWorlds

@@ -9,9 +9,8 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from agents.hf.families.family import ImageFeatures, ProcessedImage
-from agents.hf.families.registry import family_of
-from agents.hf.families.seen import vision_parts
+from agents.hf.family import ImageFeatures, ProcessedImage
+from agents.hf.model_families import family_of, vision_parts
 from vlm_envs.errors import ConfigError
 
 Module = TypeVar("Module", bound=nn.Module)

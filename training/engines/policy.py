@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from agents.hf.families.family import joined
-from agents.hf.families.registry import family_of
-from agents.hf.families.rows import row_hidden_states
+from agents.hf.family import joined
+from agents.hf.model_families import family_of
+from agents.hf.row_passes import row_hidden_states
 from training.batch import Batch, turns_ahead
 from training.engines.frozen import copied_but_frozen
 from training.engines.logprobs import EntropyMode, chosen_logprobs, tokens_per_chunk

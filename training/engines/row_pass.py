@@ -12,8 +12,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from agents.hf.families.registry import family_of
-from agents.hf.families.shared_attention import can_share_prefixes
+from agents.hf.model_families import family_of
+from agents.hf.row_passes import can_share_prefixes
 from training.config.update.memory import MemoryConfig
 from vlm_envs.errors import ConfigError
 

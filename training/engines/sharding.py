@@ -16,7 +16,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from agents.hf.families.seen import vision_parts
+from agents.hf.model_families import vision_parts
 from training.batch import Batch
 from training.engines.policy import PolicyModel
 

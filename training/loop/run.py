@@ -13,10 +13,10 @@ from typing import Any
 
 import torch
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.device import torch_device
-from agents.hf.tiny import TinyConfig, save_tiny
+from agents.hf.checkpoint import torch_device
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.tiny_vlm import TinyConfig, save_tiny
 from agents.registry import make_agent
 from training.checkpoints.best import BEST
 from training.checkpoints.files import COLD_START_STATE, LATEST, is_in_cold_start, model_directory, provenance_of

@@ -15,7 +15,7 @@ import torch
 
 from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
-from agents.hf.context import context_limit
+from agents.hf.sampling_config import context_limit
 from training.checkpoints.best import BestPolicy, best_policy, load_best, save_best
 from training.checkpoints.files import LATEST
 from training.checkpoints.state import load_checkpoint_state, save_checkpoint, save_together

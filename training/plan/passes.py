@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from agents.hf.families.shared_attention import share_prefixes
+from agents.hf.row_passes import share_prefixes
 from training.batch import OBSERVED, Batch
 from training.config.run import RunConfig
 from training.config.update.memory import MemoryConfig

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from agents.hf.families.seen import vision_parts
+from agents.hf.model_families import vision_parts
 from training.engines.sharding import decoder_layers
 from training.plan.meta_run import on_meta_device
 from vlm_envs.errors import ConfigError, require

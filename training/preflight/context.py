@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.checkpoints.files import model_directory
 from vlm_envs.trajectory import Observation
 
@@ -26,8 +26,8 @@ def require_context(model: str, observations: Sequence[Observation], sampling: S
         return
     from transformers import AutoConfig  # and torch with it, which takes seconds that no mistyped option should
 
-    from agents.hf.agent import load_encoder
-    from agents.hf.context import context_limit, require_room
+    from agents.hf.hf_agent import load_encoder
+    from agents.hf.sampling_config import context_limit, require_room
 
     encoder = load_encoder(directory)
     encoder.limit_pixels(sampling.max_image_pixels)

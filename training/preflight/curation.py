@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.api.config import EndpointConfig
-from agents.hf.device import require_device
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.checkpoint import require_device
 from agents.registry import entry_of
 from training.config.curation.curate import CurateConfig
 from training.config.curation.left import require_same_curation

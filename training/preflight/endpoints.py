@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.api.config import EndpointConfig
-from agents.api.providers.registry import PROVIDERS
+from agents.api.endpoint_config import PROVIDERS, EndpointConfig
 from agents.registry import entry_of, make_agent, require_agent
 from training.config.curation.curate import CurateConfig
 from training.config.judges import VerifierConfig

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agents.api.config import EndpointConfig
-from agents.perception.model_worker import lacking_where_ray_places
+from agents.api.endpoint_config import EndpointConfig
+from agents.perception.model_pool import lacking_where_ray_places
 from agents.registry import require_agent
 from judges.episode_rewards.models import JudgeModels
 from judges.state_text.rules import has_rules

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.vllm.installed import require_msgpack, require_vllm
+from agents.vllm.vllm_config import require_msgpack, require_vllm
 from training.config.processes import num_processes
 from training.config.run import RunConfig
 from vlm_envs.errors import require

@@ -6,7 +6,7 @@ import os
 from collections.abc import Container
 from pathlib import Path
 
-from agents.hf.device import require_device
+from agents.hf.checkpoint import require_device
 from training.checkpoints.files import LATEST, require_run_state
 from training.config.curation.curate import CURATED
 from training.config.places import require_writable

@@ -11,9 +11,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from agents.hf.checkpoint import require_checkpoint, require_weights
-from agents.hf.device import require_device
-from agents.hf.sampling import SamplingConfig
+from agents.hf.checkpoint import require_checkpoint, require_device, require_weights
+from agents.hf.sampling_config import SamplingConfig
 from agents.oracle import has_intention, has_planner, has_suboptimal_planner
 from training.checkpoints.files import (
     LATEST,

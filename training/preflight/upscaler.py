@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agents.hf.device import require_device
+from agents.hf.checkpoint import require_device
 from training.checkpoints.files import LATEST, require_run_state
 from training.config.places import require_writable
 from training.config.resume import check_same_settings, saved_by

@@ -41,7 +41,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.config.curation.curate import CurateConfig
 from training.config.eval_sampling import EvalSamplingConfig

@@ -33,8 +33,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agents.api.config import EndpointConfig
-from agents.hf.sampling import SamplingConfig
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.config.judges import JudgeConfig
 from training.config.run import RunConfig

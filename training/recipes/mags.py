@@ -43,7 +43,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.config.eval_sampling import EvalSamplingConfig
 from training.config.judges import JudgeConfig

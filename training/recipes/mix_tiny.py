@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.gigpo import GiGPO
 from training.config.run import RunConfig
 from training.config.supervised.cold_start import ColdStartConfig

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.critic import CriticConfig
 from training.algorithms.gigpo import GiGPO
@@ -16,7 +16,7 @@ from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import WorldSpec
 
 _GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
-"""Those whose texts the shipped tokenizers know; `agents.hf.tokenizer` has the same, and with it transformers."""
+"""Those whose texts the shipped tokenizers know; `agents.hf.tiny_vlm` has the same, and with it transformers."""
 
 _STRUCTURED = {
     "prompt_format": "grounding_worldmodeling",

@@ -13,7 +13,7 @@ from agents.agent import Response
 from agents.api.client import second_request
 from agents.api.conversation import Message, Picture
 from agents.api.failures import Unavailable, UnreadableReplyError
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent, setting_names
 from training.rewards.pointing import Rows
 from vlm_envs.errors import ConfigError

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agents.api.client import ChatClient
-from agents.hf.device import torch_device
+from agents.hf.checkpoint import torch_device
 from judges.deferred import MapFn, one_by_one
 from judges.episode_rewards.episode import final_state, key_of
 from judges.episode_rewards.models import JudgeModels

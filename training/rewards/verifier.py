@@ -43,7 +43,9 @@ class LoadedModels:
         if config.likelihood is not None:
             self._likelihood = HFLikelihood.from_pretrained(config.likelihood, device=device)
         if config.detector is not None and config.segmenter is not None:
-            from agents.perception.masks import GroundingDinoSam  # two more architectures, which hardly any run needs
+            from agents.perception.grounding_dino_sam import (
+                GroundingDinoSam,  # two more architectures, which hardly any run needs
+            )
 
             pointer = None if config.pointer is None else pointing_agent(config.pointer)
             self._masker = GroundingDinoSam.from_pretrained(

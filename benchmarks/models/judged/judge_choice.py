@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
-from agents.api.config import EndpointConfig
-from agents.api.providers.registry import COMPATIBLE, PROVIDERS
+from agents.api.endpoint_config import COMPATIBLE, PROVIDERS, EndpointConfig
 from benchmarks.models.judged.graders import Graders
 from judges.turn_rewards.shaping import JudgeFor, Section, exact_judge
 from vlm_envs.arguments.faults import import_named

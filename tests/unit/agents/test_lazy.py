@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from agents import lazy, open_loop
-from agents.open_loop import OpenLoop
+from agents import blind_script
+from agents.blind_script import OpenLoop
 from vlm_envs.content.scenes import rendering
 from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
@@ -61,7 +61,7 @@ def _is_solved(dynamics, state, sequence, rng):
 class TestSearch:
     @pytest.fixture(autouse=True)
     def few_changes(self, monkeypatch):
-        monkeypatch.setattr(open_loop, "NUM_CHANGES", 250)
+        monkeypatch.setattr(blind_script, "NUM_CHANGES", 250)
 
     def test_it_finds_what_no_repeated_turn_does(self):
         levels, repeated = lock(), [(0,), (1,), (2,), (2, 0)]
@@ -81,7 +81,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("is_slippery", [False, True])
     def test_steps_are_remembered_and_chance_is_drawn_anew(self, is_slippery):
-        levels = open_loop.open_loop("VLM/FrozenLake-v0", {"size": 3, "is_slippery": is_slippery}, num_levels=20)
+        levels = blind_script.open_loop("VLM/FrozenLake-v0", {"size": 3, "is_slippery": is_slippery}, num_levels=20)
         sequences = np.random.default_rng(0).choice(levels.actions, size=(200, 8)).tolist()
         played = [
             sum(
@@ -118,11 +118,11 @@ class TestSearch:
         assert levels.searched([(0,), (2, 0)]) == lock().searched([(0,), (2, 0)])
 
     def test_answers_have_no_names_to_search_among(self):
-        assert open_loop.open_loop("VLM/SVG-v0", {}) is None
+        assert blind_script.open_loop("VLM/SVG-v0", {}) is None
 
     def test_an_engine_is_not_asked_for_millions_of_steps(self, monkeypatch):
         monkeypatch.setattr("vlm_envs.worlds.frozen_lake.dynamics.FrozenLakeDynamics.steps_are_cheap", False)
-        assert open_loop.open_loop("VLM/FrozenLake-v0", {}) is None
+        assert blind_script.open_loop("VLM/FrozenLake-v0", {}) is None
 
     def test_levels_that_cannot_be_started_are_left_out(self, monkeypatch):
         reset, number = FrozenLakeWorld.reset, itertools.count()
@@ -134,21 +134,21 @@ class TestSearch:
             return (no_lake if next(number) % 2 else reset)(world, **arguments)
 
         monkeypatch.setattr(FrozenLakeWorld, "reset", broken)
-        assert len(open_loop.open_loop("VLM/FrozenLake-v0", {}, num_levels=6).states) == 3
+        assert len(blind_script.open_loop("VLM/FrozenLake-v0", {}, num_levels=6).states) == 3
         monkeypatch.setattr(FrozenLakeWorld, "reset", no_lake)
-        assert open_loop.open_loop("VLM/FrozenLake-v0", {}, num_levels=6) is None
+        assert blind_script.open_loop("VLM/FrozenLake-v0", {}, num_levels=6) is None
 
     def test_levels_are_of_the_training_split_and_nothing_is_drawn(self):
         lake = {"prompt_format": "no_think", "max_turns": 2, "max_actions_per_turn": 4, "split": "test"}
-        levels = open_loop.open_loop("VLM/FrozenLake-v0", lake, num_levels=3)
+        levels = blind_script.open_loop("VLM/FrozenLake-v0", lake, num_levels=3)
         assert (len(levels.states), len(levels.actions), levels.length) == (3, 4, 8)
-        again = open_loop.open_loop("VLM/FrozenLake-v0", lake | {"split": "train"}, num_levels=3)
+        again = blind_script.open_loop("VLM/FrozenLake-v0", lake | {"split": "train"}, num_levels=3)
         assert [*map(levels.dynamics.dump, levels.states)] == [*map(again.dynamics.dump, again.states)]
 
-    @pytest.mark.parametrize(("max_turns", "max_steps", "length"), [(2, 3, 3), (30, None, open_loop.MOST_ACTIONS)])
+    @pytest.mark.parametrize(("max_turns", "max_steps", "length"), [(2, 3, 3), (30, None, blind_script.MOST_ACTIONS)])
     def test_no_action_is_searched_for_that_an_episode_has_no_room_for(self, max_turns, max_steps, length):
         lake = {"max_turns": max_turns, "max_actions_per_turn": 3, "max_steps": max_steps}
-        assert open_loop.open_loop("VLM/FrozenLake-v0", lake, num_levels=1).length == length
+        assert blind_script.open_loop("VLM/FrozenLake-v0", lake, num_levels=1).length == length
 
 
 @pytest.mark.parametrize(
@@ -157,33 +157,33 @@ class TestSearch:
 )
 @pytest.mark.sample(1)
 def test_scripts_that_are_tried_without_drawing_are_worth_what_they_are_with_pictures(env_id, kwargs, monkeypatch):
-    monkeypatch.setattr(open_loop, "NUM_CHANGES", 4)
-    monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)
-    monkeypatch.setattr(lazy, "NUM_ENVS", 4)
-    worth, found = lazy._TriedScripts.worth, []
+    monkeypatch.setattr(blind_script, "NUM_CHANGES", 4)
+    monkeypatch.setattr(blind_script, "MOST_SEQUENCES", 4)
+    monkeypatch.setattr(blind_script, "NUM_ENVS", 4)
+    worth, found = blind_script._TriedScripts.worth, []
 
     def noted(tried, script):
         found.append((script, worth(tried, script)))
         return found[-1][1]
 
-    monkeypatch.setattr(lazy._TriedScripts, "worth", noted)
-    for not_drawn in (lazy.not_drawn, lambda env_id, kwargs: kwargs):
-        monkeypatch.setattr(lazy, "not_drawn", not_drawn)
-        lazy.LazyAgent(num_train_levels=2, num_val_levels=4).choose(env_id, kwargs)
+    monkeypatch.setattr(blind_script._TriedScripts, "worth", noted)
+    for not_drawn in (blind_script.not_drawn, lambda env_id, kwargs: kwargs):
+        monkeypatch.setattr(blind_script, "not_drawn", not_drawn)
+        blind_script.LazyAgent(num_train_levels=2, num_val_levels=4).choose(env_id, kwargs)
     half = len(found) // 2
     assert found[:half] == found[half:] and len({value for _, value in found}) > 1
 
 
 def test_worlds_without_words_for_their_states_are_drawn():
-    assert open_loop.not_drawn("VLM/FrozenLake-v0", {"size": 3}) == {"size": 3, "obs_mode": "text"}
-    assert open_loop.not_drawn("adapt:FrozenLake-v1", {"max_turns": 3}) == {"max_turns": 3}
+    assert blind_script.not_drawn("VLM/FrozenLake-v0", {"size": 3}) == {"size": 3, "obs_mode": "text"}
+    assert blind_script.not_drawn("adapt:FrozenLake-v1", {"max_turns": 3}) == {"max_turns": 3}
 
 
 def test_the_lazy_agent_may_answer_each_turn_otherwise(monkeypatch):
-    monkeypatch.setattr(open_loop, "NUM_CHANGES", 300)
-    monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)
+    monkeypatch.setattr(blind_script, "NUM_CHANGES", 300)
+    monkeypatch.setattr(blind_script, "MOST_SEQUENCES", 4)
     lake = {"max_turns": 3, "max_actions_per_turn": 3}
-    script = lazy.LazyAgent(num_val_levels=32).choose("VLM/FrozenLake-v0", lake)
+    script = blind_script.LazyAgent(num_val_levels=32).choose("VLM/FrozenLake-v0", lake)
     assert len(set(script)) > 1
 
 
@@ -192,10 +192,10 @@ SMALL_SCENES = {"side_px": (300, 500), "target_px": (8, 12), "max_objects": 6}
 
 @pytest.fixture
 def short_choice(monkeypatch):
-    monkeypatch.setattr(open_loop, "NUM_CHANGES", 4)
-    monkeypatch.setattr(lazy, "MOST_SEQUENCES", 4)
-    monkeypatch.setattr(lazy, "NUM_FIRST_LEVELS", 4)
-    monkeypatch.setattr(lazy, "NUM_ENVS", 4)
+    monkeypatch.setattr(blind_script, "NUM_CHANGES", 4)
+    monkeypatch.setattr(blind_script, "MOST_SEQUENCES", 4)
+    monkeypatch.setattr(blind_script, "NUM_FIRST_LEVELS", 4)
+    monkeypatch.setattr(blind_script, "NUM_ENVS", 4)
 
 
 def test_all_scripts_play_a_level_before_its_image_is_dropped(short_choice, monkeypatch):
@@ -203,8 +203,8 @@ def test_all_scripts_play_a_level_before_its_image_is_dropped(short_choice, monk
     rendered = []
     render = rendering.render
     monkeypatch.setattr(rendering, "render", lambda scene: rendered.append(scene.digest) or render(scene))
-    monkeypatch.setattr(rendering, "_pictures", BoundedCache(lazy.NUM_SCRIPT_ENVS))  # images, however large
-    lazy.LazyAgent(num_train_levels=1, num_val_levels=8).choose("VLM/ZoomQA-v0", SMALL_SCENES)
+    monkeypatch.setattr(rendering, "_pictures", BoundedCache(blind_script.NUM_SCRIPT_ENVS))  # images, however large
+    blind_script.LazyAgent(num_train_levels=1, num_val_levels=8).choose("VLM/ZoomQA-v0", SMALL_SCENES)
     num_levels = len(set(rendered))
     # Watching the oracle holds four images at once, and finalists play only levels they have not played before
     assert num_levels <= 4 + 8 and len(rendered) <= num_levels + 4 * 5
@@ -213,13 +213,13 @@ def test_all_scripts_play_a_level_before_its_image_is_dropped(short_choice, monk
 @pytest.mark.parametrize("num_together", [1, 4])
 def test_scripts_side_by_side_do_not_change_the_choice(short_choice, num_together, monkeypatch):
     lake = {"size": 3, "is_slippery": True, "max_turns": 3}
-    chosen = lazy.LazyAgent(num_train_levels=4, num_val_levels=8).choose("VLM/FrozenLake-v0", lake)
-    monkeypatch.setattr(lazy, "NUM_SCRIPT_ENVS", num_together)
-    assert lazy.LazyAgent(num_train_levels=4, num_val_levels=8).choose("VLM/FrozenLake-v0", lake) == chosen
+    chosen = blind_script.LazyAgent(num_train_levels=4, num_val_levels=8).choose("VLM/FrozenLake-v0", lake)
+    monkeypatch.setattr(blind_script, "NUM_SCRIPT_ENVS", num_together)
+    assert blind_script.LazyAgent(num_train_levels=4, num_val_levels=8).choose("VLM/FrozenLake-v0", lake) == chosen
 
 
 def test_progress_is_reported_and_an_exception_of_the_report_ends_the_choice(short_choice):
-    agent, reports = lazy.LazyAgent(num_train_levels=1, num_val_levels=4), []
+    agent, reports = blind_script.LazyAgent(num_train_levels=1, num_val_levels=4), []
     agent.on_progress = lambda *report: reports.append(report)
     agent.choose("VLM/FrozenLake-v0", {"size": 3})
     steps = list(dict.fromkeys(step for _, step, *_ in reports))

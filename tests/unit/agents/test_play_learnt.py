@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from agents.__main__ import main
-from agents.cli.cast import cast
-from agents.lazy import ScriptAgent
+from agents.blind_script import ScriptAgent
+from agents.play_command import cast
 
 LAKE = "VLM/FrozenLake-v0"
 SHORT = {"prompt_format": "no_think", "size": 5, "max_turns": 2}

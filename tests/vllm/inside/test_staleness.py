@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.vllm.config import VLLMConfig
-from agents.vllm.sampler import VLLMSampler
+from agents.vllm.vllm_agent import VLLMSampler
+from agents.vllm.vllm_config import VLLMConfig
 from training.config.update.ppo import PPOConfig
 from training.engines.frozen import copied_but_frozen
 from training.engines.policy import token_logprobs

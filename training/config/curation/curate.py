@@ -8,8 +8,8 @@ from typing import Annotated
 
 from tyro.conf import AvoidSubcommands, Suppress, UseAppendAction, arg
 
-from agents.api.config import EndpointConfig
-from agents.hf.sampling import SamplingConfig
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.sampling_config import SamplingConfig
 from judges.episode_rewards.registry import EPISODE_REWARDS
 from judges.episode_rewards.reward import EpisodeReward
 from training.config.curation.pointing import PointingConfig

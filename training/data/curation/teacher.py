@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agents.agent import Agent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent, setting_names
 from training.config.curation.curate import CurateConfig
 from training.data.curation.pointed_teacher import PointedTeacher

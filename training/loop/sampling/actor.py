@@ -12,7 +12,7 @@ from torch import Tensor
 from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from agents.registry import make_learning_agent
-from agents.vllm.engine import VLLMEngine
+from agents.vllm.vllm_engine import VLLMEngine
 from training.config.run import RunConfig
 from training.engines.engine import Engine
 from training.engines.lora import has_adapters, merged_state
@@ -20,9 +20,9 @@ from training.loop.sampling.synced_sampler import SyncedSampler
 
 AGENTS = {
     ("transformers", "barrier"): "hf",
-    ("transformers", "async"): "agents.hf.continuous_agent:ContinuousHFAgent",
+    ("transformers", "async"): "agents.hf.continuous_batching:ContinuousHFAgent",
     ("vllm", "barrier"): "vllm",
-    ("vllm", "async"): "agents.vllm.continuous_agent:ContinuousVLLMAgent",
+    ("vllm", "async"): "agents.vllm.vllm_agent:ContinuousVLLMAgent",
 }
 """By what samples and the kind of rollout."""
 
@@ -64,7 +64,7 @@ class Actors:
 
     def _shared_engine(self, model: Any) -> VLLMEngine:
         if self._engine is None:
-            from agents.vllm.agent import make_engine
+            from agents.vllm.vllm_agent import make_engine
 
             processes = self._processes
             config = self._config.vllm.for_process(processes.rank)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 from torch import Tensor
 
 from agents.hf.conversations import SampledResponse
-from agents.vllm.engine import Request, VLLMEngine
+from agents.vllm.vllm_engine import Request, VLLMEngine
 from training.engines.engine import Engine
 from training.errors import PeerError, SamplersLostError
 from vlm_envs.errors import VLMEnvsError
 
 if TYPE_CHECKING:
-    from agents.vllm.server import ServerEngine
+    from agents.vllm.server_engine import ServerEngine
 
 
 class SyncedSampler:

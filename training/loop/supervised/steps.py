@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.hf.families.shared_attention import share_prefixes
+from agents.hf.row_passes import share_prefixes
 from training.algorithms.functional.losses import aggregate, loss_normalizer
 from training.batch import Batch
 from training.config.supervised.steps import SupervisedSteps

@@ -12,9 +12,8 @@ import pytest
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.__main__ import main
-from agents.episodes import play_episodes
-from agents.named_agent import NamedAgent
-from agents.registry import make_agent, setting_names
+from agents.evaluation_rollout import play_episodes
+from agents.registry import NamedAgent, make_agent, setting_names
 from agents.rollout import failure_of, rollout
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.api.cache import ReplyCache
+from agents.api.client import ReplyCache
 from agents.api.conversation import Message
 from agents.api.failures import TransientError, Unavailable
 from judges.llm.verdict import read_yes_no
@@ -310,7 +310,7 @@ class TestCache:
 
     def test_two_processes_share_a_folder(self, tmp_path):
         program = (
-            "import sys; from pathlib import Path; from agents.api.cache import ReplyCache\n"
+            "import sys; from pathlib import Path; from agents.api.client import ReplyCache\n"
             "cache = ReplyCache(Path(sys.argv[1]))\n"
             "for turn in range(300):\n"
             "    key = f'{turn % 7:064x}'\n"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.api.config import EndpointConfig
 from agents.api.conversation import Message
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import one_line, retry_after_s
 from agents.api.pacing import InterruptibleClock, RateLimiter
 from tests.unit.agents.api import endpoint as fake

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.continuous import ContinuousSampler
-from agents.hf.draws import EpisodeDraws
-from agents.hf.sampler import CachedSampler
-from agents.hf.sampling import SamplingConfig
+from agents.hf.continuous_batching import ContinuousSampler
+from agents.hf.sampler import CachedSampler, EpisodeDraws
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.families import SAVERS
 from tests.unit.models import load, save_tiny, save_tiny_qwen2_5_vl, with_ending
 from tests.unit.slow import quick
@@ -166,7 +165,7 @@ def test_a_sibling_that_comes_later_feeds_no_prompt(tiny, fed):
 
 @pytest.mark.parametrize("join_within", [2, 5])
 def test_a_row_waits_for_no_more_than_some_tokens_of_many_others(tiny, monkeypatch, join_within):
-    monkeypatch.setattr("agents.hf.continuous.JOIN_WITHIN", join_within)
+    monkeypatch.setattr("agents.hf.continuous_batching.JOIN_WITHIN", join_within)
     model, encoder = tiny
     sampler = ContinuousSampler(model, encoder, SamplingConfig(max_new_tokens=40), EpisodeDraws(SEED))
     sampler.start(range(8))

@@ -10,8 +10,16 @@ from typing import Any
 
 import pytest
 
-from agents.hf.checkpoint import PROVENANCE, weights_digest
-from agents.hf.learnt import Learnt, LearntWorld, format_differences, learnt_with, model_in, shipped_start
+from agents.hf.checkpoint import (
+    PROVENANCE,
+    Learnt,
+    LearntWorld,
+    format_differences,
+    learnt_with,
+    model_in,
+    shipped_start,
+    weights_digest,
+)
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 
@@ -95,7 +103,7 @@ def test_an_unknown_recipe_is_told_with_the_closest():
 
 def test_it_is_found_out_without_torch():
     program = (
-        "import sys\nfrom agents.hf.learnt import learnt_with, shipped_start\n"
+        "import sys\nfrom agents.hf.checkpoint import learnt_with, shipped_start\n"
         "print(learnt_with(shipped_start('svg_tiny')).worlds[0].env_id, 'torch' in sys.modules)"
     )
     shown = subprocess.run(

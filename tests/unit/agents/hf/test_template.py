@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.tokenizer import CHATML_TEMPLATE, IMAGE_PAD
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.tiny_vlm import CHATML_TEMPLATE, IMAGE_PAD
 
 TEMPLATES = Path(__file__).parent / "chat_templates"
 PICTURE = np.zeros((28, 28, 3), np.uint8)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from agents.hf.tiny import TinyConfig, build_tiny_model
+from agents.hf.tiny_vlm import TinyConfig, build_tiny_model
 
 
 def weights(tokenizer, **settings):

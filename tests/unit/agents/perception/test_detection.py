@@ -13,9 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
-from agents.perception.detector import DetectionConfig, GroundingDino, as_phrase
-from agents.perception.masks import GroundingDinoSam
-from agents.perception.segmenter import Sam
+from agents.perception.grounding_dino_sam import DetectionConfig, GroundingDino, GroundingDinoSam, Sam, as_phrase
 from agents.perception.weights import WeightsUnavailableError
 from judges.episode_rewards.argos import MaskModel, spatial_score
 from judges.reading.grounding import WrittenPoint

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
+from agents.hf.tiny_vlm import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
 from agents.perception.packed_mask import PackedMask
 from agents.perception.weights import WeightsUnavailableError

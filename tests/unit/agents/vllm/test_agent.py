@@ -9,13 +9,11 @@ import pytest
 import torch
 
 from agents.agent import ContinuousAgent, LearningAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from agents.rollout import failure_of
-from agents.vllm.agent import VLLMAgent, make_engine
-from agents.vllm.config import VLLMConfig
-from agents.vllm.continuous_agent import ContinuousVLLMAgent
-from agents.vllm.sampler import VLLMSampler
+from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, VLLMSampler, make_engine
+from agents.vllm.vllm_config import VLLMConfig
 from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.episodes import play
 from vlm_envs.errors import ConfigError, EngineUnavailableError
@@ -140,7 +138,7 @@ def test_what_it_cannot_be_made_from_is_told(tiny, engine, monkeypatch):
         make_agent("vllm")
     with pytest.raises(FileNotFoundError):
         make_agent("vllm:nowhere")
-    monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: None)
+    monkeypatch.setattr("agents.vllm.vllm_config.find_spec", lambda name: None)
     told = r"needs the package vllm,.*pip install -e '\.\[vllm\]' vllm==.*--vllm\.url"
     with pytest.raises(EngineUnavailableError, match=told):
         make_engine(VLLMConfig(), *tiny)

@@ -16,14 +16,12 @@ import pytest
 import safetensors.torch
 import torch
 
-import agents.vllm.server as server_module
-from agents.hf.sampling import SamplingConfig
+import agents.vllm.server_engine as server_module
+from agents.hf.sampling_config import SamplingConfig
 from agents.rollout import failure_of, rollout
-from agents.vllm.agent import VLLMAgent
-from agents.vllm.config import VLLMConfig
-from agents.vllm.continuous_agent import ContinuousVLLMAgent
-from agents.vllm.errors import SamplerLostError
-from agents.vllm.server import ServerEngine
+from agents.vllm.server_engine import ServerEngine
+from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent
+from agents.vllm.vllm_config import SamplerLostError, VLLMConfig
 from tests.unit.agents.vllm.fake_server import FakeServer
 from tests.unit.episodes import play
 from vlm_envs.errors import ConfigError
@@ -158,7 +156,7 @@ def test_half_an_answer_is_none(answered, told, agent, server):
 
 
 def test_a_server_that_hangs_costs_one_deadline_and_not_one_for_each_that_waits(server, tiny, monkeypatch):
-    monkeypatch.setattr("agents.vllm.responses._PROBE_S", 600.0)  # however busy the machine is
+    monkeypatch.setattr("agents.vllm.server_engine._PROBE_S", 600.0)  # however busy the machine is
     config = VLLMConfig(url=server.url, wait_s=0, timeout_s=1.0, max_parallel=1)
     engine = ServerEngine(config, tiny[1], SAMPLING, max_context_tokens=1024)
     agent = VLLMAgent(model=tiny[0], encoder=tiny[1], sampling=SAMPLING, engine=engine)
@@ -179,10 +177,10 @@ def test_a_server_that_hangs_costs_one_deadline_and_not_one_for_each_that_waits(
 PROGRAM = """
 import sys
 from pathlib import Path
-from agents.hf.agent import load_checkpoint
-from agents.vllm.config import VLLMConfig
-from agents.vllm.engine import Request
-from agents.vllm.server import ServerEngine
+from agents.hf.hf_agent import load_checkpoint
+from agents.vllm.vllm_config import VLLMConfig
+from agents.vllm.vllm_engine import Request
+from agents.vllm.server_engine import ServerEngine
 from tests.unit.agents.vllm.test_server import SAMPLING
 
 _, encoder = load_checkpoint(Path(sys.argv[2]))

@@ -8,9 +8,9 @@ from urllib.request import urlopen
 import pytest
 
 import agents.human
+from agents.human import Window
 from agents.registry import make_agent
 from agents.rollout import rollout
-from agents.window.window import Window
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.make import world_vector
 

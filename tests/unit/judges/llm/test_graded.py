@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from agents.api.client import ChatClient
-from agents.api.config import EndpointConfig
 from agents.api.conversation import Picture
+from agents.api.endpoint_config import EndpointConfig
 from judges.batches import score_together
 from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
 from judges.llm.judge import DirectJudge, ExtractionJudge

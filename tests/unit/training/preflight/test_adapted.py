@@ -23,7 +23,7 @@ def test_the_exact_judge_is_left_out_with_one_line():
 @pytest.mark.parametrize("method", ["direct", "extraction"])
 def test_a_language_model_as_judge_is_left_out_with_one_line(method):
     pytest.importorskip("httpx2")
-    from agents.api.config import EndpointConfig
+    from agents.api.endpoint_config import EndpointConfig
 
     endpoint = EndpointConfig(model="m", base_url="http://127.0.0.1:9/v1")
     judge = JudgeConfig(method=method, endpoint=endpoint, in_evaluations=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.hf.device import require_device
+from agents.hf.checkpoint import require_device
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from judges.state_text.rules import RULES

@@ -11,11 +11,10 @@ pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
 from agents.api.client import ModelClient
-from agents.api.config import EndpointConfig
 from agents.api.conversation import Message, Picture
+from agents.api.endpoint_config import EndpointConfig, Sampling
 from agents.api.history import Exchange, FullHistory, LastTurns
-from agents.api.providers.provider import Connection
-from agents.api.sampling import Sampling
+from agents.api.provider import Connection
 from agents.api.transport import make_provider
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.wires import WIRES, Said

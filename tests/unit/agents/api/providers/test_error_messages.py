@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.api.client import ModelClient
-from agents.api.config import EndpointConfig
 from agents.api.conversation import Message
-from agents.api.error_messages import read_error
-from agents.api.failures import PermanentError, TransientError
+from agents.api.endpoint_config import EndpointConfig
+from agents.api.failures import PermanentError, TransientError, read_error
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.wires import WIRES
 

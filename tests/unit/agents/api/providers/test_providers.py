@@ -13,14 +13,12 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
+from agents.api.anthropic_messages import AnthropicMessages
 from agents.api.client import ModelClient
-from agents.api.completion import TokenCounts
-from agents.api.config import EndpointConfig
-from agents.api.conversation import Message, Picture
+from agents.api.conversation import Message, Picture, TokenCounts
+from agents.api.endpoint_config import EndpointConfig, Sampling
 from agents.api.failures import EndpointError, PermanentError, TransientError
-from agents.api.providers.anthropic_messages import AnthropicMessages
-from agents.api.providers.provider import Connection
-from agents.api.sampling import Sampling
+from agents.api.provider import Connection
 from agents.api.transport import make_provider
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY

@@ -14,12 +14,11 @@ from transformers import Gemma3Processor, InternVLProcessor, SmolVLMProcessor
 from transformers.models.smolvlm.processing_smolvlm import DEFAULT_CHAT_TEMPLATE
 
 from agents.__main__ import main as agents_main
-from agents.hf.agent import HFAgent
+from agents.hf import model_families
 from agents.hf.checkpoint import MODEL_TYPES, require_checkpoint
-from agents.hf.draws import EpisodeDraws
-from agents.hf.families import registry
-from agents.hf.sampler import CachedSampler
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampler import CachedSampler, EpisodeDraws
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.families import SAVERS, TILE_PX, TOKENS_PER_TILE
 from tests.unit.models import load, with_ending
@@ -278,7 +277,7 @@ def test_an_update_learns_from_what_was_sampled(family):
 
 
 def test_the_names_without_torch_are_those_of_the_registry():
-    assert MODEL_TYPES == registry.MODEL_TYPES
+    assert MODEL_TYPES == model_families.MODEL_TYPES
 
 
 def test_a_version_that_lays_tiles_out_otherwise_is_refused(monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from agents.hf.families.prefix_tree import prefix_tree
+from agents.hf.row_passes import prefix_tree
 
 ROWS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=6)
 

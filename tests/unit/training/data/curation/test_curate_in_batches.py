@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from judges.episode_rewards import registry
 from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward

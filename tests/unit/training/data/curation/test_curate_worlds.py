@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from judges.episode_rewards import registry
 from judges.episode_rewards.reward import EachByItself, EpisodeReward
 from judges.scores import Reward

@@ -100,7 +100,7 @@ def test_the_other_rows_get_what_they_get_without_it(name, value):
 
 
 def test_it_is_counted_and_is_in_no_mean_of_rewards(tiny):
-    from agents.hf.agent import HFAgent
+    from agents.hf.hf_agent import HFAgent
 
     trajectories = play(HFAgent(model=tiny[0], encoder=tiny[1], seed=1), range(3), max_turns=(1,))
     scored = [
