@@ -31,9 +31,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "cli",
     ),
     "agents": ("api", "hf", "vllm", "perception"),
-    "judges": (
-        *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
-    ),
+    "judges": ("state_text", "llm", "episode_rewards"),
     "training": (
         *("algorithms", "config", "engines", "checkpoints", "recipes", "preflight", "rewards", "cli", "plan", "data"),
         *("loop", "sweeps"),

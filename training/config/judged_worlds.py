@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from judges.episode_rewards.reward import WorldReward
-from judges.state_text.rules import has_rules
-from judges.turn_rewards.shaping import RepetitionTerm
+from judges.episode_rewards.episode_reward import WorldReward
+from judges.state_text.exact_judge import has_rules
+from judges.turn_rewards import RepetitionTerm
 from training.config.judges import JudgeConfig
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import ConfigError

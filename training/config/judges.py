@@ -10,9 +10,9 @@ from typing import Annotated, Literal
 from tyro.conf import AvoidSubcommands, UseAppendAction, arg
 
 from agents.api.endpoint_config import EndpointConfig
-from judges.episode_rewards.models import Model
-from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
-from judges.episode_rewards.reward import EpisodeReward
+from judges.episode_rewards.episode_reward import EpisodeReward
+from judges.episode_rewards.judge_models import Model
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS, episode_reward
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import require, require_choice

@@ -21,7 +21,7 @@ import numpy as np
 
 from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
-from judges.llm.wrong_responses import write_wrong_responses
+from judges.llm.llm_graders import write_wrong_responses
 from training.config.pairs import JUDGED, PairsConfig
 from training.data.pair_questions import Question, read_questions
 from vlm_envs.content.judging.datasets.reading import picture_of

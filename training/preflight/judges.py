@@ -9,8 +9,8 @@ from pathlib import Path
 from agents.api.endpoint_config import EndpointConfig
 from agents.perception.model_pool import lacking_where_ray_places
 from agents.registry import require_agent
-from judges.episode_rewards.models import JudgeModels
-from judges.state_text.rules import has_rules
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.state_text.exact_judge import has_rules
 from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.processes import process_rank
 from training.config.run import RunConfig
@@ -124,7 +124,7 @@ def require_judged_texts(
         judge.grounding_weight or judge.worldmodeling_weight or judge.repetition_penalty
     ):
         return
-    from judges.llm.families import family_of  # Which takes a second, and only models need it
+    from judges.llm.claim_extraction import family_of  # Which takes a second, and only models need it
 
     for number, (spec, representation) in enumerate(zip(worlds, representations, strict=True)):
         if not has_rules(spec.env_id):

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from judges.episode_rewards.exact import is_generated_sample
-from judges.episode_rewards.models import Model
-from judges.episode_rewards.registry import episode_reward
-from judges.episode_rewards.reward import EpisodeReward
+from judges.episode_rewards.episode_reward import EpisodeReward
+from judges.episode_rewards.exact_models import is_generated_sample
+from judges.episode_rewards.judge_models import Model
+from judges.episode_rewards.reward_registry import episode_reward
 from training.config.judges import VerifierConfig
 from vlm_envs.arguments.ranges import field_name
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from agents.api.client import ChatClient
 from agents.hf.checkpoint import torch_device
-from judges.deferred import MapFn, one_by_one
-from judges.episode_rewards.episode import final_state, key_of
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.reward import EpisodeJudge
-from judges.llm.graded import LLMAnswerJudge
-from judges.reading.answers import AnswerJudge, match_answer
+from judges.batched_judging import MapFn, one_by_one
+from judges.episode_rewards.episode_reading import final_state, key_of
+from judges.episode_rewards.episode_reward import EpisodeJudge
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.grading import AnswerJudge, match_answer
+from judges.llm.llm_graders import LLMAnswerJudge
 from judges.scores import JudgeScore, Reward
 from training.config.curation.curate import CurateConfig
 from training.rewards.checkpoint_judge import CheckpointJudge

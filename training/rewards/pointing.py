@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from agents.agent import Agent
 from agents.registry import make_agent
-from judges.reading.grounding import read_response
+from judges.grounding import read_response
 from vlm_envs.trajectory import Observation
 
 Pixels = npt.NDArray[np.uint8]

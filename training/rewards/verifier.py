@@ -20,9 +20,8 @@ import numpy as np
 from agents.api.failures import Unavailable
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
 from agents.perception.model_pool import ModelPool
-from agents.perception.packed_mask import PackedMask
-from judges.episode_rewards.episode import shown_images
-from judges.episode_rewards.models import Picture
+from judges.episode_rewards.episode_reading import shown_images
+from judges.episode_rewards.judge_models import PackedMask, Picture
 from training.config.judges import VerifierConfig
 from training.rewards.pointing import pointing_agent
 from vlm_envs.trajectory import Trajectory
@@ -107,7 +106,8 @@ class Verifier:
         device: Where they run in this process; actors take a GPU of theirs if they have one.
 
     Attributes:
-        models: The fields of `judges.episode_rewards.models.JudgeModels` that bring them in; empty without models.
+        models: The fields of `judges.episode_rewards.judge_models.JudgeModels` that bring them in; empty without
+            models.
 
     Raises:
         EngineUnavailableError: If a model's weights are not there, or Ray is to have them and there is none.

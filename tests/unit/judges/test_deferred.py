@@ -12,7 +12,7 @@ from agents.api.endpoint_config import EndpointConfig
 from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood
 from agents.rollout import rollout
-from judges.episode_rewards.episode import true_boxes
+from judges.episode_rewards.episode_reading import true_boxes
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
 from judges.scores import JudgeScore
 from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status

@@ -10,8 +10,8 @@ from tyro.conf import AvoidSubcommands, Suppress, UseAppendAction, arg
 
 from agents.api.endpoint_config import EndpointConfig
 from agents.hf.sampling_config import SamplingConfig
-from judges.episode_rewards.registry import EPISODE_REWARDS
-from judges.episode_rewards.reward import EpisodeReward
+from judges.episode_rewards.episode_reward import EpisodeReward
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS
 from training.config.curation.pointing import PointingConfig
 from training.config.judges import ASKED, RewardSet, VerifierConfig, set_reward
 from training.config.places import require_name

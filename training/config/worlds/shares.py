@@ -21,7 +21,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from judges.episode_rewards.registry import EPISODE_REWARDS
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, registered_name

@@ -27,9 +27,9 @@ from typing import Any
 
 from agents.agent import Agent, LearningAgent
 from agents.rollout import failure_of
-from judges.episode_rewards.curation import Curated, curate, is_trivial
-from judges.episode_rewards.episode import query_id
-from judges.episode_rewards.reward import rewards_by
+from judges.episode_rewards.episode_reading import query_id
+from judges.episode_rewards.episode_reward import rewards_by
+from judges.episode_rewards.rollout_curation import Curated, curate, is_trivial
 from judges.scores import Reward
 from training.config.curation.curate import CurateConfig
 from training.config.curation.questions import QuestionBatch, counts_decide, in_batches, num_questions, questions

@@ -12,7 +12,7 @@ import pytest
 from agents.api.client import ReplyCache
 from agents.api.conversation import Message
 from agents.api.failures import TransientError, Unavailable
-from judges.llm.verdict import read_yes_no
+from judges.llm.judge_prompts import read_yes_no
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError

@@ -11,7 +11,7 @@ import pytest
 
 from agents.api.conversation import Message
 from agents.api.failures import Unavailable
-from judges.llm.verdict import read_yes_no
+from judges.llm.judge_prompts import read_yes_no
 from tests.unit.agents.api import endpoint as fake
 
 CHECKOUT = Path(__file__).parents[4]

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from agents.perception.grounding_dino_sam import DetectionConfig, GroundingDino, GroundingDinoSam, Sam, as_phrase
 from agents.perception.weights import WeightsUnavailableError
 from judges.episode_rewards.argos import MaskModel, spatial_score
-from judges.reading.grounding import WrittenPoint
+from judges.grounding import WrittenPoint
 from tests.unit.agents.perception.checkpoints import MAX_TEXT_TOKENS, SAM_SIDE_PX, save_detector, save_segmenter
 from vlm_envs.errors import ConfigError
 

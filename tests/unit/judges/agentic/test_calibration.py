@@ -14,9 +14,9 @@ pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'
 
 from agents.api.failures import Unavailable
 from judges.__main__ import main
-from judges.agentic.calibration import judging_case, measure_verdicts
-from judges.agentic.judge import AgenticJudge
-from judges.calibration.agreement import report
+from judges.agentic_calibration import judging_case, measure_verdicts
+from judges.agentic_judge import AgenticJudge
+from judges.calibration import report
 from tests.unit.agents.api.endpoint import Gathering
 from tests.unit.judges.episodes import episode, episode_judge
 from vlm_envs import make

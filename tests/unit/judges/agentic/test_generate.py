@@ -8,7 +8,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[judge]'")
 
 from agents.api.conversation import Picture
 from agents.api.failures import Unavailable
-from judges.agentic.generate import Utterance, chat_generate
+from judges.agentic_judge import Utterance, chat_generate
 
 PIXELS = np.zeros((4, 5, 3), np.uint8)
 

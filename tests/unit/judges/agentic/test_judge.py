@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.api.failures import Unavailable
-from judges.agentic.generate import Utterance
-from judges.agentic.judge import AgenticConfig, AgenticJudge, JudgingCase, read_verdict
-from judges.reading.answers import match_answer
+from judges.agentic_judge import AgenticConfig, AgenticJudge, JudgingCase, Utterance, read_verdict
+from judges.grading import match_answer
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.documents import PictureDocument

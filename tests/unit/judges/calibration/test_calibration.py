@@ -5,11 +5,9 @@ import math
 import pytest
 
 from judges.__main__ import main
-from judges.calibration.agreement import Agreement, examples_of, measure_agreement, perturbed
-from judges.calibration.chance import start_states
+from judges.calibration import Agreement, examples_of, measure_agreement, perturbed, start_states
 from judges.scores import JudgeScore
-from judges.state_text.exact import ExactJudge
-from judges.state_text.rules import rules_of
+from judges.state_text.exact_judge import ExactJudge, rules_of
 from vlm_envs.errors import ConfigError
 
 

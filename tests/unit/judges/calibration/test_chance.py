@@ -5,11 +5,10 @@ import json
 import pytest
 
 from judges.__main__ import main
-from judges.calibration.chance import SECTIONS, WRITERS, chance_baseline, measure_chance, next_states, start_states
+from judges.calibration import SECTIONS, WRITERS, chance_baseline, measure_chance, next_states, start_states
 from judges.scores import JudgeScore
-from judges.state_text.exact import ExactJudge
-from judges.state_text.grid.vocabulary import VOCABULARIES
-from judges.state_text.rules import RULES, rules_of
+from judges.state_text.exact_judge import RULES, ExactJudge, rules_of
+from judges.state_text.vocabulary import VOCABULARIES
 from vlm_envs.errors import EngineUnavailableError
 
 WORLDS = ("VLM/Sokoban-v0", "VLM/FrozenLake-v0")

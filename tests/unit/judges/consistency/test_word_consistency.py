@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from judges.consistency.words import word_consistency
+from judges.word_consistency import word_consistency
 from tests.unit.slow import sized
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 

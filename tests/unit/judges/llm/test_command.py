@@ -7,9 +7,9 @@ import socket
 import pytest
 
 from judges.__main__ import main
-from judges.calibration.agreement import Agreement, report
+from judges.calibration import Agreement, report
 from judges.command_line import _FirstAlone
-from judges.llm.judge import DirectJudge
+from judges.llm.llm_judge import DirectJudge
 from tests.unit.agents.api.endpoint import YES, status
 
 AT = "--judge-endpoint"

@@ -10,9 +10,9 @@ import pytest
 from agents.api.client import ChatClient
 from agents.api.conversation import Picture
 from agents.api.endpoint_config import EndpointConfig
-from judges.batches import score_together
-from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
-from judges.llm.judge import DirectJudge, ExtractionJudge
+from judges.batched_judging import score_together
+from judges.llm.llm_graders import LLMAnswerJudge, LLMConsistencyJudge
+from judges.llm.llm_judge import DirectJudge, ExtractionJudge
 from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
 

@@ -9,12 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.api.failures import UnreadableReplyError
-from judges.batches import BatchJudge, score_many
-from judges.llm.extraction import EgocentricExtraction, GridExtraction, MetricExtraction
-from judges.llm.families import FAMILIES
-from judges.llm.judge import DirectJudge, ExtractionJudge
+from judges.batched_judging import BatchJudge, score_many
+from judges.llm.claim_extraction import FAMILIES, EgocentricExtraction, GridExtraction, MetricExtraction
+from judges.llm.llm_judge import DirectJudge, ExtractionJudge
 from judges.scores import Judge
-from judges.state_text.exact import ExactJudge
+from judges.state_text.exact_judge import ExactJudge
 from tests.unit.agents.api import endpoint as fake
 from vlm_envs.errors import ConfigError
 

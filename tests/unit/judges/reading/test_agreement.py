@@ -11,7 +11,7 @@ import pytest
 from judges.episode_rewards.argos import ArgosModels, argos_reward
 from judges.episode_rewards.ivgr import IvgrQuery, format_reward, grounded_reward
 from judges.episode_rewards.mags import MagsRollout, answer_reward, read_rollout
-from judges.reading.answers import extract_answer, grade_answer, match_answer
+from judges.grading import extract_answer, grade_answer, match_answer
 from judges.scores import JudgeScore
 from tests.unit.vlm_envs.qa.quiz import Quiz
 from vlm_envs.qa.context import PictureContext

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.reading.answers import extract_answer, grade_answer, match_answer
+from judges.grading import extract_answer, grade_answer, match_answer
 from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import (

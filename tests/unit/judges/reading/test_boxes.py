@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.reading.boxes import box_reward, count_zoomable, intersection_over_union
+from judges.grading import box_reward, count_zoomable, intersection_over_union
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 from vlm_envs.tools.written_boxes import MAX_BOXES, WrittenBox, find_boxes, read_box_list

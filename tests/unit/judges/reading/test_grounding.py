@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.reading.anchors import read_anchors
-from judges.reading.grounding import MAX_POINTS, Moment, Segment, WrittenPoint, read_response
+from judges.grounding import MAX_POINTS, Moment, Segment, WrittenPoint, read_anchors, read_response
 from tests.unit.slow import sized
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.reading.sections import sole_section, think_then_answer, thoughts_of
+from judges.grading import sole_section, think_then_answer, thoughts_of
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS, sections
 
 TAGS = ["<think>", "</think>", "<answer>", "</answer>", "<zoom>", "</zoom>", "<box>", "\u200b", "＜answer＞", "x", "\n"]

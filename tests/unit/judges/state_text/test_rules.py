@@ -6,12 +6,11 @@ import gymnasium as gym
 import pytest
 
 from judges.__main__ import main
-from judges.state_text.egocentric.rules import EgocentricRules
-from judges.state_text.exact import ExactJudge
-from judges.state_text.grid.vocabulary import VOCABULARIES
-from judges.state_text.metric.rules import MetricRules
-from judges.state_text.rules import RULES, has_rules, rules_of
-from judges.turn_rewards.shaping import RepetitionTerm, grounding_reward, shape
+from judges.state_text.egocentric_rules import EgocentricRules
+from judges.state_text.exact_judge import RULES, ExactJudge, has_rules, rules_of
+from judges.state_text.metric_rules import MetricRules
+from judges.state_text.vocabulary import VOCABULARIES
+from judges.turn_rewards import RepetitionTerm, grounding_reward, shape
 from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld

@@ -5,7 +5,7 @@ import pickle
 
 import pytest
 
-from judges.turn_rewards.repetition import RepetitionConfig, RepetitionPenalty
+from judges.repetition_penalty import RepetitionConfig, RepetitionPenalty
 
 
 def penalty_after(history, **config):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from judges.scores import JudgeScore
-from judges.turn_rewards.shaping import (
+from judges.turn_rewards import (
     RepetitionTerm,
     exact_judge,
     grounding_reward,

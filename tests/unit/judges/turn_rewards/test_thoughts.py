@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.registry import make_agent
-from judges.turn_rewards.thoughts import score_thoughts
+from judges.turn_rewards import score_thoughts
 from training.config.worlds.spec import WorldSpec
 from training.loop.evaluation import evaluate
 from vlm_envs.trajectory import Turn

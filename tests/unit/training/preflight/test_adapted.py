@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.rules import RULES, has_rules, rules_of
+from judges.state_text.exact_judge import RULES, has_rules, rules_of
 from tests.unit.training.batches import run_config
 from training.config.judges import JudgeConfig
 from training.config.worlds.spec import WorldSpec

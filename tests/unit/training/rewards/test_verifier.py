@@ -14,7 +14,7 @@ from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
 from agents.rollout import rollout
 from judges.episode_rewards.argos import reasoning_quality
-from judges.episode_rewards.seen_masks import seen_masks
+from judges.episode_rewards.exact_models import seen_masks
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from tests.unit.judges.episodes import with_response, with_state
 from training.config.curation.curate import CurateConfig

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.egocentric.language import read_egocentric_text
+from judges.state_text.egocentric_text import read_egocentric_text
 
 SOFA_BED_LAMP = ("sofa", "bed", "lamp")
 

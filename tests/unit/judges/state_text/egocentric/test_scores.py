@@ -2,8 +2,8 @@
 
 import pytest
 
-from judges.state_text.egocentric.rules import EgocentricRules
-from judges.state_text.exact import ExactJudge
+from judges.state_text.egocentric_rules import EgocentricRules
+from judges.state_text.exact_judge import ExactJudge
 
 
 def thing(type_, direction, distance):

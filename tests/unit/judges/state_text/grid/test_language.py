@@ -2,9 +2,9 @@
 
 import pytest
 
-from judges.state_text.grid.language import read_language
-from judges.state_text.grid.relations import ALL, SOME
-from judges.state_text.grid.vocabulary import VOCABULARIES
+from judges.state_text.grid_language import read_language
+from judges.state_text.grid_relations import ALL, SOME
+from judges.state_text.vocabulary import VOCABULARIES
 
 UP, DOWN, LEFT, RIGHT, SAME_ROW, SAME_COLUMN = (0, -1), (0, 1), (1, -1), (1, 1), (0, 0), (1, 0)
 SAME_PLACE = {SAME_ROW, SAME_COLUMN}

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from judges.state_text.exact import ExactJudge
-from judges.state_text.grid.vocabulary import VOCABULARIES, Category, ObjectVocabulary, world_name
+from judges.state_text.exact_judge import ExactJudge
+from judges.state_text.vocabulary import VOCABULARIES, Category, ObjectVocabulary, world_name
 
 
 def test_weights_are_the_papers():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.metric.language import read_metric_text
+from judges.state_text.metric_rules import read_metric_text
 
 P, Q = "(83, -102, 20)", "(-47,95,20)"
 AT_P, AT_Q = (83, -102, 20), (-47, 95, 20)

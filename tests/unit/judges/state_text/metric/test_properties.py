@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.state_text.exact import ExactJudge
+from judges.state_text.exact_judge import ExactJudge
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.worlds.primitive_skill.state import COLORS, Cube, Drawer, PrimitiveSkillState, Target
 from vlm_envs.worlds.primitive_skill.state_text import describe, hint, structured

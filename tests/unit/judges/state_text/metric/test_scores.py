@@ -5,8 +5,8 @@ from statistics import fmean
 
 import pytest
 
-from judges.state_text.exact import ExactJudge
-from judges.state_text.metric.rules import MetricRules
+from judges.state_text.exact_judge import ExactJudge
+from judges.state_text.metric_rules import MetricRules
 
 # The paper's example, appendix D.1.1.
 STATE = {

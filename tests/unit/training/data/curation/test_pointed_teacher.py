@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 from agents.agent import Response
-from judges.reading.grounding import read_response
+from judges.grounding import read_response
 from training.config.curation.curate import CurateConfig
 from training.config.curation.pointing import PointingConfig
 from training.data.curation import curate, teacher

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from agents.oracle import RandomAgent
-from judges.turn_rewards.shaping import ScoredTurn
+from judges.turn_rewards import ScoredTurn
 from tests.unit.training.batches import play, played_batch, run_config, text_batch
 from training.algorithms.algorithm import ModelOutputs
 from training.algorithms.grpo import GRPO
