@@ -17,6 +17,8 @@ from vlm_envs.errors import ConfigError
 
 _Result = TypeVar("_Result")
 
+_NAMED_BY = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+
 
 class LoopThread:
     """An event loop in a daemon thread, started when it is first used.
@@ -90,9 +92,6 @@ async def _after_all_others(last: Coroutine[Any, Any, None]) -> None:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
     await last
-
-
-_NAMED_BY = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 def trusted(*, trust_env: bool = True) -> ssl.SSLContext:

@@ -1,4 +1,7 @@
-"""Blind scripts: the lazy agent, which gives the same responses in every episode, and the search for its actions."""
+"""Blind scripts: the lazy agent, which gives the same responses in every episode, and the search for its actions.
+
+What it earns, a world gives away to an agent that does not look. A script that was not tried may earn more.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +47,27 @@ Script = tuple[str, ...]
 
 OnStep = Callable[[str, int, int], None]
 """Called with what is being done, how much of it is done, and how much there is."""
+
+NUM_LEVELS = 200
+"""Training levels on which sequences are compared."""
+
+NUM_CHANGES = 750
+"""Changes that are tried from each beginning, one after the other."""
+
+_NOT_DRAWN = {"obs_mode": "text"}
+
+NUM_BEGINNINGS = 4
+"""Sequences that a search begins with."""
+
+MOST_ACTIONS = 40
+"""Actions of a sequence; whoever has more in an episode repeats its last turn."""
+
+_MOST_REPLACED = 3
+_MOVED_RATE = 0.3
+"""How often an action is moved to another place, besides those that are replaced."""
+
+OnCount = Callable[[int, int], None]
+"""Called with how much is done, and how much there is."""
 
 
 class ScriptAgent:
@@ -233,29 +257,6 @@ def _played(
     agent: Agent, worlds: VectorWorld, env_id: str, seeds: Sequence[int], on_turn: OnTurn
 ) -> list[Trajectory | None]:
     return try_rollout(agent, worlds, seeds, env_ids=[env_id] * len(seeds), on_turn=on_turn)
-
-
-NUM_LEVELS = 200
-"""Training levels on which sequences are compared."""
-
-NUM_CHANGES = 750
-"""Changes that are tried from each beginning, one after the other."""
-
-_NOT_DRAWN = {"obs_mode": "text"}
-
-NUM_BEGINNINGS = 4
-"""Sequences that a search begins with."""
-
-MOST_ACTIONS = 40
-"""Actions of a sequence; whoever has more in an episode repeats its last turn."""
-
-_MOST_REPLACED = 3
-_MOVED_RATE = 0.3
-"""How often an action is moved to another place, besides those that are replaced."""
-
-
-OnCount = Callable[[int, int], None]
-"""Called with how much is done, and how much there is."""
 
 
 def not_drawn(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""A person as an agent, who answers at the terminal or in a page of the browser."""
+"""A person as an agent, who answers at the terminal or in a page of the browser.
+
+The page's address holds a random word, and its server listens on the loopback interface only.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,15 @@ from vlm_envs.errors import require_flag
 from vlm_envs.trajectory import Observation, observation_images, observation_words
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.world import World
+
+_PAGE = Path(__file__).with_name("human_page.html")
+_HOLD_S = 20.0
+"""How long a page waits for the next turn in one request."""
+
+_LONGEST_ANSWER = 1_000_000
+
+_SPARE_ROWS = 6
+"""Rows of a terminal that a picture leaves to the words around it."""
 
 
 class HumanAgent:
@@ -84,13 +96,6 @@ def _written(typed: str, world: World[Any, Any]) -> str:
     if "<" in typed:
         return typed
     return expected.write(dict.fromkeys(expected.sections, "") | {expected.action_sections[0]: typed})
-
-
-_PAGE = Path(__file__).with_name("human_page.html")
-_HOLD_S = 20.0
-"""How long a page waits for the next turn in one request."""
-
-_LONGEST_ANSWER = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -202,10 +207,6 @@ def _handler(window: Window, word: str) -> type[BaseHTTPRequestHandler]:
             """Says nothing: the terminal belongs to the player."""
 
     return Handler
-
-
-_SPARE_ROWS = 6
-"""Rows of a terminal that a picture leaves to the words around it."""
 
 
 def observation_lines(observation: Observation, colors: Colors) -> list[str]:

@@ -50,6 +50,12 @@ _INTERVAL_S = 10.0
 
 _Settings = tyro.conf.UseAppendAction[tuple[str, ...]]
 
+RECIPE = "recipe"
+"""`recipe:NAME` is the start that a recipe ships."""
+
+LABEL = "play"
+"""Under this label episodes are recorded."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PlayConfig:
@@ -205,10 +211,6 @@ def _said(known: Iterable[str]) -> list[str]:
     """Returns what `--agent-set` may name, with the ways to draw responses in place of the object that holds them."""
     drawn = SamplingConfig.__dataclass_fields__ if "sampling" in known else ()
     return sorted({*known, *drawn} - _FROM_PYTHON)
-
-
-RECIPE = "recipe"
-"""`recipe:NAME` is the start that a recipe ships."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -407,10 +409,6 @@ def _outcome(turn: Turn) -> list[str]:
         *(f"Problem: {problem}" for problem in problems if problem),
         f"Reward {turn.reward:+g}{f' ({terms})' if terms else ''}",
     ]
-
-
-LABEL = "play"
-"""Under this label episodes are recorded."""
 
 
 class Recording:

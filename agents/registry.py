@@ -1,7 +1,7 @@
 """Agents by name: `make_agent("oracle")`, `make_agent("hf:runs/frozenlake_tiny/latest/model", seed=1)`.
 
-A name is that of an entry, with what the agent is made from after a colon where it needs something, or `MODULE:FACTORY`
-for an agent of one's own. A new agent of this package is one file and one entry here.
+A name is that of an entry, with what the agent is made from after a colon where it needs something, or
+`MODULE:FACTORY` for an agent of one's own. A new agent of this package is one file and one entry here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from agents.api.endpoint_config import PROVIDERS
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
 from vlm_envs.requirements import install_command
+
+TITLE = "as="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,9 +276,6 @@ def _meant(name: str) -> str:
     kind, colon, part = name.partition(":")
     meant = next(iter(difflib.get_close_matches(kind.lower(), AGENTS, n=1)), "")
     return f" Did you mean {meant + colon + part!r}?" if meant else ""
-
-
-TITLE = "as="
 
 
 class NamedAgent(NamedTuple):

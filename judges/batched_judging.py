@@ -1,4 +1,22 @@
-"""Asks judges many questions at once, or before their answers are wanted, although rewards ask one after the other."""
+"""Asks judges many questions at once, or before their answers are wanted, although rewards ask one after the other.
+
+`Deferred` asks all questions at once:
+
+    1. rewards ── ask ──> each new question is deferred and stays open
+    2. all that were deferred are asked together: many requests under way, many rows in a forward pass
+    3. rewards ── ask ──> the answers
+
+A reward is a function of episodes and of what its judges say, so it may be worked out again once they have
+spoken. This goes on until nothing is open: an answer may lead to the next question. What is asked, and what a
+judge's memory holds in the end, are what they would be one by one.
+
+`Ahead` asks about one episode while the others still play:
+
+    1. an episode goes on  ── ask ahead ──> the model, in threads
+    2. all episodes are over ── score ── ask ──> the answer that is under way, or there already
+
+Scoring stays what it is, and finds its answers there. So scores, what is asked and how often do not depend on it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""How far a judge can be trusted: its agreement with the truth, and its scores for text written without looking."""
+"""How far a judge can be trusted: its agreement with the truth, and its scores for text written without looking.
+
+Agreement: every start state of a world gives up to three texts: its own, which is right; another state's; and
+its own with one fact turned into its opposite. The last two are wrong. A judge calls a text right if it scores
+at least a threshold.
+
+Chance baselines: a score means something only above chance. Blind writers set the bar: one describes a random
+other state, one always writes the sentence that scores best, and those of `judges.state_text_writers` guess
+what a level usually holds. The truthful writers of the same module have to clear the bar.
+"""
 
 from __future__ import annotations
 

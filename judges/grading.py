@@ -1,4 +1,20 @@
-"""Compares final answers and boxes with the true ones."""
+"""Compares final answers and boxes with the true ones.
+
+Answers that no rule can compare are left to a judge. Source: Argos, section 3.1, equations 6-8 (exact match,
+relative error, binary semantic judge, chosen by the answer's type); Mags-RL, appendix A.2 (refusals, graded
+judge). What rules can compare is `vlm_envs.responses.answers`' part.
+
+Functions on boxes are the box reward of iVGR, and what Mags-RL counts. Each takes all its boxes in one common
+coordinate space, whichever that is; converting between spaces is `vlm_envs.tools.coordinates`' part, before. A
+box that is not proper is kept as a prediction that overlaps with nothing, for a prediction that can be taken
+back by writing nonsense costs nothing.
+
+Source: iVGR, section 3.2, equation 2 (R_box); Mags-RL, appendix A.1 and B (validity of zoom boxes).
+
+Reading tags out of one piece of the model's own text never raises. Tags are matched as they are written, byte
+for byte: look-alikes (`＜answer＞`), upper case and tags with attributes are plain text. A piece of more than
+`MAX_TEXT_CHARS` characters is refused unread.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Reads what an Argos response points at: points in images, moments and segments of videos.
 
-A point is written `<points x1="408" y1="179" alt="jeep">jeep</points>`; the index may be any number or missing, and
-one tag may hold several pairs. A moment is what is said of one frame or time ("frame 24 at 18.71 seconds",
-"[F17 @ t=19.21s]"), a segment what is said of a stretch ("frames 25 to 27", "from frame 28 at 21.15 seconds to frame 30
-at 23.59 seconds"); how both are written is in `judges.grounding`.
+A point is written `<points x1="408" y1="179" alt="jeep">jeep</points>`; the index may be any number or missing,
+and one tag may hold several pairs. A moment is what is said of one frame or time ("frame 24 at 18.71 seconds",
+"[F17 @ t=19.21s]"), a segment what is said of a stretch ("frames 25 to 27", "from frame 28 at 21.15 seconds to
+frame 30 at 23.59 seconds"); how both are written is shown below.
 
-Source: Argos, section 3.1, and appendix C.2, whose prompt has a language model extract these three lists. Deviations:
+Source: Argos, section 3.1, and appendix C.2, whose prompt has a language model extract these three lists.
+Deviations:
 
 - Extraction is by rule, so that the verifier is reproducible and free; a description is the sentence around an anchor,
   or of several anchors each one's clauses, where the prompt asks for the shortest snippet.
@@ -14,9 +15,24 @@ Source: Argos, section 3.1, and appendix C.2, whose prompt has a language model 
   Figures 17 and 18 are written. A sentence that holds a point gives no moment, but may give segments.
 - A list of frames is a segment from the first to the last, but in a sentence with points, whose frames they are: in
   order, where there are as many.
-- An absolute time is one that says no duration or distance; `judges.grounding` tells these apart, by words.
+- An absolute time is one that says no duration or distance; words tell these apart.
 - The paper's section 4 also writes `<point …>`; both names are read.
 - A point whose coordinates cannot be read is kept with NaN, to score 0: left out, it would hide a wrong guess.
+
+Frames and times that a sentence names:
+
+    In frame 24 at 18.71 seconds …                       one frame, with its time
+    [F17 @ t=19.21s]   at 4.47 seconds                   the same, otherwise written
+    from frame 28 at 21.15 seconds to frame 30 at 23.59 seconds      a stretch
+    from 21.15 seconds (frame 28) to 23.59 seconds (frame 30)   between frame 2 and frame 5   likewise
+    frames 25 to 27   [F1-F6 @ t=0.00-4.47s]   from 4.47 to 16.11 seconds   frame 25 onwards
+    [F1 @ t=0.00s, F2 @ t=1.66s]   frame 2, frame 3 and frame 4      a list: the stretch that it covers
+
+How long something takes, or how much later it is ("for 3 seconds", "2 seconds later"), is no time, and neither are
+seconds behind minutes.
+
+Which mention a point goes with is `own_moment`'s to say: that of its sentence, else of the clause before it,
+and never one that stands with another point.
 """
 
 from __future__ import annotations

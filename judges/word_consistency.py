@@ -1,4 +1,28 @@
-"""Whether two thoughts agree, by their words: iVGR's alpha where no model judges."""
+"""Whether two thoughts agree, by their words: iVGR's alpha where no model judges.
+
+A stand-in that is free and reproducible, for generated scenes whose facts are said in few words. Contradictions
+are looked for by rule first. What a language model would see as a paraphrase it takes for another content;
+`judges.llm.llm_graders.LLMConsistencyJudge` asks one.
+
+Two texts contradict each other where
+
+- one denies what the other affirms: "the mug is red" and "the mug is not red", "a boat" and "no boat";
+- they give one thing different values of a kind of which it has one, and none in common: colour, number, score, size,
+  side, open or closed, full or empty, on or off;
+- they relate two things the other way round: "the mug is left of the tree" and "the tree is left of the mug";
+- a clock shows, or a sign says, one thing by the one and another by the other.
+
+A text contradicts itself where it says two values of one such kind of "the" thing, or two readings, affirms and
+denies one thing, relates "the" one to "the" other both ways round, or gives two totals of one thing ("there are
+two mugs", "there are three mugs") of which the larger is not the sum of the others.
+
+How a text is read is `judges.statements`' part. What no rule here sees is left to the shared words.
+
+Words count as said in sentences that affirm something. A question, a condition, a doubt, and a list of
+alternatives describe nothing, although they may hold every word of a true description. Neither does a list of
+all values of one kind. Unlike with contradictions, a false alarm here costs a true text only the words
+concerned.
+"""
 
 from __future__ import annotations
 

@@ -22,6 +22,15 @@ from vlm_envs.vector.env import VectorWorld
 NO_TEXT = "(no text)"
 """Stands where a side said nothing: some providers refuse a message without a word."""
 
+MAX_STRING_CHARS = 2_000
+"""Longer strings of a reply are cut; longer texts of a request are kept, as they are what the model saw."""
+
+MAX_RECORD_CHARS = 32_000
+"""Longest record of a reply, as JSON."""
+
+_SHORTEST_REPEATED_CHARS = 80
+"""A shorter string is not worth replacing where the turn has it, too."""
+
 
 @dataclass
 class _Episode:
@@ -342,16 +351,6 @@ def _parted(model: str) -> tuple[str, str]:
             f"A compatible server is named NAME@URL, such as compatible:qwen@http://127.0.0.1:8000/v1; got {model!r}."
         )
     return name, base_url
-
-
-MAX_STRING_CHARS = 2_000
-"""Longer strings of a reply are cut; longer texts of a request are kept, as they are what the model saw."""
-
-MAX_RECORD_CHARS = 32_000
-"""Longest record of a reply, as JSON."""
-
-_SHORTEST_REPEATED_CHARS = 80
-"""A shorter string is not worth replacing where the turn has it, too."""
 
 
 def recorded_request(

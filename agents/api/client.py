@@ -3,6 +3,13 @@
 question ── cache ──> limits ── endpoint ──> reply ── read ──> verdict
                         ^          │                   │
                         └─ wait ───┘ (transient)       └─ ask once more (unreadable) ─> unavailable
+
+Readable replies are kept on disk, each under the hash of what was asked.
+
+    <cache_dir>/3f/3fa9….json    {"key": "3fa9…", "reply": "<answer>YES</answer>"}
+
+Several processes may share a folder: an entry appears whole or not at all, and two that write the same one write
+equally good ones. Whatever cannot be read as an entry counts as absent and is replaced by the next reply.
 """
 
 from __future__ import annotations
@@ -46,6 +53,9 @@ NUM_UNREPORTED = 4
 
 _Item = TypeVar("_Item")
 _Verdict = TypeVar("_Verdict")
+
+_VERSION = 2
+_MAX_ENTRY_BYTES = 4 * 2**20
 
 
 class ModelClient:
@@ -410,11 +420,6 @@ def second_request(reply: str, reason: str) -> list[Message]:
     ]
 
 
-_CACHE_LOG = logging.getLogger(__name__)
-_VERSION = 2
-_MAX_ENTRY_BYTES = 4 * 2**20
-
-
 def cache_key(request: Mapping[str, Any], sample: int = 0) -> str:
     """Returns the SHA-256 of everything that decides a reply.
 
@@ -472,7 +477,7 @@ class ReplyCache:
                 file.write(entry)
             os.replace(temporary, path)
         except OSError as error:
-            _CACHE_LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
+            _LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
             if temporary is not None:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)

@@ -19,6 +19,12 @@ from vlm_envs.trajectory import StopReason, require_image
 
 Role = Literal["system", "user", "assistant"]
 
+_MOST_TOKENS = 10**9
+
+CHARS_PER_TOKEN = 4
+PIXELS_PER_TOKEN = 750
+"""For estimates: what English text takes on average, and what Anthropic documents for images."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
@@ -116,9 +122,6 @@ def with_images(messages: Sequence[Message], images: Sequence[npt.NDArray[np.uin
     return (*earlier, replace(last, parts=(*map(Picture.of, images), *last.parts)))
 
 
-_MOST_TOKENS = 10**9
-
-
 @dataclass(frozen=True, kw_only=True)
 class TokenCounts:
     """Tokens of one request or of several, as the provider counted them.
@@ -165,11 +168,6 @@ class Completion:
     model: str = ""
     seconds: float = 0.0
     raw: Mapping[str, Any] = field(default_factory=dict)
-
-
-CHARS_PER_TOKEN = 4
-PIXELS_PER_TOKEN = 750
-"""For estimates: what English text takes on average, and what Anthropic documents for images."""
 
 
 def estimated_tokens(messages: Sequence[Message], reply: Completion) -> TokenCounts:

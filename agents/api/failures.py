@@ -1,4 +1,10 @@
-"""What can go wrong between a client and its endpoint, as statuses and error bodies show it, and what can be done."""
+"""What can go wrong between a client and its endpoint, as statuses and error bodies show it, and what can be done.
+
+A request that exceeds a limit of the model (a full context, a content filter, too many or too large images)
+gets an HTTP error, but repeating it would not help: the agent's episode ends, and its provider has not failed.
+Everything that is not in the tables stays an error, and so does a server that reads no images.
+docs/benchmark.md shows the tables.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@ import threading
 import time
 from typing import Protocol
 
+PROBE_S = 30.0
+"""Seconds between questions to an endpoint that was silent."""
+
 
 class Clock(Protocol):
     """Time as far as pacing needs it; tests bring their own."""
@@ -73,10 +76,6 @@ class RateLimiter:
         """Starts nothing for a while: what an endpoint asks of one request it means for all."""
         with self._lock:
             self._next_start_s = max(self._next_start_s, self._clock.now_s() + duration_s)
-
-
-PROBE_S = 30.0
-"""Seconds between questions to an endpoint that was silent."""
 
 
 class Silence:

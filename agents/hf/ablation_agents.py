@@ -15,6 +15,8 @@ from vlm_envs.trajectory import Observation
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.world import SEEN, World
 
+GREY = 127
+
 
 class ToldHFAgent(HFAgent):
     """Samples as `HFAgent` does, but the description of what is seen is written for it, true, in each response.
@@ -69,9 +71,6 @@ def opening(world: World[Any, Any]) -> str:
 def can_be_told(world: World[Any, Any]) -> bool:
     """Returns whether a world's format has a place where a model tells what it sees, and nothing else."""
     return bool(world.seen_sections)
-
-
-GREY = 127
 
 
 class BlindHFAgent(HFAgent):

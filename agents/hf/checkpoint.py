@@ -31,6 +31,15 @@ _WEIGHTS = (".safetensors", ".bin")
 _DECIDING = (*_WEIGHTS, ".json", ".jinja", ".txt", ".model")
 """Files of a checkpoint that decide what it says."""
 
+_STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkpoints"
+"""Where the starts are that recipes ship."""
+
+OF_CHECKPOINTS = ("hf", "hf-told", "hf-blind", "vllm")
+"""Agents that are made from a checkpoint."""
+
+FORMAT_ARGUMENTS = ("prompt_format", "representation")
+"""World arguments that determine how responses are written."""
+
 
 def require_checkpoint(directory: str | Path) -> Path:
     """Returns a checkpoint's directory, if one is there and of a model that we can speak to.
@@ -84,16 +93,6 @@ def weights_digest(directory: str | Path) -> str:
             with path.open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
-
-
-_STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkpoints"
-"""Where the starts are that recipes ship."""
-
-OF_CHECKPOINTS = ("hf", "hf-told", "hf-blind", "vllm")
-"""Agents that are made from a checkpoint."""
-
-FORMAT_ARGUMENTS = ("prompt_format", "representation")
-"""World arguments that determine how responses are written."""
 
 
 @dataclass(frozen=True, kw_only=True)

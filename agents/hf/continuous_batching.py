@@ -1,4 +1,19 @@
-"""Continuous batching: rows join and leave a batch at any time, each as soon as its own prompt is there."""
+"""Continuous batching: rows join and leave a batch at any time, each as soon as its own prompt is there.
+
+Rows that are being answered stand in the first slots of the cache, those that wait for their worlds behind
+them. A step either feeds prompts, of all rows that came since the last, or one token of every row that is being
+answered.
+
+Source of the idea: Orca (Yu et al. 2022), iteration-level scheduling; vLLM names the two methods the same.
+
+In the key-value cache, whose rows differ in length, every row has a slot. Its tokens stand at the start of it,
+one behind another, without padding. A pass goes over neighbouring slots; what it adds stands in the last
+columns while it lasts, as in any left-padded batch, and only then moves to each row's own end:
+
+    before          during a pass        after
+    a a a a . .     a a a a . A          a a a a A .
+    b b . . . .     b b . . B B          b b B B . .
+"""
 
 from __future__ import annotations
 
@@ -19,6 +34,14 @@ from agents.hf.family import ProcessedImage, placeholder_order
 from agents.hf.hf_agent import CheckpointAgent
 from agents.hf.sampler import EpisodeDraws, ModelSampler, prefill_chunks
 
+JOIN_RATIO = 0.25
+"""Share of the rows being answered that prompts wait for, to be fed together: a pass costs more than a row."""
+JOIN_WITHIN = 16
+"""Tokens of the rows being answered after which prompts that are fewer are fed all the same."""
+
+CHUNK = 128
+"""Columns by which slots grow."""
+
 
 class ContinuousHFAgent(AnswersRequests, CheckpointAgent):
     """Samples with continuous batching; a `ContinuousAgent`. See `CheckpointAgent` for its arguments."""
@@ -30,12 +53,6 @@ class ContinuousHFAgent(AnswersRequests, CheckpointAgent):
         """Samples a token of every row, or the first one of rows that came; returns the responses that are over."""
         with self._evaluating():
             return super().step()
-
-
-JOIN_RATIO = 0.25
-"""Share of the rows being answered that prompts wait for, to be fed together: a pass costs more than a row."""
-JOIN_WITHIN = 16
-"""Tokens of the rows being answered after which prompts that are fewer are fed all the same."""
 
 
 @dataclass(kw_only=True)
@@ -237,10 +254,6 @@ def left_padded(rows: Sequence[np.ndarray[Any, Any]], pad_id: int) -> tuple[Tens
         ids_BT[index, width - len(row) :] = torch.from_numpy(row.astype(np.int64))
         is_token_BT[index, width - len(row) :] = True
     return ids_BT, is_token_BT
-
-
-CHUNK = 128
-"""Columns by which slots grow."""
 
 
 @dataclass

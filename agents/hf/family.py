@@ -1,7 +1,11 @@
 """What a family of vision-language models is to us: pictures to features, tokens to positions and hidden states.
 
-Pictures become features in a step of their own, so that whoever needs them several times computes them once: siblings
-that are shown the same picture, the passes over one batch, a policy and its reference that share a frozen tower.
+Pictures become features in a step of their own, so that whoever needs them several times computes them once:
+siblings that are shown the same picture, the passes over one batch, a policy and its reference that share a
+frozen tower.
+
+Families share `CausalFamily`: a vision tower, then a causal language model over its features and the tokens
+between them. A family overrides what is its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The families of vision-language models by model type: Qwen-VL, InternVL 3, SmolVLM2, and Gemma 3."""
+"""The families of vision-language models by model type: Qwen-VL, InternVL 3, SmolVLM2, and Gemma 3.
+
+In Gemma 3, tokens of one image attend to each other in both directions, and most layers see a window only. Its
+masks are made here, from positions: transformers counts columns, of which ours may be padding in the middle of
+a row, and a window of columns is then not one of tokens.
+"""
 
 from __future__ import annotations
 

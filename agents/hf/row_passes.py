@@ -1,4 +1,17 @@
-"""Whole rows through a model in one forward pass; tokens of a shared prefix go through it once."""
+"""Whole rows through a model in one forward pass; tokens of a shared prefix go through it once.
+
+Rows that begin alike form a tree: a token that several rows have, with the same before it, goes through a model
+once. Siblings share their prompt, pictures included, and often the first words of their answers.
+
+    rows  A B C D E           nodes  A B C D E F G          place  0 1 2 3 4
+          A B C F                                                  0 1 2 5
+          A B G                                                    0 1 6
+
+What a model does with each token by itself (projections, MLPs, norms) it does for the nodes, and so never for
+padding. Attention is computed within rows: a row asks for its own nodes only, its tail behind what it shares
+with rows above it, and is answered by all of its tokens. Gradients are those of the rows: a node's is the sum
+over those that it is in.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +30,9 @@ from transformers.masking_utils import sdpa_mask
 
 from agents.hf.family import ImageFeatures, ProcessedImage, placeholder_order
 from agents.hf.model_families import family_of
+
+SHARED_SDPA = "sdpa_of_prefix_trees"
+"""What transformers calls the attention by; without a tree it is its own `sdpa`."""
 
 
 def row_hidden_states(
@@ -109,10 +125,6 @@ def _packed_hidden_states(
     )
     hidden_BTD = hidden_1ND.new_zeros(*ids_BT.shape, hidden_1ND.shape[-1])
     return hidden_BTD.masked_scatter(is_token_BT[..., None], hidden_1ND)
-
-
-SHARED_SDPA = "sdpa_of_prefix_trees"
-"""What transformers calls the attention by; without a tree it is its own `sdpa`."""
 
 
 def _attention(

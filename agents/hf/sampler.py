@@ -1,4 +1,9 @@
-"""Batched sampling over several turns, token in, token out: prompt chunks, token draws, and one key-value cache."""
+"""Batched sampling over several turns, token in, token out: prompt chunks, token draws, and one key-value cache.
+
+Each turn appends two blocks of columns to every row: the observation, padded on the left, and the response,
+padded on the right. Padding columns are masked and take no position, so a row's result does not depend on its
+neighbours.
+"""
 
 from __future__ import annotations
 

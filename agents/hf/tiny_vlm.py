@@ -1,4 +1,13 @@
-"""The embedded tiny VLM: a real Qwen3-VL of about a million parameters, and a tokenizer of the suite's own texts."""
+"""The embedded tiny VLM: a real Qwen3-VL of about a million parameters, and a tokenizer of the suite's own texts.
+
+The tokenizer has the special tokens of the Qwen-VL family. Coordinates, tags, and moves are one token each, so
+that moves can be counted; everything between them may merge across spaces, so that a whole stock phrase becomes
+a token. Any Unicode string survives the round trip (byte-level alphabet).
+
+The model exists so that the whole pipeline runs and learns on two CPU cores through the code that trains larger
+models. Its vision tower has learned absolute patch positions and DeepStack, which is what lets so small a model
+see where things are; patch 14 and merge 2 make one visual token out of each 28-pixel cell.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +77,9 @@ _MAX_TABLE_MM = 200
 """So are round coordinates on a table."""
 
 GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
+
+PATCH_PX = 14
+MERGE = 2
 
 
 def suite_texts(
@@ -200,10 +212,6 @@ def build_tokenizer(
         chat_template=CHATML_TEMPLATE,
         clean_up_tokenization_spaces=False,
     )
-
-
-PATCH_PX = 14
-MERGE = 2
 
 
 @dataclass(frozen=True, kw_only=True)

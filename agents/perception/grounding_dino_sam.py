@@ -1,4 +1,23 @@
-"""Masks of what a label names, in any image: Grounding DINO finds boxes, SAM fills them."""
+"""Masks of what a label names, in any image: Grounding DINO finds boxes, SAM fills them.
+
+    label ── Grounding DINO ──> boxes ── SAM ──> masks ── union ──> bool[height, width]
+      └── no box ── pointing model ──> points ──┘
+
+Both models come from directories of the user's, as `save_pretrained` writes them and as they are published;
+nothing is downloaded. Not run on trained weights here: the tests load and run both with small random ones.
+
+Source: Argos, section 3.1, equation 1; Grounding DINO (Liu et al. 2023); Segment Anything (Kirillov et al. 2023).
+Choices and deviations:
+
+- Equation 1 has one box to a label. Here every box above the threshold counts, and the mask is the union: a label may
+  name three kites, and a point on any of them is right. `max_boxes=1` is the letter of the equation.
+- A box's score is that of its best token, as in Grounding DINO's own code. So "red mug" may find a blue one.
+- The paper has a pointing model in place of the detector where a picture is synthetic, a chart or a map. Whether it is
+  one, nobody says: here the pointing model is asked where the detector finds nothing. There may be none.
+- No box above the threshold, and no point, is an empty mask, "no such object". None, "cannot tell", is only for labels
+  without words or with more of them than the model takes, where nobody points.
+- SAM is asked for one mask a box, as its authors advise for prompts that leave no doubt.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +44,16 @@ from vlm_envs.trajectory import require_image
 
 Pixels = npt.NDArray[np.uint8]
 _NOT_WORDS = re.compile(r"[^\w\s'-]|_")
+
+Mask = npt.NDArray[np.bool_]
+_MAX_PICTURES = 4
+"""Pictures whose embedding is kept: siblings are judged one after another."""
+
+_MAX_ASPECT_RATIO = 32
+"""Both models scale the longer side to a fixed length; of a line of pixels nothing would be left."""
+
+Pointer = Callable[[Pixels, str], Sequence[tuple[float, float]]]
+"""From a picture and a label to where such things are, x and y in percents of its sides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +133,6 @@ class GroundingDino:
         return boxes_N4.clamp(min=0.0).minimum(boxes_N4.new_tensor(size[::-1] * 2))
 
 
-Mask = npt.NDArray[np.bool_]
-_MAX_PICTURES = 4
-"""Pictures whose embedding is kept: siblings are judged one after another."""
-
-
 class Sam:
     """Fills boxes, and what is pointed at."""
 
@@ -175,14 +199,6 @@ class Sam:
                 self._pictures.popitem(last=False)
         self._pictures.move_to_end(key)
         return self._pictures[key]
-
-
-_MAX_ASPECT_RATIO = 32
-"""Both models scale the longer side to a fixed length; of a line of pixels nothing would be left."""
-
-
-Pointer = Callable[[Pixels, str], Sequence[tuple[float, float]]]
-"""From a picture and a label to where such things are, x and y in percents of its sides."""
 
 
 class GroundingDinoSam:

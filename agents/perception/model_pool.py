@@ -1,4 +1,11 @@
-"""Frozen models in Ray actors, spread over the machines of a cluster."""
+"""Frozen models in Ray actors, spread over the machines of a cluster, which share out what they are asked.
+
+    units of questions ── a unit at a time ──> each actor that is free ──> answers, in the questions' order
+
+What an answer is does not depend on how many actors there are: units are the caller's. One that an actor dies,
+hangs or raises over is asked once more, its questions one by one, of another process. So what no model survives
+costs its own answer and no other; what still has none is `Unavailable`.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +31,13 @@ _WAIT_S = 5.0
 """How long at most until it is looked whether the pool was closed meanwhile."""
 
 _logger = logging.getLogger(__name__)
+
+LOAD_TIMEOUT_S = 600.0
+"""How long an actor may take to import its modules and load its models, in seconds."""
+_FETCH_TIMEOUT_S = 30.0
+"""How long answers that are there may take to come here: their machine may be gone meanwhile."""
+
+Phase = Literal["down", "starting", "loading", "free", "busy"]
 
 
 class _Unit(NamedTuple):
@@ -249,14 +263,6 @@ class ModelPool:
         self._num_closed += 1
         for worker in self._workers:
             worker.stop()
-
-
-LOAD_TIMEOUT_S = 600.0
-"""How long an actor may take to import its modules and load its models, in seconds."""
-_FETCH_TIMEOUT_S = 30.0
-"""How long answers that are there may take to come here: their machine may be gone meanwhile."""
-
-Phase = Literal["down", "starting", "loading", "free", "busy"]
 
 
 class LoadError(EngineUnavailableError, WorkerError):

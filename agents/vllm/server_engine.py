@@ -1,4 +1,9 @@
-"""A vLLM server, here or on another machine, that is asked over HTTP: tokens and processed images in, tokens out."""
+"""A vLLM server, here or on another machine, that is asked over HTTP: tokens and processed images in, tokens out.
+
+Source: vLLM 0.32, `vllm.entrypoints.scale_out.token_in_token_out` (`/inference/v1/generate`, behind
+`--enable-scale-out`) and the endpoints of its development mode (`/server_info`, `/collective_rpc`,
+`/update_weight_version`).
+"""
 
 from __future__ import annotations
 
@@ -47,6 +52,9 @@ _MOMENT_S = 0.01
 _IDLE_S = 1.0
 """How long a connection that nobody uses is kept. vLLM ends one after five seconds, httpx's own default, and a request
 that is sent on it at that moment is lost."""
+
+_PROBE_S = 5.0
+"""Seconds in which a server that was silent has to say that it is well, before it is asked for more."""
 
 
 class ServerEngine:
@@ -269,10 +277,6 @@ class _RefusedError(Exception):
             f"Weights that are sent to it need --worker-extension-cls {RECEIVER} there, and this checkout in its "
             "PYTHONPATH; or name a folder that both see: --vllm.weights-dir."
         )
-
-
-_PROBE_S = 5.0
-"""Seconds in which a server that was silent has to say that it is well, before it is asked for more."""
 
 
 class ServerResponses:

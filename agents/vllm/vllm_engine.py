@@ -1,4 +1,14 @@
-"""What every vLLM engine takes and returns, wherever it runs: requests, processed images, and weights."""
+"""What every vLLM engine takes and returns, wherever it runs: requests, processed images, and weights.
+
+vLLM takes images that are processed already: the trainer's own pixels, not those of its own processor. An image
+is the arguments of the vision tower by name, and for each the field that says how vLLM puts several images
+together. On the wire it is MessagePack in base64, as `vllm.v1.serial_utils` reads it.
+
+Source: vLLM 0.32, `vllm.multimodal.inputs` and `vllm.entrypoints.scale_out.token_in_token_out`.
+
+`reload_weights` needs all weights under all of their names. A head that is tied to the embedding is written
+out, too: vLLM 0.32 leaves an omitted one as it was.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +40,14 @@ _MAX_ROWS = 128
 """Most responses that are sampled at once without a GPU."""
 _NEVER = -100.0
 """Added to the logits of tokens that are never sampled: as much as vLLM allows, and e^-100 is 0 to a float32."""
+
+_RAW = 3
+"""MessagePack's type of bytes that are an array's, as vLLM numbers it."""
+_FLAT, _BATCHED = "flat", "batched"
+_FIELDS: Mapping[str, str] = {"pixel_values": _FLAT, "image_grid_thw": _BATCHED}
+"""How the arguments of Qwen's towers are put together: patches one behind another, grids as a list."""
+
+WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,13 +147,6 @@ def image_offsets(ids: Sequence[int], images: Sequence[ProcessedImage], image_to
     return tuple(int(places[first]) for first in firsts[:-1])
 
 
-_RAW = 3
-"""MessagePack's type of bytes that are an array's, as vLLM numbers it."""
-_FLAT, _BATCHED = "flat", "batched"
-_FIELDS: Mapping[str, str] = {"pixel_values": _FLAT, "image_grid_thw": _BATCHED}
-"""How the arguments of Qwen's towers are put together: patches one behind another, grids as a list."""
-
-
 def require_sendable(family: Family) -> None:
     """Refuses families whose pictures cannot be handed over.
 
@@ -189,9 +200,6 @@ def _arguments(image: ProcessedImage) -> dict[str, npt.NDArray[Any]]:
     for name, value in image.inputs.items():
         arguments[name] = np.ascontiguousarray(value if _FIELDS[name] == _FLAT else value[0])
     return arguments
-
-
-WEIGHTS = "model.safetensors"
 
 
 def parts(weights: Mapping[str, Tensor], max_bytes: int) -> Iterator[dict[str, Tensor]]:

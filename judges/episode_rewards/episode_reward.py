@@ -1,4 +1,13 @@
-"""What an episode reward is: the worlds it reads, the models it asks, and the constants that users may set."""
+"""What an episode reward is: the worlds it reads, the models it asks, and the constants that users may set.
+
+    recorded episodes ── judge of a paper ──> one `Reward` each
+
+The constants are a frozen dataclass whose fields a user may set by name:
+
+    class Settings(RewardSettings)      defaults, ranges; each field's docstring ends with its source
+    `answer_weight=1.5`  ── read ──>    the same class, one field changed
+    `constants_of`       ── list ──>    name, default, meaning, source, for commands and documentation
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Exact stand-ins for models on generated images and clips, and masks of what models saw in others."""
+"""Exact stand-ins for models on generated images and clips, and masks of what models saw in others.
+
+What Argos asks models about a generated video is read off the clip's description:
+
+    point, label, frame ── `videos.clip_masks` ──> mask
+    moment, segment ── its frames ── `video_sentences.describes` ──> true, false or open
+
+Choices:
+
+- A frame's number goes before its time. Where both are given, a description with the time of another frame is false.
+- An anchor that names no stretch of the clip is false: a frame that is not there, a range backwards. A point in such a
+  frame hits nothing.
+- A frame is shown until the next one is, so a segment may end when the clip does.
+- A point without a frame or a time says nothing that could be checked, and is left out.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,21 @@
-"""The rewards of iVGR: a grounded stream, a textual stream, and the consistency that ties the second to the first."""
+"""The rewards of iVGR: a grounded stream, a textual stream, and the consistency that ties the second to the first.
+
+    grounded rollouts ── format + accuracy + box ──> rewards
+            └── best valid one ──> archive ──┐
+    textual rollouts ── format + accuracy + consistency with the archive ──> rewards
+
+The grounded rollouts of a step are scored first, so that the textual ones meet the best reference there is;
+`score_query` holds that order. Advantages are normalised within each stream's own group, by the trainer.
+
+Source: iVGR, sections 3.2 and 3.3, equations 1-4. `training.config.worlds.shares` gives every grounded group its
+textual partner, as appendix B's batches do. Choices:
+
+- Boxes are looked for in the thoughts only: an answer that is a list of four numbers is no box.
+- Consistency is paid whatever the format and the answer are, as equation 3 is a plain sum.
+- The archive holds for every query the best grounded rollout seen so far (equation 4). Replacement is by a strictly
+  higher R_box, so that equal rollouts do not swap the reference under the textual stream.
+- Of several judgements those that are unavailable are left out; the rollout is masked only when all are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""The reward of Mags-RL: two rounds, a zoom between them."""
+"""The reward of Mags-RL: two rounds, a zoom between them.
+
+    round 1: <think> … <zoom>[[x1, y1, x2, y2], …]</zoom> … </think>     the system answers with crops
+    round 2: <rethink> … </rethink> <answer> … </answer>
+
+Source: Mags-RL, section 3.3 and appendix B; equation 1 is r_zoom. Where the paper leaves a choice or disagrees
+with itself or with the project's checklist:
+
+- The paper writes N_u and f_d as functions of "o_zoom", its zoom specification, and describes them as measures of
+  the reasoning. Here they are measured on the round-1 reasoning *without* the zoom tag, or coordinates would count
+  as vocabulary.
+- The paper's two indicators overlap at a diversity of exactly 0.4 (≤ and ≥), which would pay 1.1. Here the lower one
+  is strict, as in the checklist.
+- `<think>` and `<rethink>` pay "at most 0.5": here 0.5 or 0, each for exactly one pair of tags.
+- Words are runs of letters and digits, with apostrophes and hyphens inside, in lower case; an ideograph or kana is
+  a word of its own.
+- r_zoom for counting divides by |a*|; with a* = 0 the form for other questions is used.
+- The rethink volume reward is optional in the paper and on here; weight 0 turns it off.
+- A zoom tag with no readable box, an empty list included, is not in the format.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""What language models judge in each family of worlds: the prompts, the truth, and the claims extracted from a text."""
+"""What language models judge in each family of worlds: the prompts, the truth, and the claims extracted from a text.
+
+An extraction says what a text claims, never what is true. It is strict in its shape, so that a reply which says
+something else is unreadable, and lenient in names, so that no text can be made unreadable by naming odd things.
+
+Source: VAGEN, appendix D.1.2: natural language to a dictionary by a language model, then F1 by program. The
+paper does not print its dictionaries; these are ours.
+"""
 
 from __future__ import annotations
 

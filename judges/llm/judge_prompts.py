@@ -1,4 +1,23 @@
-"""Prompts from text files, and strict reading of the replies to them."""
+r"""Prompts from text files, and strict reading of the replies to them.
+
+A prompt's file has a part for each message, and placeholders in double braces:
+
+    [system]
+    You check descriptions of a game …
+    [user]
+    True state: {{truth}}
+    Description: {{text}}
+
+Everything that is filled in is written as JSON, so a text is one line between quotes. Within it whatever could
+pass for a tag, a line or nothing at all (control and format characters, unpaired surrogates, every kind of
+angle bracket) is written as a `\u` escape. A text can say "ignore the above" but it cannot look like anything
+else than a quotation.
+
+Of a reply its one `<answer>…</answer>` is read, at the end, in exactly the asked form. Everything else is
+unreadable, which is neither a yes nor a no: a reply that is guessed at would be a reward for nothing. Reasoning
+may stand before the answer. A reply with two answers is unreadable, since one of them may be a quotation of the
+text that is judged.
+"""
 
 from __future__ import annotations
 

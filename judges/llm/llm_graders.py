@@ -1,4 +1,13 @@
-"""Language models that grade answers and consistency, extract answers, and write wrong responses."""
+"""Language models that grade answers and consistency, extract answers, and write wrong responses.
+
+Sources of the graders: Mags-RL, appendix A.2 (answers on a scale of five) and r_ans; Argos, outcome reward
+(iii) (same meaning or not); iVGR, section 3.3 (consistency alpha). Prompts are ours and keep the scales'
+meaning.
+
+Mags-RL evaluates with two more: one reads the answer out of a reply, one says how much must be magnified
+(appendix A.2: data extractor, complexity score). Wrong responses, material for judges of responses, follow
+ARM-Thinker, section 3.2 and figure 8.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,11 @@ In the second way the model never sees the truth, so it cannot be talked into a 
 
 Source: VAGEN, appendix D.1.1 (direct) and D.1.2 (extraction, then F1). The prompts are ours and keep the rubrics'
 meaning.
+
+`llm_judges` puts them in the place of the exact judge, for `judges.turn_rewards.shape` and so for a trainer:
+
+    with ChatClient(config) as client:
+        shaped = shape(turns, terms, judge_for=llm_judges(client, "extraction"))
 """
 
 from __future__ import annotations

@@ -1,4 +1,17 @@
-"""Reads text of a search through a home: which thing is in which direction, and how far away."""
+"""Reads text of a search through a home: which thing is in which direction, and how far away.
+
+The list of names decides what counts as a claim about a thing that is not there; things that are there are
+always known, by the types of the state. Types are compared as letters only, so that `GarbageCan`, "garbage can"
+and "garbage_can" are one.
+
+The natural-language reader reads the world's own sentences exactly, and freely written ones as far as a simple
+rule carries: a sentence is cut into segments at commas and conjunctions, and what a segment says belongs to the
+first thing that it names, or else to the things before it ("the sofa and the lamp are on the left, 2 m away"),
+or else to those after it ("to my left, there is a bin"). "Ahead and to the left" is one combined direction, and
+"facing the lamp" means that the lamp is ahead. Directions of movement ("I turn left") and seen from other
+things ("left of the sofa", "on the left side of the image") claim nothing, and neither does what is negated. No
+string makes it raise, and time is linear in its length.
+"""
 
 from __future__ import annotations
 

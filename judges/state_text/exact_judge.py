@@ -1,4 +1,20 @@
-"""The exact judge: reads a model's state text by rule and scores it against the true state."""
+"""The exact judge: reads a model's state text by rule and scores it against the true state.
+
+Source: VAGEN, section 5.1 (visual reasoning reward) and appendix D.1.2 (structured evaluation by F1).
+Deviations, each named:
+
+- Extraction is by rule where the paper asks a language model, so that the score is reproducible and free.
+- A world's score is a fixed weighted sum over its categories. A category with nothing in the state (a lake
+  without holes) keeps its weight and scores 1 when nothing is claimed for it: renormalising would make the
+  same claim about the goal worth more in some levels than in others.
+- A text in which no fact can be read scores 0, also where silence on a category would be right.
+
+What a world's facts and categories are is up to its rules, found in one registry:
+
+    text, state ── rules of the world ──> parts (name, weight, tally) ── ExactJudge ──> one score
+
+The grid worlds share `GridRules` and differ by their vocabulary; a world of another kind brings rules of its own.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,12 @@
 
 The tokens are the few things that matter to a spatial relation: objects and their number, sides, and the small
 words that decide which object is on which side of which. All other words vanish. Phrases for one fact with many
-wordings, such as reaching the goal, are first rewritten by `judges.state_text.grid_lexicon`.
+wordings, such as reaching the goal, are first rewritten, so that the lexicon has to know one of them:
+
+    at the position of the gift, at the gift's position, where the gift is, gets to the gift   ->  at the gift
+    neither left nor right of                                                                  ->  same column of
+
+Every pattern of a rewrite has bounded repetitions, so that time is linear in the text's length.
 """
 
 from __future__ import annotations

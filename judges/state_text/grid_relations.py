@@ -1,4 +1,13 @@
-"""Facts of a grid: on which side of each other objects are, which cell each is in, and how many claims are right."""
+"""Facts of a grid: on which side of each other objects are, which cell each is in, and how many claims are right.
+
+Relative facts say on which side of each other two objects are: "box0 is above and to the left of the player" is
+two facts, one for each axis. An aligned axis ("at the same row") is a fact like the others, as the worlds' own
+text states it.
+
+Absolute facts say which cell each object is in, read from structured and symbolic state text. Both readers
+accept any string in time linear in its length and never raise: what cannot be read is not a claim. The grid's
+size and its walls are not scored, as they are the same in every state of a level.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,23 @@
-"""Reads and scores text of a table: where in space each named thing is, in millimeters."""
+"""Reads and scores text of a table: where in space each named thing is, in millimeters.
+
+The natural-language reader reads the world's own sentences ("the red cube is at (83, -102, 20)") exactly, and
+freely written ones as far as a simple rule carries: a position belongs to the subject of its clause, or else to
+the things named before it in their order ("the red and the green cube are at (…) and (…)"), or else to the next
+thing named ("at (…) is the red cube"). Where an action is to pick or place something is no claim ("place it at
+(…)"), and neither is what is negated. A cube may lie "on the left target" or "near" it in place of a position.
+No string makes it raise, and time is linear in its length.
+
+Source: VAGEN, appendix D.1.1, for the state dict of PrimitiveSkill and the tolerance of 10 mm in each of x, y
+and z; section 5.1 and D.1.2 for F1 over facts. The paper prints no weights. These choices are ours:
+
+- How far the drawer stands open has the tolerance of a coordinate.
+- A cube is on a target where it rests within the tolerance of the target's center, and near a target where no target
+  is nearer and this one's center is at most 150 mm away; the paper's state has 127 mm.
+- 0.7 for the cubes, 0.3 for all else (targets, the drawer's handle, how far it stands open). A task that has nothing
+  else gives the cubes the whole weight; which things there are is the task's choice, never the level's.
+- A thing has to be told apart by name where there are several of its kind: prompts may list all positions without
+  names, and copying that list is not seeing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What there is to be right about in each world, its objects' names, and numbers as models write them."""
+"""What there is to be right about in each world, its objects' names, and numbers as models write them.
+
+A vocabulary is data. A new grid world is one more entry of `VOCABULARIES`; the readers and the scoring follow
+from it.
+"""
 
 from __future__ import annotations
 
