@@ -181,7 +181,7 @@ from agents.hf.hf_agent import load_checkpoint
 from agents.vllm.vllm_config import VLLMConfig
 from agents.vllm.vllm_engine import Request
 from agents.vllm.server_engine import ServerEngine
-from tests.unit.agents.vllm.test_server import SAMPLING
+from tests.unit.agents.vllm.test_server_engine import SAMPLING
 
 _, encoder = load_checkpoint(Path(sys.argv[2]))
 config = VLLMConfig(url=sys.argv[1], wait_s=0, timeout_s=200.0)

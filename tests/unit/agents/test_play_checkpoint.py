@@ -164,7 +164,7 @@ def test_recipes_are_listed_beside_agents(capsys):
 
 @pytest.mark.parametrize(("words", "acts"), [([], True), (["--set", "reading=strict"], False)])
 def test_a_game_is_read_leniently_unless_it_is_set_otherwise(words, acts, capsys):
-    agent = "tests.unit.agents.test_play_learnt:friendly"
+    agent = "tests.unit.agents.test_play_checkpoint:friendly"
     assert main(["play", agent, LAKE, "--set", "prompt_format=no_think", *words]) == 0
     assert ("Nothing was carried out." in capsys.readouterr().out) != acts
 
