@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MAX_ECHO_CHARS = 20_000
 """Of what the model said, so much stays in its conversation."""
 
+Pixels = npt.NDArray[np.uint8]
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AgenticConfig:
@@ -228,9 +230,6 @@ def _said_by_world(observation: Observation) -> Utterance:
 
 def _shown(answer: str | None) -> str:
     return "no verdict" if answer is None else f"verdict {answer[:40]!r}"
-
-
-Pixels = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

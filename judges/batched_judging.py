@@ -34,6 +34,15 @@ from judges.scores import Judge, JudgeScore, Reward
 _Item = TypeVar("_Item")
 _Answer = TypeVar("_Answer")
 
+Submit = Callable[[Callable[[Any], Any], Any], "Future[Any]"]
+"""Calls a function on an item in another thread."""
+
+TextAndState = tuple[str, Mapping[str, Any]]
+"""A text and the state dict that it is to be scored against."""
+
+Job = tuple[Judge, Sequence[TextAndState]]
+"""A judge and what it is to score."""
+
 
 class MapFn(Protocol):
     """Calls a function on many items, several at a time; `agents.api.client.ChatClient.map` is one."""
@@ -229,10 +238,6 @@ def _rewards_with_deferred(
     return [reward for index in range(len(units)) for reward in done[index]]
 
 
-Submit = Callable[[Callable[[Any], Any], Any], "Future[Any]"]
-"""Calls a function on an item in another thread."""
-
-
 class Ahead:
     """Answers that are under way, each of which is taken once; outside of `open` nothing is."""
 
@@ -317,10 +322,6 @@ def finding_ahead(judge_for: Callable[[str, Any], Judge], ahead: Ahead) -> Calla
     return find
 
 
-TextAndState = tuple[str, Mapping[str, Any]]
-"""A text and the state dict that it is to be scored against."""
-
-
 @runtime_checkable
 class BatchJudge(Judge, Protocol):
     """A judge that scores many texts faster than one after the other."""
@@ -367,10 +368,6 @@ class AskingJudge(Judge, Protocol):
     def read(self, claims: Sequence[TextAndState], answers: Mapping[Hashable, Any]) -> list[JudgeScore]:
         """Returns the claims' scores, from the answers to their questions."""
         ...
-
-
-Job = tuple[Judge, Sequence[TextAndState]]
-"""A judge and what it is to score."""
 
 
 def score_together(jobs: Sequence[Job]) -> list[list[JudgeScore]]:

@@ -47,6 +47,11 @@ _SAME_PLACE = "at the same place as"
 _CELL = re.compile(r"\((-?\d+)(?=, -?\d+\))")
 _POSITION_MM = re.compile(r"\((-?\d+)(?=, -?\d+, -?\d+\))")
 
+DescribedState = tuple[str, Mapping[str, Any]]
+"""A state's text, as the world writes it, and the state dict."""
+
+SECTIONS: tuple[Section, ...] = ("observation", "prediction")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
@@ -257,11 +262,6 @@ def report(agreement: Agreement, title: str, cost: str) -> str:
         )
     )
 
-
-DescribedState = tuple[str, Mapping[str, Any]]
-"""A state's text, as the world writes it, and the state dict."""
-
-SECTIONS: tuple[Section, ...] = ("observation", "prediction")
 
 WRITERS: dict[str, tuple[Writer, ...]] = {
     "FrozenLake": FROZEN_LAKE,

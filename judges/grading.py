@@ -37,6 +37,8 @@ GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
 AnswerScale = Literal["graded", "binary"]
 """Of a judge of answers: quarters from 0 to 1, or right and wrong."""
 
+_ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
+
 
 class AnswerJudge(Protocol):
     """Says how far an answer means the same as the truth; a model behind it, which may be unavailable."""
@@ -206,9 +208,6 @@ def count_zoomable(
     Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
     """
     return sum(box.is_zoomable(width_px, height_px, max_area=max_area) for box in set(boxes))
-
-
-_ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
 
 
 def sole_section(text: str, tag: str) -> str | None:

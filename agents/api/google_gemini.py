@@ -23,7 +23,7 @@ from agents.api.conversation import (
 from agents.api.endpoint_config import Sampling
 from agents.api.failures import EndpointError, TransientError, error_of_status, no_connection, one_line, read_error
 from agents.api.provider import Connection, PictureLimits, refuse_settings, token_budget
-from agents.async_http import trusted
+from agents.api.transport import trusted
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.trajectory import StopReason
 

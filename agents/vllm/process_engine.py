@@ -20,7 +20,7 @@ from typing import Any
 import httpx2
 from torch import Tensor
 
-from agents.async_http import trusted
+from agents.api.transport import trusted
 from agents.hf.chat import ChatEncoder
 from agents.hf.sampling_config import SamplingConfig
 from agents.vllm import keeper

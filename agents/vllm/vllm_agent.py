@@ -51,7 +51,7 @@ def make_engine(
         from agents.vllm.process_engine import ProcessEngine
 
         return ProcessEngine(config, model, encoder, sampling, max_context_tokens=limit)
-    from agents.vllm.local_engine import LocalEngine
+    from agents.vllm.vllm_engine import LocalEngine
 
     return LocalEngine(config, model, encoder, sampling, max_context_tokens=limit)
 

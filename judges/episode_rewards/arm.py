@@ -3,6 +3,8 @@
 Whether a tool was called, and whether the call worked, is what the environment recorded. It is never searched for
 in a transcript: a model that writes `<tool_response>` itself has called nothing.
 
+The reward `agentic` is the verdict of ARM-Thinker's judge on the last response of an episode of any world.
+
 Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters; section 5.5 for the two rewards that
 it is compared with. The paper prints no weights.
 Choices: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
@@ -304,7 +306,7 @@ ARM_FIXED_TOOL_BONUS = _arm("arm_fixed_tool_bonus", fixed_tool_bonus_reward, Arm
 """The two rivals of the paper's ablation, in place of stage 2."""
 
 
-def _build(models: JudgeModels) -> EpisodeJudge:
+def _agentic(models: JudgeModels) -> EpisodeJudge:
     judge = models.agentic_judge
     if judge is None:
         raise ConfigError("The reward 'agentic' needs a judge with a model; got None.")
@@ -332,7 +334,7 @@ def _build(models: JudgeModels) -> EpisodeJudge:
 
 AGENTIC = EpisodeReward(
     name="agentic",
-    build=_build,
+    build=_agentic,
     models=frozenset({"agentic_judge"}),
     needs=frozenset({"agentic_judge"}),
     overlapping_rewards=frozenset({"answer_reward"}),

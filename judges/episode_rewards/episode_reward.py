@@ -41,6 +41,9 @@ from vlm_envs.trajectory import Trajectory
 WorldReward = Literal["answer_reward", "format_reward"]
 """An argument of question-answering worlds: what they themselves pay for."""
 
+_ENTRY = re.compile(r"^    (\w+): (.+(?:\n {8,}\S.*)*)", re.MULTILINE)
+_SOURCE = "Source: "
+
 
 class EpisodeJudge(Protocol):
     """Rewards a batch of episodes."""
@@ -240,10 +243,6 @@ class EachByItself:
     def metrics(self) -> dict[str, float]:
         """Returns nothing."""
         return {}
-
-
-_ENTRY = re.compile(r"^    (\w+): (.+(?:\n {8,}\S.*)*)", re.MULTILINE)
-_SOURCE = "Source: "
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,12 @@ from vlm_envs.content.scenes.video_sentences import describes
 from vlm_envs.content.scenes.videos import FRAMES_PER_SECOND, Clip, clip_masks
 from vlm_envs.trajectory import Trajectory
 
+_FRAME_S = 1 / FRAMES_PER_SECOND
+_NOT_SAID = re.compile(r"</?points?\b[^<>]*>|\bonwards?\b", re.IGNORECASE)
+
+Look = Callable[[Picture, str], PackedMask | Unavailable | None]
+"""Finds what a label names in one picture."""
+
 
 def exact_masks(episode: Trajectory) -> MaskModel | None:
     """Returns the exact masks of a generated scene, or of the frames of a generated clip; None for other samples."""
@@ -76,10 +82,6 @@ def _sample_id(episode: Trajectory) -> str:
 
 def _is_scene(sample_id: str) -> bool:
     return sample_id.startswith("scene:")
-
-
-_FRAME_S = 1 / FRAMES_PER_SECOND
-_NOT_SAID = re.compile(r"</?points?\b[^<>]*>|\bonwards?\b", re.IGNORECASE)
 
 
 def clip_models(
@@ -171,10 +173,6 @@ def _times_agree(clip: Clip, anchor: Moment | Segment, first: int, last: int) ->
         return anchor.time_s is None or abs(anchor.time_s - clip.time_s(first)) < _FRAME_S
     starts = anchor.start_s is None or abs(anchor.start_s - clip.time_s(first)) < _FRAME_S
     return starts and (anchor.end_s is None or -_FRAME_S < anchor.end_s - clip.time_s(last) <= _FRAME_S)
-
-
-Look = Callable[[Picture, str], PackedMask | Unavailable | None]
-"""Finds what a label names in one picture."""
 
 
 def seen_masks(look: Look, episode: Trajectory) -> AskedMaskModel | None:

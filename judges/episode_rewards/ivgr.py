@@ -41,6 +41,8 @@ from vlm_envs.trajectory import Trajectory
 MIN_BOX_REWARD = 0.3
 """τ: a reference needs a box reward above it; iVGR, section 4.4."""
 
+GROUNDED = "ivgr_grounded"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
@@ -165,9 +167,6 @@ class RolloutArchive:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ConfigError(f"The state is not an archive's: {error}. Load what `state_dict` gave.") from error
         self._references, self.lookups = references, lookups
-
-
-GROUNDED = "ivgr_grounded"
 
 
 @dataclass(frozen=True, kw_only=True)

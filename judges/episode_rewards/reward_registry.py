@@ -27,6 +27,10 @@ _MODULES: dict[str, str] = {}  # which registered each, so that MODULE:NAME is t
 EPISODE_REWARDS: Mapping[str, EpisodeReward] = MappingProxyType(_REWARDS)
 """Every reward by its name."""
 
+_INDENT = " " * 6
+_WIDTH = 100
+"""Columns at most."""
+
 
 def register(reward: EpisodeReward) -> None:
     """Makes a reward known by its name.
@@ -81,11 +85,6 @@ def episode_reward(name: str, *, option: str = "episode reward") -> EpisodeRewar
         f"{did_you_mean(own, known) or shipped}",
     )
     return EPISODE_REWARDS[own]
-
-
-_INDENT = " " * 6
-_WIDTH = 100
-"""Columns at most."""
 
 
 def as_text(reward: EpisodeReward) -> str:

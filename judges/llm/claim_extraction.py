@@ -42,6 +42,8 @@ _HORIZONTAL_PHRASES: dict[Horizontal, str] = {
 }
 _GRID_NAME = re.compile(r"(player)|(box|target|hole)([0-9]{0,2})")
 
+State = Mapping[str, Any]
+
 
 class Extraction(Protocol):
     """What a text claims, in a form that the exact judge can read."""
@@ -193,9 +195,6 @@ def _bounded(number: float | None) -> float | None:
 
 def _known(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-State = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

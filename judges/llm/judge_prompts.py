@@ -43,6 +43,15 @@ _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 _PART = re.compile(r"^\[(system|user)\]\n", re.MULTILINE)
 _NAME = re.compile(r"[a-z_]+(?:/[a-z_]+)?")
 
+_BRACKETS = ("ANGLE BRACKET", "ANGLE QUOTATION MARK")
+
+MAX_REPLY_CHARS = 20_000
+"""Longer replies are unreadable."""
+
+_OPEN, _CLOSE = "<answer>", "</answer>"
+_FENCE = re.compile(r"```(?:json)?\n(.*)\n```", re.DOTALL)
+_SCORE = re.compile(r"[0-9](?:\.[0-9]{1,6})?")
+
 
 @dataclass(frozen=True, slots=True)
 class PromptTemplate:
@@ -132,20 +141,9 @@ def _is_doubtful(char: str) -> bool:
     return is_blank or "<" in plain or ">" in plain or unicodedata.name(char, "").endswith(_BRACKETS)
 
 
-_BRACKETS = ("ANGLE BRACKET", "ANGLE QUOTATION MARK")
-
-
 def _escape(char: str) -> str:
     units = char.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
-
-
-MAX_REPLY_CHARS = 20_000
-"""Longer replies are unreadable."""
-
-_OPEN, _CLOSE = "<answer>", "</answer>"
-_FENCE = re.compile(r"```(?:json)?\n(.*)\n```", re.DOTALL)
-_SCORE = re.compile(r"[0-9](?:\.[0-9]{1,6})?")
 
 
 def read_yes_no(reply: str) -> bool:

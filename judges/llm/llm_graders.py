@@ -26,6 +26,9 @@ from judges.scores import JudgeScore
 from judges.word_consistency import CONSISTENCY_GRADES
 from vlm_envs.errors import require_choice, require_positive
 
+ZOOM_SCORES = tuple(range(1, 11))
+"""How much may have to be magnified: nothing, to what cannot be told without."""
+
 
 class LLMAnswerJudge:
     """Grades how much an answer means what the right answer means.
@@ -131,10 +134,6 @@ def _score_of(grade: float | Unavailable) -> JudgeScore:
     if isinstance(grade, Unavailable):
         return JudgeScore.unavailable(grade.reason)
     return JudgeScore(value=grade, reason=f"graded {grade:g}")
-
-
-ZOOM_SCORES = tuple(range(1, 11))
-"""How much may have to be magnified: nothing, to what cannot be told without."""
 
 
 class LLMAnswerExtractor:

@@ -39,6 +39,11 @@ Skill = Literal["grounding", "worldmodeling"]
 
 _Verdict = TypeVar("_Verdict")
 
+Method = Literal["direct", "extraction"]
+
+SKILL_OF: dict[Section, Skill] = {"observation": "grounding", "prediction": "worldmodeling"}
+"""What each section of a response shows."""
+
 
 class ReplyJudge(ABC, Generic[_Verdict]):
     """A judge that asks one question for each text; a subclass says which, and what the reply is worth.
@@ -151,12 +156,6 @@ class ExtractionJudge(ReplyJudge[Extraction]):
     @cached_property
     def _exact(self) -> ExactJudge:
         return ExactJudge(self._world, self._family.extraction.representation)
-
-
-Method = Literal["direct", "extraction"]
-
-SKILL_OF: dict[Section, Skill] = {"observation": "grounding", "prediction": "worldmodeling"}
-"""What each section of a response shows."""
 
 
 def llm_judges(client: ChatClient, method: Method) -> dict[Section, JudgeFor]:

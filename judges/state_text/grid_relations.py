@@ -38,6 +38,15 @@ _MAX_COUNT = 20
 _MAX_PAIRINGS = 120
 _CountMatrix = npt.NDArray[np.int64]
 
+Pairing = dict[Name, Cell]
+
+CellsByKind = dict[str, set[Cell]]
+
+# A key is a whole word, with or without quotes; four digits bound the integers that are converted.
+_KEY = re.compile(r"\b([a-z_]{1,40})[0-9]{0,3}[\"']?\s{0,20}[:=]")
+_CELL = re.compile(r"[(\[]\s{0,20}(-?[0-9]{1,4})\s{0,20},\s{0,20}(-?[0-9]{1,4})\s{0,20}[)\]]")
+_DECORATION = str.maketrans("", "", " \t\r,|'\"[]`")
+
 
 @dataclass(slots=True)
 class RelationClaims:
@@ -197,9 +206,6 @@ class _Correct(NamedTuple):
     unsaid: int
 
 
-Pairing = dict[Name, Cell]
-
-
 def _pairings(
     claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary
 ) -> Iterator[Pairing]:
@@ -292,14 +298,6 @@ def _correct_sides(sides: dict[Name, Sides], cell: Cell, pairing: Pairing) -> _C
 
 def _sign(number: int) -> int:
     return (number > 0) - (number < 0)
-
-
-CellsByKind = dict[str, set[Cell]]
-
-# A key is a whole word, with or without quotes; four digits bound the integers that are converted.
-_KEY = re.compile(r"\b([a-z_]{1,40})[0-9]{0,3}[\"']?\s{0,20}[:=]")
-_CELL = re.compile(r"[(\[]\s{0,20}(-?[0-9]{1,4})\s{0,20},\s{0,20}(-?[0-9]{1,4})\s{0,20}[)\]]")
-_DECORATION = str.maketrans("", "", " \t\r,|'\"[]`")
 
 
 def read_structured(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:

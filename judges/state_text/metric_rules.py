@@ -263,7 +263,7 @@ def read_metric_dict(text: str) -> list[MetricClaim]:
     name: Name = frozenset()
     for key, end in zip(keys, ends, strict=True):
         name, value = _name_of(key) or name, text[key.end() : end]
-        triples = [MetricClaim(name, position(triple)) for triple in re.findall(TRIPLE, value)]
+        triples = [MetricClaim(name, position(triple)) for triple in _TRIPLE.findall(value)]
         number = None if triples else first_number(value)
         claims += triples if number is None else [MetricClaim(name, (number,))]
     return claims

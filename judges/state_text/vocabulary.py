@@ -21,6 +21,32 @@ PLAYER = "player"
 FRAME = "frame"
 """Kind of the words that name the surroundings; a place in them is no relation between objects."""
 
+NUMBER = r"[-+]?(?:(?<!\d)\d++(?:\.\d*+)?(?:e[-+]?\d{1,4}\b)?|\.\d++|nan\b|inf(?:inity)?\b)"
+"""Pattern of one number in lower-case text; it never begins inside a number, so a long one is read but once."""
+
+_UNITS_M = {"m": 1.0, "meter": 1.0, "metre": 1.0, "cm": 0.01, "centimeter": 0.01, "centimetre": 0.01, "mm": 0.001}
+_UNIT = rf"(?:(?:{'|'.join(_UNITS_M)})s?)\b"
+LENGTH = rf"{NUMBER}[ -]?{_UNIT}|(?<!\d)\d++\.\d++"
+"""Pattern of a length; a number without a unit is one only if it has decimals, and is then in metres."""
+
+_GAP = r"\s{0,9}"
+_COORDINATE = rf"{_GAP}(?:[\"']?[xyz][\"']?{_GAP}[=:]{_GAP})?[\"']?{NUMBER}{_GAP}(?:mm)?[\"']?{_GAP}"
+_BRACKETED = rf"[(\[]{_COORDINATE},{_COORDINATE},{_COORDINATE}[)\]]"
+_BARE = rf"(?<![\w.,(\[-])(?<!\d, ){NUMBER}{_GAP}(?:mm)?,{_COORDINATE},{_GAP}{NUMBER}(?![\d.]|{_GAP},{_GAP}[-\d])"
+_BETWEEN = rf"{_GAP}(?:mm\b)?{_GAP}[,;]?{_GAP}(?:and\b)?{_GAP}"
+_LABELED = "|".join(
+    _BETWEEN.join(rf"[\"']?\b{axis}[\"']?{_GAP}[=:]?{_GAP}[\"']?{NUMBER}[\"']?" for axis in axes)
+    for axes in itertools.permutations("xyz")
+)
+TRIPLE = rf"{_BRACKETED}|{_LABELED}|{_BARE}"
+"""Pattern of a position in space: three numbers in brackets, after x, y and z, or with commas between them."""
+
+_NUMBER = re.compile(NUMBER)
+_LABEL = re.compile(r"\b[xyz]\b")
+_LENGTH = re.compile(rf"({NUMBER})[ -]?({_UNIT})?")
+_NUMBER_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
+_NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})(?=[ -]{_UNIT})")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Category:
@@ -165,33 +191,6 @@ def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
     value = state[key]
     cells = [value] if len(value) == 2 and not hasattr(value[0], "__len__") else value
     return tuple((int(row), int(column)) for row, column in cells)
-
-
-NUMBER = r"[-+]?(?:(?<!\d)\d++(?:\.\d*+)?(?:e[-+]?\d{1,4}\b)?|\.\d++|nan\b|inf(?:inity)?\b)"
-"""Pattern of one number in lower-case text; it never begins inside a number, so a long one is read but once."""
-
-_UNITS_M = {"m": 1.0, "meter": 1.0, "metre": 1.0, "cm": 0.01, "centimeter": 0.01, "centimetre": 0.01, "mm": 0.001}
-_UNIT = rf"(?:(?:{'|'.join(_UNITS_M)})s?)\b"
-LENGTH = rf"{NUMBER}[ -]?{_UNIT}|(?<!\d)\d++\.\d++"
-"""Pattern of a length; a number without a unit is one only if it has decimals, and is then in metres."""
-
-_GAP = r"\s{0,9}"
-_COORDINATE = rf"{_GAP}(?:[\"']?[xyz][\"']?{_GAP}[=:]{_GAP})?[\"']?{NUMBER}{_GAP}(?:mm)?[\"']?{_GAP}"
-_BRACKETED = rf"[(\[]{_COORDINATE},{_COORDINATE},{_COORDINATE}[)\]]"
-_BARE = rf"(?<![\w.,(\[-])(?<!\d, ){NUMBER}{_GAP}(?:mm)?,{_COORDINATE},{_GAP}{NUMBER}(?![\d.]|{_GAP},{_GAP}[-\d])"
-_BETWEEN = rf"{_GAP}(?:mm\b)?{_GAP}[,;]?{_GAP}(?:and\b)?{_GAP}"
-_LABELED = "|".join(
-    _BETWEEN.join(rf"[\"']?\b{axis}[\"']?{_GAP}[=:]?{_GAP}[\"']?{NUMBER}[\"']?" for axis in axes)
-    for axes in itertools.permutations("xyz")
-)
-TRIPLE = rf"{_BRACKETED}|{_LABELED}|{_BARE}"
-"""Pattern of a position in space: three numbers in brackets, after x, y and z, or with commas between them."""
-
-_NUMBER = re.compile(NUMBER)
-_LABEL = re.compile(r"\b[xyz]\b")
-_LENGTH = re.compile(rf"({NUMBER})[ -]?({_UNIT})?")
-_NUMBER_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
-_NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})(?=[ -]{_UNIT})")
 
 
 def spell_digits(text: str) -> str:

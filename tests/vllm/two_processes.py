@@ -6,8 +6,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from agents.vllm.local_engine import LocalEngine
 from agents.vllm.vllm_config import VLLMConfig
+from agents.vllm.vllm_engine import LocalEngine
 from tests.unit.training.engines.several_processes import launched
 from tests.vllm.server import CHECKPOINT
 from training.config.stages import STAGE_BEFORE, Stage, StagesConfig

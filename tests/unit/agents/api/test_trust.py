@@ -6,12 +6,12 @@ import pytest
 
 pytest.importorskip("httpx2", reason="needs httpx2: pip install '.[api]'")
 
-from agents.async_http import trusted
+from agents.api.transport import trusted
 
 
 def test_they_are_read_once_for_all_clients(monkeypatch):
     read = []
-    monkeypatch.setattr("agents.async_http.httpx2.create_ssl_context", lambda **how: read.append(how) or object())
+    monkeypatch.setattr("agents.api.transport.httpx2.create_ssl_context", lambda **how: read.append(how) or object())
     monkeypatch.setenv("SSL_CERT_FILE", "nowhere.pem")
     assert trusted() is trusted()
     monkeypatch.setenv("SSL_CERT_FILE", "elsewhere.pem")
