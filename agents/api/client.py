@@ -19,7 +19,6 @@ import hashlib
 import json
 import logging
 import os
-import random
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,7 +31,7 @@ from typing import Any, Self, TypeVar
 import tenacity
 
 from agents.api.conversation import Completion, Message, TokenCounts, estimated_tokens, sendable
-from agents.api.endpoint_config import LONGEST_WAIT_S, MAX_UNUSABLE, EndpointConfig, Sampling
+from agents.api.endpoint_config import LONGEST_WAIT_S, EndpointConfig, Sampling
 from agents.api.failures import (
     EndpointError,
     LimitError,
@@ -41,11 +40,14 @@ from agents.api.failures import (
     Unavailable,
     UnreadableReplyError,
 )
-from agents.api.pacing import Clock, InterruptibleClock, RateLimiter, Silence
 from agents.api.prices import PriceTable, Usage, UsageMeter
+from agents.api.retries import Clock, InterruptibleClock, RateLimiter, Retries, Silence
 from vlm_envs.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
+_CACHE_LOG = logging.getLogger(f"{__name__}.cache")
+"""Not silenced by whoever silences the client."""
+
 _MAX_QUOTED_CHARS = 2_000
 
 NUM_UNREPORTED = 4
@@ -79,8 +81,7 @@ class ModelClient:
         self._clock = clock or InterruptibleClock(self._stopping)
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
-        longest_s = min(config.max_wait_s, LONGEST_WAIT_S)
-        self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=longest_s)
+        self._retries = Retries(config, self._clock, self._stopping)
         self._reported_s = float("-inf")
         self._first = threading.Lock()
         self._slots = threading.BoundedSemaphore(config.max_parallel)
@@ -196,17 +197,7 @@ class ModelClient:
             EndpointError: After that, with the tokens of all attempts, too.
         """
         wasted: list[TokenCounts] = []
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_any(
-                _Patience(max_attempts, self.config.max_retry_s, self._clock),
-                tenacity.stop_when_event_set(self._stopping),
-            ),
-            retry=tenacity.retry_if_exception(self._may_pass),
-            wait=self._wait_s,
-            before_sleep=self._report,
-            sleep=self._clock.sleep,
-            reraise=True,
-        )
+        retrying = self._retries.of_request(max_attempts, before_sleep=self._report)
         try:
             reply = retrying(self._attempt, request, wasted)
         except EndpointError as error:
@@ -228,7 +219,7 @@ class ModelClient:
                     wasted.append(error.tokens)
                     self._count(error.tokens, expected)
                 if isinstance(error, TransientError) and error.retry_after_s:
-                    if self._may_pass(error):
+                    if self._retries.may_help(error):
                         self._requests.hold(error.retry_after_s)
                     else:
                         waits = f"asked to wait {error.retry_after_s:,.0f} s; max_wait_s is {self.config.max_wait_s:g}"
@@ -257,15 +248,6 @@ class ModelClient:
         usage = self.usage
         return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
-    def _may_pass(self, error: BaseException) -> bool:
-        return isinstance(error, TransientError) and (error.retry_after_s or 0.0) <= self.config.max_wait_s
-
-    def _wait_s(self, state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome is not None else None
-        retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
-        # Jitter, so that many clients do not come back together
-        return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
-
     def _report(self, state: tenacity.RetryCallState) -> None:
         """Logs why an endpoint is waited for, not more than once a minute, where that may take minutes."""
         max_retry_s, now_s = self.config.max_retry_s, self._clock.now_s()
@@ -287,33 +269,6 @@ class ModelClient:
             reasoning_tokens=tokens.reasoning,
             counted_usd=0.0 if self.price is None else self.price.usd(tokens),
         )
-
-
-class _Patience(tenacity.stop.stop_base):
-    """Decides when one request has been tried often enough.
-
-    Args:
-        max_attempts: Most attempts; None for no limit, but for `MAX_UNUSABLE` unusable replies.
-        max_retry_s: Longest time from the first failure; None for no limit.
-        clock: What the time is measured by.
-    """
-
-    def __init__(self, max_attempts: int | None, max_retry_s: float | None, clock: Clock) -> None:
-        self._max_attempts, self._max_retry_s, self._clock = max_attempts, max_retry_s, clock
-        self._num_unusable = 0
-        self._failed_s: float | None = None
-
-    def __call__(self, state: tenacity.RetryCallState) -> bool:
-        """Returns whether the attempt that just failed was the last."""
-        if self._max_attempts is not None and state.attempt_number >= self._max_attempts:
-            return True
-        error = state.outcome.exception() if state.outcome is not None else None
-        self._num_unusable += not (isinstance(error, TransientError) and error.is_outage)
-        if self._max_attempts is None and self._num_unusable >= MAX_UNUSABLE:
-            return True
-        if self._failed_s is None:
-            self._failed_s = self._clock.now_s()
-        return self._max_retry_s is not None and self._clock.now_s() - self._failed_s >= self._max_retry_s
 
 
 class ChatClient(ModelClient):
@@ -477,7 +432,7 @@ class ReplyCache:
                 file.write(entry)
             os.replace(temporary, path)
         except OSError as error:
-            _LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
+            _CACHE_LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
             if temporary is not None:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)

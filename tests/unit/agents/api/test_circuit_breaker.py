@@ -2,7 +2,7 @@
 
 from agents.api.conversation import Message
 from agents.api.failures import Unavailable
-from agents.api.pacing import PROBE_S, Silence
+from agents.api.retries import PROBE_S, Silence
 from judges.llm.judge_prompts import read_yes_no
 from tests.unit.agents.api import endpoint as fake
 

@@ -1,10 +1,17 @@
-"""When the next request may start: even spacing of requests and tokens, and a circuit breaker for silent endpoints."""
+"""When a request may start: retries, even spacing of requests and tokens, a circuit breaker for silent endpoints."""
 
 from __future__ import annotations
 
+import random
 import threading
 import time
+from collections.abc import Callable
 from typing import Protocol
+
+import tenacity
+
+from agents.api.endpoint_config import LONGEST_WAIT_S, MAX_UNUSABLE, EndpointConfig
+from agents.api.failures import TransientError
 
 PROBE_S = 30.0
 """Seconds between questions to an endpoint that was silent."""
@@ -36,6 +43,79 @@ class InterruptibleClock:
         """Sleeps, unless interrupted."""
         if duration_s > 0:
             self._interrupted.wait(duration_s)
+
+
+class Retries:
+    """Decides when a request that failed is sent again. Safe for threads.
+
+    Args:
+        config: How often and for how long an endpoint is retried.
+        clock: What waits are measured by.
+        stopping: Nothing is retried any more once it is set.
+    """
+
+    def __init__(self, config: EndpointConfig, clock: Clock, stopping: threading.Event) -> None:
+        self._config, self._clock, self._stopping = config, clock, stopping
+        longest_s = min(config.max_wait_s, LONGEST_WAIT_S)
+        self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=longest_s)
+
+    def of_request(
+        self, max_attempts: int | None, *, before_sleep: Callable[[tenacity.RetryCallState], None]
+    ) -> tenacity.Retrying:
+        """Returns what sends one request until a reply comes, or an error that retrying would not help.
+
+        Args:
+            max_attempts: Most attempts; None for no limit.
+            before_sleep: Called after each failure that is retried.
+        """
+        return tenacity.Retrying(
+            stop=tenacity.stop_any(
+                _Patience(max_attempts, self._config.max_retry_s, self._clock),
+                tenacity.stop_when_event_set(self._stopping),
+            ),
+            retry=tenacity.retry_if_exception(self.may_help),
+            wait=self._wait_s,
+            before_sleep=before_sleep,
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+
+    def may_help(self, error: BaseException) -> bool:
+        """Returns whether an error may pass, in no more time than is waited for."""
+        return isinstance(error, TransientError) and (error.retry_after_s or 0.0) <= self._config.max_wait_s
+
+    def _wait_s(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
+        # Jitter, so that many clients do not come back together
+        return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
+
+
+class _Patience(tenacity.stop.stop_base):
+    """Decides when one request has been tried often enough.
+
+    Args:
+        max_attempts: Most attempts; None for no limit, but for `MAX_UNUSABLE` unusable replies.
+        max_retry_s: Longest time from the first failure; None for no limit.
+        clock: What the time is measured by.
+    """
+
+    def __init__(self, max_attempts: int | None, max_retry_s: float | None, clock: Clock) -> None:
+        self._max_attempts, self._max_retry_s, self._clock = max_attempts, max_retry_s, clock
+        self._num_unusable = 0
+        self._failed_s: float | None = None
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        """Returns whether the attempt that just failed was the last."""
+        if self._max_attempts is not None and state.attempt_number >= self._max_attempts:
+            return True
+        error = state.outcome.exception() if state.outcome is not None else None
+        self._num_unusable += not (isinstance(error, TransientError) and error.is_outage)
+        if self._max_attempts is None and self._num_unusable >= MAX_UNUSABLE:
+            return True
+        if self._failed_s is None:
+            self._failed_s = self._clock.now_s()
+        return self._max_retry_s is not None and self._clock.now_s() - self._failed_s >= self._max_retry_s
 
 
 class RateLimiter:

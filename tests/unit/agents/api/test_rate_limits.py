@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agents.api.conversation import Message
 from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import one_line, retry_after_s
-from agents.api.pacing import InterruptibleClock, RateLimiter
+from agents.api.retries import InterruptibleClock, RateLimiter
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.clocks import FakeClock
 from vlm_envs.errors import ConfigError
