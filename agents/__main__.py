@@ -7,8 +7,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.cli.cast import RECIPE
-from agents.cli.play import PlayConfig
+from agents.play_command import RECIPE, PlayConfig
 from agents.registry import AGENTS, usage
 from vlm_envs import __version__
 from vlm_envs.arguments.options import Commands, run_command

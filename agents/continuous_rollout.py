@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.agent import ContinuousAgent, Response
-from agents.turns import ended_by_agent, failed_turn, fits, make_turn, reset_arguments
+from agents.agent import ContinuousAgent, Response, ended_by_agent, failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld
 from vlm_envs.vector.episodes import Step

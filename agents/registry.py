@@ -1,24 +1,27 @@
 """Agents by name: `make_agent("oracle")`, `make_agent("hf:runs/frozenlake_tiny/latest/model", seed=1)`.
 
-A name is that of an entry, with what the agent is made from after a colon where it needs something, or `MODULE:FACTORY`
-for an agent of one's own. A new agent of this package is one file and one entry here.
+A name is that of an entry, with what the agent is made from after a colon where it needs something, or
+`MODULE:FACTORY` for an agent of one's own. A new agent of this package is one file and one entry here.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, Self, cast
 
 from agents.agent import Agent, LearningAgent
-from agents.api.providers.registry import PROVIDERS
+from agents.api.endpoint_config import PROVIDERS
 from vlm_envs.arguments.faults import fault_in_module, import_named
 from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
 from vlm_envs.requirements import install_command
+
+TITLE = "as="
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +31,7 @@ class AgentEntry:
     Attributes:
         factory: `module:callable`, imported only when the agent is asked for. It takes the part after the colon, if
             the name has one, and the settings as keyword arguments.
+        arguments: What it takes before that.
         summary: What the agent is, in one line.
         part: What stands after the colon, such as `"DIR"`; empty for nothing.
         check: `module:callable` that takes the part and raises if nothing can be made from it, before anything costly;
@@ -39,6 +43,7 @@ class AgentEntry:
 
     factory: str
     summary: str
+    arguments: tuple[str, ...] = ()
     part: str = ""
     check: str = ""
     extra: str = "train"
@@ -55,43 +60,44 @@ AGENTS: dict[str, AgentEntry] = {
         factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal", shows_observations=True
     ),
     "lazy": AgentEntry(
-        factory="agents.lazy:LazyAgent",
+        factory="agents.blind_script:LazyAgent",
         summary="gives the same responses in every episode: the best script found by a search",
     ),
     "hf": AgentEntry(
-        factory="agents.hf.agent:HFAgent",
+        factory="agents.hf.hf_agent:HFAgent",
         summary="a checkpoint of Qwen2.5-VL, Qwen3-VL, InternVL 3, SmolVLM2 or Gemma 3, or a run: hf:runs/NAME",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "hf-told": AgentEntry(
-        factory="agents.hf.told:ToldHFAgent",
+        factory="agents.hf.ablation_agents:ToldHFAgent",
         summary="the same, told what it should see: what it would solve if it saw perfectly",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "hf-blind": AgentEntry(
-        factory="agents.hf.blind:BlindHFAgent",
+        factory="agents.hf.ablation_agents:BlindHFAgent",
         summary="the same, shown grey pictures: what it solves without looking",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "vllm": AgentEntry(
-        factory="agents.vllm.agent:VLLMAgent",
+        factory="agents.vllm.vllm_agent:VLLMAgent",
         summary="a checkpoint of Qwen2.5-VL or Qwen3-VL, sampled with vLLM on this machine",
         part="DIR",
         check="agents.hf.checkpoint:require_checkpoint",
     ),
     "sb3": AgentEntry(
-        factory="agents.sb3.agent:load_agent",
+        factory="agents.sb3_agent:load_agent",
         summary="a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",
         part="DIR",
-        check="agents.sb3.saved:require_policy",
+        check="agents.sb3_record:require_policy",
         extra="sb3",
     ),
     **{
         provider: AgentEntry(
-            factory=f"agents.api.named:{provider.replace('-', '_')}",
+            factory="agents.api.api_agent:APIAgent",
+            arguments=(provider,),
             summary=f"a model behind {entry.summary}",
             part=entry.part,
             extra="api",
@@ -235,7 +241,8 @@ def setting_names(name: str) -> tuple[str, ...]:
 def _factory(name: str) -> Callable[..., Any]:
     kind, _, attribute = name.partition(":")
     if kind in AGENTS:
-        return _imported(kind, AGENTS[kind].factory)
+        entry = AGENTS[kind]
+        return functools.partial(_imported(kind, entry.factory), *entry.arguments)
     instead = f"Run from the folder that holds it, or name that folder in PYTHONPATH.{_meant(name)}"
     there = vars(import_named(kind, option=f"The agent {name!r}", instead=instead))
     factory = there.get(attribute)
@@ -269,3 +276,37 @@ def _meant(name: str) -> str:
     kind, colon, part = name.partition(":")
     meant = next(iter(difflib.get_close_matches(kind.lower(), AGENTS, n=1)), "")
     return f" Did you mean {meant + colon + part!r}?" if meant else ""
+
+
+class NamedAgent(NamedTuple):
+    """An agent's name and settings.
+
+    Attributes:
+        name: As `make_agent` takes it.
+        settings: Settings by name.
+        title: What to call it; empty if the text has no `as=`.
+    """
+
+    name: str
+    settings: dict[str, Any]
+    title: str
+
+    @classmethod
+    def parse(cls, text: str, *, option: str) -> Self:
+        """Returns the parts of `openai:gpt-4.1,history=last_images:4,temperature=0,as=four images`.
+
+        Args:
+            text: The text.
+            option: What messages call it.
+
+        Raises:
+            ConfigError: If a setting is not NAME=VALUE, or `as=` has no name or appears twice.
+        """
+        from vlm_envs.cli.settings import parse_settings, split_settings  # imports tyro
+
+        name, settings = split_settings(text, ",")
+        values = parse_settings([setting for setting in settings if not setting.startswith(TITLE)], option=option)
+        titles = [setting.removeprefix(TITLE).strip() for setting in settings if setting.startswith(TITLE)]
+        require(all(title.isprintable() and title for title in titles[:1]), f"{option} {text}: {TITLE} needs a name.")
+        require(len(titles) < 2, f"{option} {text}: {TITLE} is there twice.")
+        return cls(name, values, next(iter(titles), ""))

@@ -9,9 +9,8 @@ import reprlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from agents.agent import Agent, ContinuousAgent, Response
+from agents.agent import Agent, ContinuousAgent, Response, ended_by_agent, failed_turn, fits, make_turn, reset_arguments
 from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play_from_resets
-from agents.turns import ended_by_agent, failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.env import VectorWorld

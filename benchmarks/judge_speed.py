@@ -9,8 +9,8 @@ from typing import Any, cast
 import vlm_envs
 from agents.oracle import OracleAgent
 from benchmarks.measure import Row, median_times_s
-from judges.state_text.rules import rules_of
-from judges.turn_rewards.shaping import RewardTerm, grounding_reward, shape, worldmodeling_reward
+from judges.state_text.exact_judge import rules_of
+from judges.turn_rewards import RewardTerm, grounding_reward, shape, worldmodeling_reward
 from vlm_envs.responses.formats import Representation
 from vlm_envs.trajectory import Trajectory, Turn
 from vlm_envs.world import World

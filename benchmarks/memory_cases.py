@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from transformers import Qwen3VLConfig
 
-from agents.hf.families.family import ProcessedImage
-from agents.hf.sampling import SamplingConfig
+from agents.hf.family import ProcessedImage
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.batch import OBSERVED, Batch

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 import transformers
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.families.family import vision_inputs
-from agents.hf.sampling import SamplingConfig
-from agents.hf.tiny import save_tiny
+from agents.hf.family import vision_inputs
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.sampling_config import SamplingConfig
+from agents.hf.tiny_vlm import save_tiny
 from agents.registry import make_agent
 from benchmarks import advantages_speed
 from benchmarks.measure import Row, median_times_s

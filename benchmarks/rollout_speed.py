@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from agents.agent import Agent
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from agents.registry import make_agent
 from agents.rollout import rollout
 from benchmarks.measure import Row, median_times_s

@@ -30,10 +30,8 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         *("testing", "exports", "records"),
         "cli",
     ),
-    "agents": ("api", "window", "hf", "vllm", "sb3", "perception", "cli"),
-    "judges": (
-        *("state_text", "calibration", "reading", "turn_rewards", "consistency", "llm", "agentic", "episode_rewards"),
-    ),
+    "agents": ("api", "hf", "vllm", "perception"),
+    "judges": ("state_text", "llm", "episode_rewards"),
     "training": (
         *("algorithms", "config", "recipes", "engines", "checkpoints", "rewards", "update", "pools", "mixture"),
         *("memory_plan", "curation", "loop", "cold_start", "upscaler", "sft", "sweeps", "stages"),

@@ -6,8 +6,8 @@ PYTHONPATH=examples python -m training frozenlake_tiny --judge.episode-reward ow
 
 from __future__ import annotations
 
-from judges.episode_rewards.registry import register
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
+from judges.episode_rewards.reward_registry import register
 from judges.scores import Reward
 from vlm_envs.trajectory import Trajectory
 

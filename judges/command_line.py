@@ -10,16 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from agents.api.config import EndpointConfig
-from judges.batches import BatchJudge, TextAndState
-from judges.calibration.agreement import Agreement, examples_of, measure_agreement, report
-from judges.calibration.chance import SECTIONS, ChanceBaseline, measure_chance, start_states
-from judges.calibration.writers import Section
-from judges.episode_rewards.listing import as_markdown, as_text
-from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
+from agents.api.endpoint_config import EndpointConfig
+from judges.batched_judging import BatchJudge, TextAndState
+from judges.calibration import (
+    SECTIONS,
+    Agreement,
+    ChanceBaseline,
+    examples_of,
+    measure_agreement,
+    measure_chance,
+    report,
+    start_states,
+)
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS, as_markdown, as_text, episode_reward
 from judges.scores import JudgeScore
-from judges.state_text.exact import ExactJudge
-from judges.state_text.rules import rules_of
+from judges.state_text.exact_judge import ExactJudge, rules_of
+from judges.state_text_writers import Section
 from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.arguments.tables import terminal_width
 from vlm_envs.errors import ConfigError
@@ -273,7 +279,7 @@ def print_calibration(options: Calibrate) -> None:
         print(report(agreement, f"{title}exact judge", "none"))
         return
     from agents.api.client import ChatClient
-    from judges.llm.judge import DirectJudge, ExtractionJudge
+    from judges.llm.llm_judge import DirectJudge, ExtractionJudge
 
     judge_type = DirectJudge if options.judge == "direct" else ExtractionJudge
     with ChatClient(options.judge_endpoint) as client:
@@ -288,9 +294,8 @@ def _print_agentic_calibration(options: Calibrate) -> None:
     """Lets a judge that uses tools decide on single responses of RewardJudging, right ones and flawed ones."""
     from agents.api.client import ChatClient
     from agents.api.failures import Unavailable
-    from judges.agentic.calibration import measure_verdicts
-    from judges.agentic.generate import Utterance, chat_generate
-    from judges.agentic.judge import AgenticJudge
+    from judges.agentic_calibration import measure_verdicts
+    from judges.agentic_judge import AgenticJudge, Utterance, chat_generate
 
     with ChatClient(options.judge_endpoint) as client:
         generate = chat_generate(client)

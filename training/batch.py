@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from agents.hf.chat import ChatEncoder, PromptSegment
-from agents.hf.families.family import ImageFeatures, ProcessedImage
+from agents.hf.family import ImageFeatures, ProcessedImage
 from vlm_envs.trajectory import Trajectory, Turn, observation_images
 
 OBSERVED = -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.vllm.errors import SamplerLostError
+from agents.vllm.vllm_config import SamplerLostError
 from vlm_envs.errors import VLMEnvsError, WorkerError
 
 

@@ -14,11 +14,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from agents.hf.checkpoint import require_checkpoint, require_weights
-from agents.hf.device import require_device
-from agents.hf.sampling import SamplingConfig
+from agents.hf.checkpoint import require_checkpoint, require_device, require_weights
+from agents.hf.sampling_config import SamplingConfig
 from agents.oracle import has_intention, has_planner, has_suboptimal_planner
-from agents.vllm.installed import require_msgpack, require_vllm
+from agents.vllm.vllm_config import require_msgpack, require_vllm
 from training.checkpoints.checkpoint_files import (
     LATEST,
     has_checkpoint,
@@ -360,8 +359,8 @@ def require_context(model: str, observations: Sequence[Observation], sampling: S
         return
     from transformers import AutoConfig  # and torch with it, which takes seconds that no mistyped option should
 
-    from agents.hf.agent import load_encoder
-    from agents.hf.context import context_limit, require_room
+    from agents.hf.hf_agent import load_encoder
+    from agents.hf.sampling_config import context_limit, require_room
 
     encoder = load_encoder(directory)
     encoder.limit_pixels(sampling.max_image_pixels)

@@ -12,15 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agents.api.config import EndpointConfig
-from agents.api.providers.registry import PROVIDERS
-from agents.perception.model_worker import lacking_where_ray_places
+from agents.api.endpoint_config import PROVIDERS, EndpointConfig
+from agents.perception.model_pool import lacking_where_ray_places
 from agents.registry import entry_of, make_agent, require_agent
-from judges.episode_rewards.exact import is_generated_sample
-from judges.episode_rewards.models import JudgeModels, Model
-from judges.episode_rewards.registry import episode_reward
-from judges.episode_rewards.reward import EpisodeReward
-from judges.state_text.rules import has_rules
+from judges.episode_rewards.episode_reward import EpisodeReward
+from judges.episode_rewards.exact_models import is_generated_sample
+from judges.episode_rewards.judge_models import JudgeModels, Model
+from judges.episode_rewards.reward_registry import episode_reward
+from judges.state_text.exact_judge import has_rules
 from training.config.judge_config import JudgeConfig, VerifierConfig
 from training.config.processes import process_rank
 from training.config.run_config import RunConfig
@@ -136,7 +135,7 @@ def require_judged_texts(
         judge.grounding_weight or judge.worldmodeling_weight or judge.repetition_penalty
     ):
         return
-    from judges.llm.families import family_of  # Which takes a second, and only models need it
+    from judges.llm.claim_extraction import family_of  # Which takes a second, and only models need it
 
     for number, (spec, representation) in enumerate(zip(worlds, representations, strict=True)):
         if not has_rules(spec.env_id):

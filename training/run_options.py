@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar, cast, get_type_hints
 import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import SHIPPED, algorithm_class, name_of
 from training.cold_start.cold_start_config import ColdStartConfig

@@ -3,25 +3,35 @@
 question ── cache ──> limits ── endpoint ──> reply ── read ──> verdict
                         ^          │                   │
                         └─ wait ───┘ (transient)       └─ ask once more (unreadable) ─> unavailable
+
+Readable replies are kept on disk, each under the hash of what was asked.
+
+    <cache_dir>/3f/3fa9….json    {"key": "3fa9…", "reply": "<answer>YES</answer>"}
+
+Several processes may share a folder: an entry appears whole or not at all, and two that write the same one write
+equally good ones. Whatever cannot be read as an entry counts as absent and is replaced by the next reply.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import logging
-import random
+import os
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import tenacity
 
-from agents.api.cache import ReplyCache, cache_key
-from agents.api.completion import Completion, TokenCounts, estimated_tokens
-from agents.api.config import LONGEST_WAIT_S, MAX_UNUSABLE, EndpointConfig
-from agents.api.conversation import Message, sendable
+from agents.api.conversation import Completion, Message, TokenCounts, estimated_tokens, sendable
+from agents.api.endpoint_config import LONGEST_WAIT_S, EndpointConfig, Sampling
 from agents.api.failures import (
     EndpointError,
     LimitError,
@@ -30,13 +40,14 @@ from agents.api.failures import (
     Unavailable,
     UnreadableReplyError,
 )
-from agents.api.pacing import Clock, InterruptibleClock, RateLimiter
-from agents.api.prices import PriceTable
-from agents.api.sampling import Sampling
-from agents.api.silence import Silence
-from agents.api.usage import Usage, UsageMeter
+from agents.api.prices import PriceTable, Usage, UsageMeter
+from agents.api.retries import Clock, InterruptibleClock, RateLimiter, Retries, Silence
+from vlm_envs.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
+_CACHE_LOG = logging.getLogger(f"{__name__}.cache")
+"""Not silenced by whoever silences the client."""
+
 _MAX_QUOTED_CHARS = 2_000
 
 NUM_UNREPORTED = 4
@@ -44,6 +55,9 @@ NUM_UNREPORTED = 4
 
 _Item = TypeVar("_Item")
 _Verdict = TypeVar("_Verdict")
+
+_VERSION = 2
+_MAX_ENTRY_BYTES = 4 * 2**20
 
 
 class ModelClient:
@@ -67,8 +81,7 @@ class ModelClient:
         self._clock = clock or InterruptibleClock(self._stopping)
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
-        longest_s = min(config.max_wait_s, LONGEST_WAIT_S)
-        self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=longest_s)
+        self._retries = Retries(config, self._clock, self._stopping)
         self._reported_s = float("-inf")
         self._first = threading.Lock()
         self._slots = threading.BoundedSemaphore(config.max_parallel)
@@ -184,17 +197,7 @@ class ModelClient:
             EndpointError: After that, with the tokens of all attempts, too.
         """
         wasted: list[TokenCounts] = []
-        retrying = tenacity.Retrying(
-            stop=tenacity.stop_any(
-                _Patience(max_attempts, self.config.max_retry_s, self._clock),
-                tenacity.stop_when_event_set(self._stopping),
-            ),
-            retry=tenacity.retry_if_exception(self._may_pass),
-            wait=self._wait_s,
-            before_sleep=self._report,
-            sleep=self._clock.sleep,
-            reraise=True,
-        )
+        retrying = self._retries.of_request(max_attempts, before_sleep=self._report)
         try:
             reply = retrying(self._attempt, request, wasted)
         except EndpointError as error:
@@ -216,7 +219,7 @@ class ModelClient:
                     wasted.append(error.tokens)
                     self._count(error.tokens, expected)
                 if isinstance(error, TransientError) and error.retry_after_s:
-                    if self._may_pass(error):
+                    if self._retries.may_help(error):
                         self._requests.hold(error.retry_after_s)
                     else:
                         waits = f"asked to wait {error.retry_after_s:,.0f} s; max_wait_s is {self.config.max_wait_s:g}"
@@ -245,15 +248,6 @@ class ModelClient:
         usage = self.usage
         return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
-    def _may_pass(self, error: BaseException) -> bool:
-        return isinstance(error, TransientError) and (error.retry_after_s or 0.0) <= self.config.max_wait_s
-
-    def _wait_s(self, state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome is not None else None
-        retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
-        # Jitter, so that many clients do not come back together
-        return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
-
     def _report(self, state: tenacity.RetryCallState) -> None:
         """Logs why an endpoint is waited for, not more than once a minute, where that may take minutes."""
         max_retry_s, now_s = self.config.max_retry_s, self._clock.now_s()
@@ -275,33 +269,6 @@ class ModelClient:
             reasoning_tokens=tokens.reasoning,
             counted_usd=0.0 if self.price is None else self.price.usd(tokens),
         )
-
-
-class _Patience(tenacity.stop.stop_base):
-    """Decides when one request has been tried often enough.
-
-    Args:
-        max_attempts: Most attempts; None for no limit, but for `MAX_UNUSABLE` unusable replies.
-        max_retry_s: Longest time from the first failure; None for no limit.
-        clock: What the time is measured by.
-    """
-
-    def __init__(self, max_attempts: int | None, max_retry_s: float | None, clock: Clock) -> None:
-        self._max_attempts, self._max_retry_s, self._clock = max_attempts, max_retry_s, clock
-        self._num_unusable = 0
-        self._failed_s: float | None = None
-
-    def __call__(self, state: tenacity.RetryCallState) -> bool:
-        """Returns whether the attempt that just failed was the last."""
-        if self._max_attempts is not None and state.attempt_number >= self._max_attempts:
-            return True
-        error = state.outcome.exception() if state.outcome is not None else None
-        self._num_unusable += not (isinstance(error, TransientError) and error.is_outage)
-        if self._max_attempts is None and self._num_unusable >= MAX_UNUSABLE:
-            return True
-        if self._failed_s is None:
-            self._failed_s = self._clock.now_s()
-        return self._max_retry_s is not None and self._clock.now_s() - self._failed_s >= self._max_retry_s
 
 
 class ChatClient(ModelClient):
@@ -406,3 +373,69 @@ def second_request(reply: str, reason: str) -> list[Message]:
         Message(role="assistant", parts=(reply[:_MAX_QUOTED_CHARS] or "(no text)",)),
         Message(role="user", parts=(question,)),
     ]
+
+
+def cache_key(request: Mapping[str, Any], sample: int = 0) -> str:
+    """Returns the SHA-256 of everything that decides a reply.
+
+    The endpoint's address is not part of it, as the same model moves between machines; two models that answer
+    differently need different names, or folders.
+
+    Args:
+        request: As the provider's `request` writes it: model, conversation, pictures included, sampling.
+        sample: Which of several replies to the same question is meant.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    asked = {"version": _VERSION, "request": request, "sample": sample}
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+class ReplyCache:
+    """The replies in one folder.
+
+    Raises:
+        ConfigError: It cannot be made or is no folder.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"Cannot use {str(folder)!r} as cache_dir: {error}. Name a folder.") from error
+        self._folder = folder
+
+    def get(self, key: str) -> str | None:
+        """Returns the reply kept under a key, or None where there is none that can be read."""
+        try:
+            with self._path(key).open("rb") as file:
+                content = file.read(_MAX_ENTRY_BYTES + 1)
+            entry = json.loads(content) if len(content) <= _MAX_ENTRY_BYTES else None
+        except (OSError, ValueError, RecursionError):
+            return None
+        if not isinstance(entry, dict) or entry.get("key") != key:
+            return None
+        reply = entry.get("reply")
+        return reply if isinstance(reply, str) else None
+
+    def put(self, key: str, reply: str) -> None:
+        """Keeps a reply; a disk that takes none is logged, as the reply in hand is still good."""
+        path = self._path(key)
+        entry = json.dumps({"key": key, "reply": reply})
+        temporary = None
+        try:
+            path.parent.mkdir(exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
+                temporary = file.name
+                file.write(entry)
+            os.replace(temporary, path)
+        except OSError as error:
+            _CACHE_LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
+            if temporary is not None:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key}.json"

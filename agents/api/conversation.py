@@ -1,4 +1,4 @@
-"""A conversation with a model, in no provider's format: messages of texts and pictures."""
+"""A conversation with a model, in no provider's format: messages of texts and images, and the model's completions."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import base64
 import functools
 import hashlib
 import io
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
 from vlm_envs.responses.encodable import encodable
-from vlm_envs.trajectory import require_image
+from vlm_envs.trajectory import StopReason, require_image
 
 Role = Literal["system", "user", "assistant"]
+
+_MOST_TOKENS = 10**9
+
+CHARS_PER_TOKEN = 4
+PIXELS_PER_TOKEN = 750
+"""For estimates: what English text takes on average, and what Anthropic documents for images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,3 +120,115 @@ def with_images(messages: Sequence[Message], images: Sequence[npt.NDArray[np.uin
     """
     *earlier, last = messages
     return (*earlier, replace(last, parts=(*map(Picture.of, images), *last.parts)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenCounts:
+    """Tokens of one request or of several, as the provider counted them.
+
+    Attributes:
+        prompt: Tokens that were sent, cached ones included.
+        cached: Of these, read from the provider's cache.
+        cache_writes: Of these, written to the provider's cache where it charges for that.
+        completion: Tokens that came back, reasoning included.
+        reasoning: Of these, tokens of thoughts.
+        uncounted: Replies that the provider did not count; their tokens are estimates.
+    """
+
+    prompt: int = 0
+    cached: int = 0
+    cache_writes: int = 0
+    completion: int = 0
+    reasoning: int = 0
+    uncounted: int = 0
+
+    def __add__(self, other: TokenCounts) -> TokenCounts:
+        return TokenCounts(**{part.name: getattr(self, part.name) + getattr(other, part.name) for part in fields(self)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completion:
+    """One answer.
+
+    Attributes:
+        text: What was said; empty where the model said nothing.
+        stop_reason: Why it ended: `"stop"`, `"length"`, `"content_filter"` if the provider or the model refused to
+            answer, or `"tool_call"` if the model called a tool, although none is offered, and wrote no text.
+        thoughts: Reasoning as far as the provider shows it; no part of the text.
+        tokens: What it took, failed attempts at it included; None where the provider did not count.
+        model: The model's exact name as the provider gives it; empty where it does not.
+        seconds: From sending the successful attempt to its last byte; no queue, no rate limit, no earlier attempt.
+        raw: The reply as received, JSON only; it may repeat the key, which `ModelClient.hidden` removes.
+    """
+
+    text: str
+    stop_reason: StopReason = "stop"
+    thoughts: str = ""
+    tokens: TokenCounts | None = None
+    model: str = ""
+    seconds: float = 0.0
+    raw: Mapping[str, Any] = field(default_factory=dict)
+
+
+def estimated_tokens(messages: Sequence[Message], reply: Completion) -> TokenCounts:
+    """Returns about how many tokens a request and its reply took, from the text's length and the images' size."""
+    images = sum(image.width * image.height for message in messages for image in message.pictures)
+    sent = sum(len(message.text) for message in messages)
+    thoughts = len(reply.thoughts) // CHARS_PER_TOKEN
+    return TokenCounts(
+        prompt=sent // CHARS_PER_TOKEN + images // PIXELS_PER_TOKEN + 1,
+        completion=len(reply.text) // CHARS_PER_TOKEN + thoughts + 1,
+        reasoning=thoughts,
+        uncounted=1,
+    )
+
+
+def with_reasoning(prompt: int, completion: int | None, reasoning: int, total: int | None) -> tuple[int, int] | None:
+    """Returns the tokens that came back, reasoning included, and those of reasoning, however a server counts them.
+
+    Most servers include reasoning in `completion`. Others count it beside that, which shows in `total` or in more
+    reasoning than completion; some leave out one of the two, which is then what `total` leaves.
+
+    Args:
+        prompt: Tokens sent.
+        completion: Tokens that came back; None where the server does not say.
+        reasoning: Tokens of thoughts; 0 where it does not say.
+        total: All tokens; None where it does not say.
+    """
+    rest = None if total is None else total - prompt
+    if completion is None:
+        return None if rest is None or rest < 0 else (max(rest, reasoning), reasoning)
+    if reasoning > completion or (reasoning and rest == completion + reasoning):
+        return completion + reasoning, reasoning
+    if not reasoning and rest is not None and rest > completion:
+        return rest, rest - completion
+    return completion, reasoning
+
+
+def count(body: Mapping[str, Any] | None, *path: str) -> int | None:
+    """Returns a count deep inside a reply, None where there is none that can be one: nothing in a reply raises.
+
+    Args:
+        body: A reply or a part of one.
+        *path: Keys from the outside in.
+    """
+    value: Any = body
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_TOKENS else None
+
+
+def stopped(why: StopReason, text: str, *, is_call: bool) -> StopReason:
+    """Returns the stop reason, which is `"tool_call"` if the model called a tool and wrote no text."""
+    return "tool_call" if why == "stop" and is_call and not text.strip() else why
+
+
+def text_of(value: Any) -> str:
+    """Returns a text of a reply; empty for None.
+
+    Raises:
+        TypeError: If it is something else.
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    raise TypeError(f"expected text, got {type(value).__name__}")

@@ -1,17 +1,24 @@
-"""What can go wrong between a client and its endpoint, and what can be done about each."""
+"""What can go wrong between a client and its endpoint, as statuses and error bodies show it, and what can be done.
+
+A request that exceeds a limit of the model (a full context, a content filter, too many or too large images)
+gets an HTTP error, but repeating it would not help: the agent's episode ends, and its provider has not failed.
+Everything that is not in the tables stays an error, and so does a server that reads no images.
+docs/benchmark.md shows the tables.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from agents.api.completion import TokenCounts
-from agents.api.error_messages import ErrorBody
-from agents.api.limits import Limit, limit_of
+from agents.api.conversation import TokenCounts
 
 TRANSIENT_STATUSES = frozenset({408, 409, 425, 429})
 """Statuses below 500 that may pass by themselves; all from 500 on may, too."""
@@ -167,3 +174,214 @@ def _date_s(value: str | None) -> float | None:
         return parsedate_to_datetime(value or "").timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
+
+
+Limit = Literal["context", "content_filter"]
+"""The stop reason of a response that a limit ended; images that are too many or too large count as context."""
+
+STATUSES = frozenset({400, 413, 422})
+"""HTTP statuses by which providers refuse such requests."""
+
+CODES: dict[Limit, tuple[str, ...]] = {
+    "context": (
+        "context_length_exceeded",  # OpenAI, Azure, and most compatible gateways
+        "string_above_max_length",  # OpenAI
+        "exceed_context_size_error",  # llama.cpp
+        "input_too_large",
+        "request_too_large",  # Anthropic
+        "image_too_large",  # OpenAI
+        "image_file_too_large",  # OpenAI
+    ),
+    "content_filter": (
+        "content_filter",  # Azure, Moonshot
+        "content_policy_violation",  # OpenAI
+        "image_content_policy_violation",  # OpenAI
+        "data_inspection_failed",  # DashScope
+        "DataInspectionFailed",  # DashScope
+    ),
+}
+"""Values of `code` or `type` in an error's body, in any case."""
+
+_OTHER_CODES = re.compile(
+    r"rate.?limit|quota|billing|auth|permission|api_key|organization_|not_found|unsupported|max_tokens|^tokens$",
+    re.IGNORECASE,
+)
+"""Codes of other errors, whose messages may contain the phrases of a limit: `invalid_max_tokens`, for example."""
+
+PHRASES: dict[Limit, tuple[str, ...]] = {
+    "context": (
+        r"context_length_exceeded",  # gateways that drop the code
+        r"maximum context length",  # OpenAI, vLLM, DeepSeek, Mistral
+        r"maximum prompt length",  # xAI
+        r"maximum model length",  # vLLM
+        r"exceeds? (?:the|this|model's|the model's) (?:maximum )?context (?:window|length|size)",  # OpenAI
+        r"exceed(?:s|ed)? (?:the )?(?:model'?s? )?(?:available )?context (?:limit|size|length|window)",  # Anthropic
+        r"longer than the model'?s context length",  # SGLang
+        r"too long to fit into the model",  # vLLM
+        r"loaded with context length of only",  # LM Studio
+        r"greater than the context length",  # LM Studio
+        r"prompt is too long",  # Anthropic
+        r"input is too long",  # Bedrock
+        r"input token count .*exceeds the maximum",  # Gemini
+        r"range of input length should be",  # DashScope
+        r"`?inputs`? tokens \+ `?max_new_tokens`? must be",  # Text Generation Inference
+        r"`?inputs`? must have less than \d+ tokens",  # Text Generation Inference
+        r"request payload size exceeds",  # Gemini
+        r"request (?:entity|exceeds the maximum size|too large)|payload too large",  # Anthropic, nginx
+        r"too many images",  # OpenAI, Anthropic, Groq
+        r"at most [1-9]\d* (?:image|multimodal)",  # vLLM
+        r"image exceeds .* maximum",  # Anthropic
+        r"image dimensions exceed",  # Anthropic
+        r"exceeded limit on max bytes per data-uri",  # DashScope
+        r"multimodal file size is too large",  # DashScope
+    ),
+    "content_filter": (
+        r"content management policy",  # Azure
+        r"content filtering policy",  # Anthropic
+        r"rejected as a result of our safety system",  # OpenAI
+        r"(?:prompt|input|request|content|message|image|output)s? (?:was|were|has been|have been) flagged as "
+        r"potentially violating",  # OpenAI
+        r"data may contain inappropriate content",  # DashScope
+        r"content exists risk",  # DeepSeek
+        r"considered high risk",  # Moonshot
+    ),
+}
+"""Patterns in an error's message, in any case. `content_filter` is looked for first."""
+
+_WITHOUT_VISION = re.compile(
+    r"(?:does not|doesn't|do not|cannot) (?:support|accept|process) (?:image|vision|multimodal)|not a multimodal model"
+    r"|image input is not supported|at most 0 image|unsupported content type",
+    re.IGNORECASE,
+)
+_OTHER_ERROR = re.compile(
+    # A rate limit, or a value of `max_tokens` that no prompt could have
+    r"tokens per min|\bTPM\b|rate.?limit"
+    r"|(?:^|[.:;] )[`'\"]?max_(?:\w+_)?tokens[`'\"]?,? (?:must|should|cannot|has to)\b",
+    re.IGNORECASE,
+)
+_KINDS: tuple[Limit, ...] = ("content_filter", "context")
+_PATTERNS = {kind: re.compile("|".join(f"(?:{phrase})" for phrase in PHRASES[kind]), re.IGNORECASE) for kind in _KINDS}
+_LENGTH = re.compile(r"(?:> |<= |length (?:is|of)(?: only)? )(\d+)")
+
+
+def limit_of(status: int | None, codes: Collection[str], message: str) -> Limit | None:
+    """Returns the limit of a model that a refusal reports; None if it is another error.
+
+    A code decides before any phrase in the message does, and a message may consist of a code.
+
+    Args:
+        status: HTTP status; None for an error inside a successful reply.
+        codes: Values of `code` and `type` in the body.
+        message: Message in the body.
+    """
+    if (status is not None and status not in STATUSES) or _WITHOUT_VISION.search(message):
+        return None
+    first_word = message.strip().partition(":")[0]
+    lower_codes = {code.lower() for code in (*codes, first_word)}
+    for kind in _KINDS:
+        if not lower_codes.isdisjoint(code.lower() for code in CODES[kind]):
+            return kind
+    if any(_OTHER_CODES.search(code) for code in codes) or _OTHER_ERROR.search(message):
+        return None
+    return next((kind for kind in _KINDS if _PATTERNS[kind].search(message)), None)
+
+
+def fits_without_response(message: str, max_tokens: int) -> bool:
+    """Returns whether a refused prompt would have fit with a lower `max_tokens`.
+
+    Servers that reserve `max_tokens` for the response name it in the message, along with the lengths of the prompt and
+    the context. If that happens in the first turn, the setting cannot work: it is not a limit of the model.
+    """
+    numbers = {int(number) for number in re.findall(r"\d+", message)}
+    length = _LENGTH.search(message)
+    if max_tokens not in numbers or length is None:
+        return False
+    prompts = numbers - {max_tokens, int(length[1])}
+    return any(prompt < int(length[1]) for prompt in prompts)
+
+
+_MESSAGES = ("message", "msg", "detail", "error", "errors", "error_description", "title")
+_CODES = ("code", "type", "status")
+
+
+class ErrorBody(NamedTuple):
+    """The parts of an error's body that are used.
+
+    Attributes:
+        message: The message for people; the whole body if no part of it is a message.
+        codes: Its machine-readable names for the error, such as `("insufficient_quota", "invalid_request_error")`;
+            those of a provider's error that a gateway wraps come first.
+    """
+
+    message: str
+    codes: tuple[str, ...] = ()
+
+
+def read_error(body: Any, text: str = "") -> ErrorBody:
+    """Returns the message and codes of an error's body. No body raises.
+
+    Args:
+        body: The parsed JSON; None if it is not JSON.
+        text: The body as text, used if the JSON holds no message.
+
+    Returns:
+        The message of `{"error": {"message"}}`, `{"error": ""}`, `{"message"}`, `{"detail": ""}`,
+        `{"detail": [{"loc", "msg"}]}`, and lists of these; else the text. If a gateway wraps a provider's error, as
+        JSON in a message or in `metadata.raw`, the provider's message.
+    """
+    try:
+        body = _unwrapped(_parsed(text) if body is None else body)
+        message, codes = _message(body), tuple(_codes(body))
+    except RecursionError:
+        message, codes = "", ()
+    if not message:
+        message = text or ("" if body is None else str(body))
+    return ErrorBody(message, codes)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _unwrapped(body: Any) -> Any:
+    """Returns a body with the JSON in its texts parsed."""
+    if isinstance(body, str) and body.lstrip().startswith(("{", "[")):
+        inner = _parsed(body)
+        return _unwrapped(inner) if _message(inner) else body
+    if isinstance(body, Mapping):
+        return {name: _unwrapped(part) for name, part in body.items()}
+    return list(map(_unwrapped, body)) if isinstance(body, list) else body
+
+
+def _message(body: Any) -> str:
+    if isinstance(body, str):
+        return body
+    if isinstance(body, list):
+        return "; ".join(filter(None, map(_message, body)))
+    if not isinstance(body, Mapping):
+        return ""
+    for part in (_wrapped(body), *map(body.get, _MESSAGES)):
+        if message := _message(part):
+            path = body.get("loc") if message == body.get("msg") else None
+            return f"{'.'.join(map(str, path))}: {message}" if isinstance(path, list) else message
+    return ""
+
+
+def _codes(body: Any) -> list[str]:
+    """Returns the codes of the innermost error first."""
+    if isinstance(body, list):
+        return [code for part in body for code in _codes(part)]
+    if not isinstance(body, Mapping):
+        return []
+    parts = (_wrapped(body), *(body.get(name) for name in ("message", "error", "detail", "errors")))
+    inner = [code for part in parts for code in _codes(part)]
+    return inner + [value for name in _CODES if isinstance(value := body.get(name), str)]
+
+
+def _wrapped(body: Mapping[str, Any]) -> Any:
+    """Returns the provider's error that a gateway such as OpenRouter wraps; None if there is none."""
+    metadata = body.get("metadata")
+    return metadata.get("raw") if isinstance(metadata, Mapping) else None

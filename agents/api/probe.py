@@ -1,17 +1,20 @@
-"""Whether a model behind an endpoint answers at all: one short question, before hours depend on it."""
+"""Checks that endpoints answer one short question, before anything depends on them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from agents.api.client import ModelClient
-from agents.api.config import EndpointConfig
 from agents.api.conversation import Message
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import EndpointError, PermanentError
-from vlm_envs.errors import VLMEnvsError
+from vlm_envs.errors import ConfigError, VLMEnvsError
+
+if TYPE_CHECKING:
+    from agents.api.client import ModelClient
 
 QUESTION = "Reply with the word yes."
 MAX_WAIT_S = 20.0
@@ -22,6 +25,28 @@ _MAX_TOKENS = 16
 
 _BUSY = frozenset({429, 529})
 """Statuses of an endpoint that is there and has no time now."""
+
+_MAY_PASS = frozenset({429, *range(500, 600)})
+"""Statuses that may pass while a run retries."""
+
+
+class UnreachableModelError(ConfigError):
+    """A model does not answer."""
+
+
+def require_reachable(endpoints: Mapping[str, EndpointConfig], remedy: str) -> None:
+    """Raises `UnreachableModelError`, in one line, if a model does not answer: a wrong address, key, or model name.
+
+    Args:
+        endpoints: By what the message shall call them. An endpoint that is only busy is not refused.
+        remedy: Sentence on what to do without the model.
+    """
+    if not endpoints:
+        return
+    faults = zip(endpoints, faults_of(list(endpoints.values()), busy=_MAY_PASS), strict=True)
+    found = [f"{name} does not answer: {fault}" for name, fault in faults if fault]
+    if found:
+        raise UnreachableModelError(f"{' '.join(found)} {remedy}")
 
 
 def faults_of(endpoints: Sequence[EndpointConfig], *, busy: Container[int] = _BUSY) -> list[str]:
@@ -80,6 +105,8 @@ class _UnderWay:
 
     def fault(self, config: EndpointConfig) -> str:
         """Returns why a model does not answer; nothing where it does."""
+        from agents.api.client import ModelClient  # imports tenacity, which the api extra installs
+
         try:
             client = ModelClient(config)
         except VLMEnvsError as error:

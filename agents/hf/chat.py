@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from transformers import PreTrainedTokenizerBase
 
-from agents.hf.families.family import ImageReader, ProcessedImage
-from agents.hf.template import (
+from agents.hf.chat_template import (
     PROBE,
     SYSTEM_PROBE,
     Dialect,
@@ -29,6 +28,7 @@ from agents.hf.template import (
     read_system,
     rendered_probe,
 )
+from agents.hf.family import ImageReader, ProcessedImage
 from vlm_envs.responses.encodable import encodable
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.tools.coordinates import names_pixels
@@ -88,8 +88,8 @@ class ChatEncoder:
         pad_id: What rows are padded with.
 
     Raises:
-        ValueError: If the chat template cannot be spoken (see `agents.hf.template`), or a format's tag is a special
-            token (such a tag would vanish from decoded text).
+        ValueError: If the chat template cannot be spoken (see `agents.hf.chat_template`), or a format's tag is a
+            special token (such a tag would vanish from decoded text).
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class ChatEncoder:
         return tuple(self._read(image)[0] for image in images)
 
     def limit_pixels(self, max_pixels: int | None) -> None:
-        """Has pictures of more pixels scaled down from here on, see `agents.hf.families.family`; None changes nothing.
+        """Has pictures of more pixels scaled down from here on, see `agents.hf.family`; None changes nothing.
 
         Raises:
             ConfigError: If that is less than the smallest picture has.

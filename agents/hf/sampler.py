@@ -1,23 +1,161 @@
-"""Batched sampling over several turns: one cache for all of them, token in, token out.
+"""Batched sampling over several turns, token in, token out: prompt chunks, token draws, and one key-value cache.
 
-Each turn appends two blocks of columns to every row: the observation, padded on the left, and the response, padded on
-the right. Padding columns are masked and take no position, so a row's result does not depend on its neighbours.
+Each turn appends two blocks of columns to every row: the observation, padded on the left, and the response,
+padded on the right. Padding columns are masked and take no position, so a row's result does not depend on its
+neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+from transformers import LogitsProcessorList, SuppressTokensLogitsProcessor, TemperatureLogitsWarper
+from transformers.cache_utils import Cache, DynamicLayer
+from transformers.generation.logits_process import TopPLogitsWarper
 
-from agents.hf.cache import GrowingCache
-from agents.hf.chat import PromptSegment
+from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.conversations import SampledResponse
-from agents.hf.decoding import ModelSampler, prefill_chunks
-from agents.hf.draws import EpisodeDraws
-from agents.hf.families.family import ImageFeatures, placeholder_order
+from agents.hf.family import ImageFeatures, placeholder_order
+from agents.hf.model_families import SeenImages, family_of
+from agents.hf.sampling_config import SamplingConfig
+
+_NO_IDS = torch.LongTensor()
+"""What came before; none of the warpers used here looks at it."""
+
+
+class TokenDrawer:
+    """Draws tokens from logits as a configuration says.
+
+    Args:
+        encoder: Names the tokens that are never drawn.
+        sampling: How responses are drawn.
+        draws: Source of randomness; greedy sampling needs none.
+        device: Of the logits.
+    """
+
+    def __init__(
+        self, encoder: ChatEncoder, sampling: SamplingConfig, draws: EpisodeDraws, device: torch.device
+    ) -> None:
+        self._is_greedy, self.draws = sampling.temperature == 0.0, draws
+        self._warp = LogitsProcessorList([SuppressTokensLogitsProcessor(encoder.suppressed_ids(), device=str(device))])
+        if sampling.temperature not in (0.0, 1.0):
+            self._warp.append(TemperatureLogitsWarper(sampling.temperature))
+        if sampling.top_p < 1.0:
+            self._warp.append(TopPLogitsWarper(sampling.top_p))
+
+    def draw(self, logits_NV: Tensor, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Returns one token per row, int64[N], and its log-probability.
+
+        Args:
+            logits_NV: float32.
+            rows: N numbers of the episodes.
+        """
+        logprobs_NV = torch.log_softmax(self._warp(_NO_IDS, logits_NV), dim=-1)
+        ids_N = logprobs_NV.argmax(dim=-1) if self._is_greedy else self.draws(logprobs_NV, rows)
+        return ids_N, logprobs_NV.gather(1, ids_N[:, None])[:, 0]
+
+
+def prefill_chunks(is_image_BT: Tensor, num_tokens: int | None, *, whole_images: bool) -> Iterator[tuple[int, int]]:
+    """Yields where the chunks of a padded batch of prompts begin and end.
+
+    Args:
+        is_image_BT: bool, which columns are placeholders.
+        num_tokens: Most columns of a chunk; None for all.
+        whole_images: Whether pictures have to be fed whole. A chunk then ends before a picture that does not fit, or
+            behind one that is longer than a chunk.
+    """
+    width = is_image_BT.shape[1]
+    step = num_tokens or width
+    cuts = set(range(1, width))
+    if whole_images:
+        within = (is_image_BT[:, :-1] & is_image_BT[:, 1:]).any(0)
+        cuts -= set((within.nonzero()[:, 0] + 1).tolist())
+    start = 0
+    while start < width:
+        end = min(start + step, width)
+        earlier = range(end, start, -1)
+        end = next((each for each in earlier if each in cuts or each == width), 0)
+        end = end or next((each for each in range(start + step, width) if each in cuts), width)
+        yield start, end
+        start = end
+
+
+class ModelSampler(ABC):
+    """What samplers of a transformers model are made from.
+
+    Args:
+        model: A model of a known family, with its head.
+        encoder: Gives padding, end-of-turn and suppressed tokens.
+        sampling: How responses are drawn.
+        draws: Source of randomness.
+    """
+
+    def __init__(self, model: Any, encoder: ChatEncoder, sampling: SamplingConfig, draws: EpisodeDraws) -> None:
+        self.model, self.encoder, self.sampling = model, encoder, sampling
+        self.family = family_of(model)
+        self.seen = SeenImages()
+        self._tokens = TokenDrawer(encoder, sampling, draws, device=model.device)
+        self.start([])
+
+    @abstractmethod
+    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
+        """Forgets everything and opens one empty conversation per row.
+
+        Args:
+            rows: Their numbers.
+            draws: Source of randomness from here on; the same as before by default.
+        """
+
+
+def places_of(sizes: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns, of rows numbered through parts of these sizes, each one's part and its own number there."""
+    return [(part, place) for part, size in enumerate(sizes) for place in range(size)]
+
+
+class EpisodeDraws:
+    """Draws each response from a generator of its own, so that no row's depends on who else is asked, or when.
+
+    One number is drawn for each token, on the CPU, and turned into a token by the inverse of the distribution function:
+    a tenth of the cost of `torch.multinomial`, which makes noise for every token that could be.
+
+    Args:
+        seed: The same seed, rollout, row and turn draw the same numbers, on any device.
+        rollout: Number of the rollout.
+        sizes: Rows of each of several rollouts that are played together, from that number on; None for a single one.
+    """
+
+    def __init__(self, seed: int, rollout: int = 0, sizes: Sequence[int] | None = None) -> None:
+        self._seed, self._rollout = seed, rollout
+        self._places = None if sizes is None else places_of(sizes)
+        self._num_begun: Counter[int] = Counter()
+        self._generators: dict[int, np.random.Generator] = {}
+
+    def begin(self, rows: Sequence[int]) -> None:
+        """Begins a response of each of these rows."""
+        for row in rows:
+            part, place = (0, row) if self._places is None else self._places[row]
+            self._generators[row] = np.random.default_rng(
+                [self._seed, self._rollout + part, place, self._num_begun[row]]
+            )
+            self._num_begun[row] += 1
+
+    def __call__(self, logprobs_NV: Tensor, rows: Sequence[int]) -> Tensor:
+        """Returns a token for each row, int64[N].
+
+        Args:
+            logprobs_NV: float, log-probabilities.
+            rows: N numbers of the episodes.
+        """
+        drawn = torch.tensor([self._generators[row].random() for row in rows], dtype=torch.float64)
+        cumulated_NV = logprobs_NV.double().exp().cumsum(-1)
+        drawn_N1 = drawn.to(logprobs_NV.device)[:, None] * cumulated_NV[:, -1:]
+        return torch.searchsorted(cumulated_NV, drawn_N1, right=True)[:, 0].clamp(max=logprobs_NV.shape[-1] - 1)
 
 
 class CachedSampler(ModelSampler):
@@ -126,3 +264,48 @@ class CachedSampler(ModelSampler):
     def _logits(self, hidden: torch.Tensor) -> torch.Tensor:
         """Returns the logits after the last column."""
         return self.family.logits(self.model, hidden[:, -1]).float()
+
+
+class _GrowingLayer(DynamicLayer):
+    """One layer's keys and values in buffers that grow by whole chunks."""
+
+    CHUNK = 128
+
+    _buffers: torch.Tensor
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Appends states, shape (rows, heads, tokens, head_dim), and returns all of them."""
+        start = self.get_seq_length()
+        end = start + key_states.shape[-2]
+        self._reserve(end, key_states)
+        self._buffers[:, :, :, start:end] = torch.stack([key_states, value_states])
+        self.keys, self.values = self._buffers[:, :, :, :end]
+        return self.keys, self.values
+
+    def _reserve(self, num_tokens: int, like: torch.Tensor) -> None:
+        """Makes room for that many tokens."""
+        if self.is_initialized and self._buffers.shape[3] >= num_tokens:
+            return
+        capacity = -(-num_tokens // self.CHUNK) * self.CHUNK
+        rows, heads, _, head_dim = like.shape
+        buffers = like.new_empty(2, rows, heads, capacity, head_dim)
+        if self.is_initialized:
+            buffers[:, :, :, : self._buffers.shape[3]] = self._buffers
+        else:
+            self.lazy_initialization(like, like)
+        self._buffers = buffers
+
+    def batch_select_indices(self, indices: torch.Tensor) -> None:
+        """Keeps these rows only."""
+        length = self.get_seq_length()
+        self._buffers = self._buffers[:, indices]
+        self.keys, self.values = self._buffers[:, :, :, :length]
+
+
+class GrowingCache(Cache):
+    """A drop-in for transformers' `DynamicCache` whose appends are in place."""
+
+    def __init__(self) -> None:
+        super().__init__(layer_class_to_replicate=_GrowingLayer)

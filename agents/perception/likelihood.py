@@ -23,11 +23,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.families.family import ProcessedImage
-from agents.hf.families.registry import family_of
-from agents.hf.families.rows import row_hidden_states
+from agents.hf.family import ProcessedImage
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.model_families import family_of
+from agents.hf.row_passes import row_hidden_states
 from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.errors import require_positive
 

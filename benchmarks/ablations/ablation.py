@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec, world_names

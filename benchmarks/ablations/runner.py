@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from agents.registry import make_agent
 from benchmarks.ablations.ablation import START, Ablation, Arm
 from benchmarks.ablations.outcome import START_SEED, Outcome, outcome_path

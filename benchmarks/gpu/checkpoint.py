@@ -11,7 +11,7 @@ import torch
 from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from agents.hf.tokenizer import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START, build_tokenizer, suite_texts
+from agents.hf.tiny_vlm import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START, build_tokenizer, suite_texts
 
 NUM_LEVELS, VOCAB_SIZE = 8, 4096
 """Levels of a world that the tokenizer has read, and its most tokens."""

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.families.registry import family_of
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.model_families import family_of
 from benchmarks.probe.facts import facts_of
 from benchmarks.probe.linear import Levels, LinearProbe
 from training.cold_start.cold_start_loop import untaught

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from agents.hf.agent import load_checkpoint
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.sampling_config import SamplingConfig
 from benchmarks.levels import short_hash
 from benchmarks.results.result import Result, WorldResult
 from benchmarks.results.rivals import Rivals, measured

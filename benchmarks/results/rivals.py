@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.agent import Agent
-from agents.hf.agent import HFAgent
-from agents.hf.blind import BlindHFAgent
+from agents.blind_script import LazyAgent
+from agents.hf.ablation_agents import BlindHFAgent, ToldHFAgent, can_be_told
 from agents.hf.chat import ChatEncoder
-from agents.hf.sampling import SamplingConfig
-from agents.hf.told import ToldHFAgent, can_be_told
-from agents.lazy import LazyAgent
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.cold_start.demonstrations import expert_of

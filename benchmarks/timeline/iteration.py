@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
-from agents.api.config import EndpointConfig
-from agents.hf.agent import load_checkpoint
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.hf_agent import load_checkpoint
 from benchmarks.timeline.spans import (
     ANSWERED,
     UPDATE,
@@ -25,10 +25,10 @@ from benchmarks.timeline.spans import (
     world_spans,
 )
 from benchmarks.trainers.world import share_of
-from judges.deferred import defer
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import register
-from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
+from judges.batched_judging import defer
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, EpisodeReward
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.episode_rewards.reward_registry import register
 from judges.scores import JudgeScore, Reward
 from training.algorithms.grpo import GRPO
 from training.checkpoints.checkpoint_files import model_directory

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.trainers.world import share_of
-from judges.episode_rewards.registry import register
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
+from judges.episode_rewards.reward_registry import register
 from judges.scores import Reward
 from vlm_envs.trajectory import Trajectory
 

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.sampling_config import SamplingConfig
 from benchmarks.trainers import world
 from benchmarks.trainers.judge import register_judge
 from benchmarks.trainers.measured import Lap, Measured, peak_mib

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from agents.rollout import rollout
 from benchmarks.trainers.ours import load

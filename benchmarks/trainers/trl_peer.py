@@ -23,7 +23,7 @@ from datasets import Dataset
 from transformers import AutoModelForImageTextToText, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from agents.hf.agent import load_encoder
+from agents.hf.hf_agent import load_encoder
 from benchmarks.trainers.measured import Lap, Measured, peak_mib
 from benchmarks.trainers.ours import EndlessEncoder
 from benchmarks.trainers.stopwatch import ModelCounts, Stopwatch

@@ -32,10 +32,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from agents.api.failures import Unavailable
-from judges.deferred import Deferred
-from judges.episode_rewards.episode import final_state, key_of, own_pieces, point_extent
-from judges.episode_rewards.exact import exact_descriptions, exact_masks, is_generated
-from judges.episode_rewards.models import (
+from judges.batched_judging import Deferred
+from judges.episode_rewards.episode_reading import final_state, key_of, own_pieces, point_extent
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, EpisodeReward, RewardSettings
+from judges.episode_rewards.exact_models import exact_descriptions, exact_masks, is_generated, seen_masks
+from judges.episode_rewards.judge_models import (
     ArgosModels,
     AskedMaskModel,
     DescriptionModel,
@@ -44,11 +45,8 @@ from judges.episode_rewards.models import (
     MaskModel,
     Model,
 )
-from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
-from judges.episode_rewards.seen_masks import seen_masks
-from judges.episode_rewards.settings import RewardSettings
-from judges.reading.answers import match_answer, question_with_options
-from judges.reading.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
+from judges.grading import match_answer, question_with_options
+from judges.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
 from judges.scores import Reward
 from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey

@@ -3,6 +3,8 @@
 Whether a tool was called, and whether the call worked, is what the environment recorded. It is never searched for
 in a transcript: a model that writes `<tool_response>` itself has called nothing.
 
+The reward `agentic` is the verdict of ARM-Thinker's judge on the last response of an episode of any world.
+
 Source: ARM-Thinker, section 3.3.2, equations 4 and 5; section 3.2 for the filters; section 5.5 for the two rewards that
 it is compared with. The paper prints no weights.
 Choices: 0.3 format, 0.1 attempt, 0.7 accuracy, 0.5 success; a wrong format earns nothing at all; a wrong answer without
@@ -16,16 +18,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
-from judges.episode_rewards.episode import final_state, formats_correct, key_of
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
-from judges.episode_rewards.settings import RewardSettings
-from judges.reading.answers import AnswerJudge, match_answer
+from judges.batched_judging import Deferred
+from judges.episode_rewards.episode_reading import final_state, formats_correct, key_of, own_pieces, shown_images
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, EpisodeReward, RewardSettings
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.grading import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
 from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.state import CallRecord
 from vlm_envs.responses.answers import read_answer
+from vlm_envs.tools.pictures import Picture
 from vlm_envs.trajectory import Trajectory
 
 RejectionReason = Literal["unavailable", "format", "accuracy", "behaviour"]
@@ -301,3 +304,38 @@ ARM_ACCURACY = _arm("arm_accuracy", accuracy_reward, ArmAccuracySettings())
 ARM_ACCURACY_AND_FORMAT = _arm("arm_accuracy_and_format", accuracy_and_format_reward, ArmOutcomeSettings())
 ARM_FIXED_TOOL_BONUS = _arm("arm_fixed_tool_bonus", fixed_tool_bonus_reward, ArmFixedBonusSettings())
 """The two rivals of the paper's ablation, in place of stage 2."""
+
+
+def _agentic(models: JudgeModels) -> EpisodeJudge:
+    judge = models.agentic_judge
+    if judge is None:
+        raise ConfigError("The reward 'agentic' needs a judge with a model; got None.")
+
+    def reward_of(episode: Trajectory) -> Reward:
+        """Returns the verdict, as the only term; unavailable where there is none."""
+        pictures = tuple(map(Picture, shown_images(episode)))
+        verdict = judge.score(episode.turns[0].observation.get("text", ""), own_pieces(episode)[-1], pictures=pictures)
+        if not verdict.available:
+            return Reward.unavailable(verdict.reason)
+        return Reward(terms={"verdict": verdict.value}, raw={"verdict": verdict.value}, reason=verdict.reason)
+
+    def look_at_all(asked: list[tuple[Any, ...]]) -> list[Reward]:
+        return models.map_fn(lambda one: reward_of(one[0]), asked)
+
+    look = Deferred(
+        look_at_all,
+        Reward.unavailable("not asked yet"),
+        key_of=lambda asked: id(asked[0].turns),  # which an episode keeps that is given another world's name
+        ask_one=lambda one: reward_of(one[0]),
+        ahead=models.ahead,
+    )
+    return EachByItself(look, [look])
+
+
+AGENTIC = EpisodeReward(
+    name="agentic",
+    build=_agentic,
+    models=frozenset({"agentic_judge"}),
+    needs=frozenset({"agentic_judge"}),
+    overlapping_rewards=frozenset({"answer_reward"}),
+)

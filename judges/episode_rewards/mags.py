@@ -3,8 +3,8 @@
     round 1: <think> … <zoom>[[x1, y1, x2, y2], …]</zoom> … </think>     the system answers with crops
     round 2: <rethink> … </rethink> <answer> … </answer>
 
-Source: Mags-RL, section 3.3 and appendix B; equation 1 is r_zoom. Where the paper leaves a choice or disagrees with
-itself or with the project's checklist:
+Source: Mags-RL, section 3.3 and appendix B; equation 1 is r_zoom. Where the paper leaves a choice or disagrees
+with itself or with the project's checklist:
 
 - The paper writes N_u and f_d as functions of "o_zoom", its zoom specification, and describes them as measures of
   the reasoning. Here they are measured on the round-1 reasoning *without* the zoom tag, or coordinates would count
@@ -27,25 +27,107 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from judges.episode_rewards.episode import box_extent, key_of, num_objects, own_pieces
-from judges.episode_rewards.mags_settings import MagsSettings, MagsStage1Settings
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.reward import EachByItself, EpisodeJudge, EpisodeReward
-from judges.reading.answers import (
+from judges.episode_rewards.episode_reading import box_extent, key_of, num_objects, own_pieces
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, EpisodeReward, RewardSettings
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.grading import (
     AnswerJudge,
+    count_zoomable,
     extract_answer,
     grade_answer,
     in_words,
     match_answer,
+    sole_section,
 )
-from judges.reading.boxes import count_zoomable
-from judges.reading.sections import sole_section
 from judges.scores import JudgeScore, Reward
+from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, read_answer
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, read_box_list
 from vlm_envs.trajectory import Trajectory
+
+
+@dataclass(frozen=True, kw_only=True)
+class MagsStage1Settings(RewardSettings):
+    """Weights of the terms and thresholds within them, as both stages of the curriculum have them.
+
+    Attributes:
+        answer_weight: Of r_ans (λ2). Source: Mags-RL, appendix B, r_total.
+        zoom_weight: Of r_zoom (λ3). Source: Mags-RL, appendix B, r_total.
+        rethink_weight: Of the rethink volume reward (λ4), which the paper calls optional; 0 turns it off. Source:
+            Mags-RL, appendix B, r_total.
+        zoom_format_weight: Of r_zfmt, a part of λ1. Source: Mags-RL, appendix B, r_total.
+        other_formats_weight: Of each of the three other format rewards, the rest of λ1. Source: Mags-RL, appendix B,
+            r_total.
+        answer_tag: What the one `<answer>` earns before its weight. Source: Mags-RL, section 3.3, format reward.
+        think_tag: What the one `<think>` earns before its weight; the paper says at most as much. Source: Mags-RL,
+            section 3.3, format reward.
+        rethink_tag: The same for `<rethink>`. Source: Mags-RL, section 3.3, format reward.
+        min_unique_words: Fewer unique words are no reasoning: N ≥ 5, N2 ≥ 5. Source: Mags-RL, appendix B, r_zfmt,
+            equation 1 and r_revo.
+        min_diversity: Unique words over words below which reasoning repeats itself; at the value itself the paper's two
+            indicators overlap, and here it is diverse. Source: Mags-RL, appendix B, r_zfmt and equation 1.
+        repetitive_factor: What is left for reasoning that repeats itself, or in stage 2's S that is none. Source:
+            Mags-RL, appendix B, r_zfmt and equation 1.
+        zoom_format_base: Part of r_zfmt that diverse reasoning earns whatever its length; the rest goes by N. Source:
+            Mags-RL, appendix B, r_zfmt.
+        full_zoom_format_words: With one unique word less, r_zfmt is full: ln(N + 1) / ln 20. Source: Mags-RL, appendix
+            B, r_zfmt.
+        rethink_scale: Times √N2. Source: Mags-RL, appendix B, r_revo.
+        rethink_without_answer: Part of the rethink reward without an answer in the format. Source: Mags-RL, appendix B,
+            r_revo.
+        min_grade: From which on a judge's grade of other words counts. Source: Mags-RL, appendix B, r_ans.
+        graded_answer: What such an answer earns; the truth's own words earn 1. Source: Mags-RL, appendix B, r_ans.
+        max_box_area: Part of the image that a valid box stays below. It is what the reward counts; the world crops what
+            is below 0.4, which its prompt says. Source: Mags-RL, appendix A.1.
+    """
+
+    answer_weight: float = 2.0
+    zoom_weight: float = 1.0
+    rethink_weight: float = 0.5
+    zoom_format_weight: float = 0.5
+    other_formats_weight: float = 0.1
+    answer_tag: float = 1.0
+    think_tag: float = 0.5
+    rethink_tag: float = 0.5
+    min_unique_words: int = 5
+    min_diversity: float = 0.4
+    repetitive_factor: float = 0.1
+    zoom_format_base: float = 0.5
+    full_zoom_format_words: int = 20
+    rethink_scale: float = 0.2
+    rethink_without_answer: float = 0.5
+    min_grade: float = 0.7
+    graded_answer: float = 0.5
+    max_box_area: float = MAX_AREA_FRACTION
+
+    def __post_init__(self) -> None:
+        """Refuses what no formula can be made of."""
+        super().__post_init__()
+        require_at_least(self, 0, "answer_weight", "zoom_weight", "rethink_weight", "zoom_format_weight")
+        require_at_least(self, 0, "other_formats_weight", "answer_tag", "think_tag", "rethink_tag", "rethink_scale")
+        require_between(self, 0, 1, "min_diversity", "repetitive_factor", "zoom_format_base", "rethink_without_answer")
+        require_between(self, 0, 1, "min_grade", "graded_answer")
+        require_between(self, 0, 1, "max_box_area", includes=(False, True))
+        require_at_least(self, 2, "full_zoom_format_words")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MagsSettings(MagsStage1Settings):
+    """The constants of stage 2.
+
+    Attributes:
+        miss_penalty: Taken off for each box that is not valid where objects are counted. Source: Mags-RL, equation 1.
+    """
+
+    miss_penalty: float = 0.05
+
+    def __post_init__(self) -> None:
+        """Refuses a penalty that pays."""
+        super().__post_init__()
+        require_at_least(self, 0, "miss_penalty")
+
 
 Stage = Literal[1, 2]
 PAPER = MagsSettings()
@@ -215,7 +297,7 @@ def answer_reward(
     Returns:
         1, 0.5 or 0; unavailable when the judge was.
 
-    Source: Mags-RL, appendix B. Choice: equality is that of `judges.reading.answers`, after normalisation.
+    Source: Mags-RL, appendix B. Choice: equality is that of `judges.grading`, after normalisation.
     """
     if read_answer(reading.answer) in ("", "refusal"):
         return JudgeScore(value=0.0, reason="no answer in the format, or a refusal")

@@ -283,7 +283,7 @@ def _check_benchmarks(words: list[str]) -> None:
 
 def _check_board(agents: Sequence[str], worlds: Sequence[str], split: str, reading: str) -> None:
     """Refuses agents and worlds that no board takes, and checkpoints that have learned other arguments of a world."""
-    from agents.hf.learnt import format_differences
+    from agents.hf.checkpoint import format_differences
     from benchmarks.models.board.spec import AgentSpec, WorldSpec
     from benchmarks.models.play.contestants import asked_agents
 
@@ -302,8 +302,7 @@ def _check_board(agents: Sequence[str], worlds: Sequence[str], split: str, readi
 
 def _check_agents(words: list[str]) -> None:
     from agents import __main__ as agents
-    from agents.cli.cast import RECIPE
-    from agents.cli.play import PlayConfig
+    from agents.play_command import RECIPE, PlayConfig
     from agents.registry import require_agent
 
     options = _parsed_by(agents, words)

@@ -30,9 +30,9 @@ CHECKPOINT = CHECKOUT / "training" / "recipes" / "checkpoints" / "frozenlake_tin
 POINTS = ((50, "red mug"), (9, "kite"))
 LIKELY = """
 import math
-from judges.deferred import Deferred
-from judges.episode_rewards.registry import register
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from judges.batched_judging import Deferred
+from judges.episode_rewards.reward_registry import register
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 
 def build(models):

@@ -15,7 +15,7 @@ PRELOADED = (
     "benchmarks.claims.command",
     "openai",
     "agents.api.transport",
-    "agents.api.named",
+    "agents.api.api_agent",
 )
 """What commands in processes of their own import."""
 
@@ -32,7 +32,7 @@ def worker_processes_are_forks():
 @pytest.fixture(scope="session")
 def tiny_directory(tmp_path_factory):
     """The embedded tiny VLM, a Qwen3-VL, as `save_pretrained` writes it; two layers prove what four do, sooner."""
-    from agents.hf.tiny import TinyConfig
+    from agents.hf.tiny_vlm import TinyConfig
     from tests.unit.models import save_tiny as save_tiny_qwen3_vl
 
     directory = tmp_path_factory.mktemp("qwen3_vl")

@@ -10,10 +10,10 @@ import torch
 from transformers import AutoTokenizer, Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.tiny import save_tiny as save_tiny
-from agents.hf.tokenizer import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.tiny_vlm import IMAGE_PAD, VIDEO_PAD, VISION_END, VISION_START
+from agents.hf.tiny_vlm import save_tiny as save_tiny
 
 
 def load(directory: Path) -> tuple[Any, ChatEncoder]:

@@ -5,12 +5,10 @@ import copy
 import numpy as np
 import torch
 
-from agents.hf.agent import HFAgent, load_checkpoint
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent, load_checkpoint
+from agents.hf.sampling_config import SamplingConfig
 from agents.rollout import failure_of
-from agents.vllm.agent import VLLMAgent
-from agents.vllm.continuous_agent import ContinuousVLLMAgent
-from agents.vllm.sampler import VLLMSampler
+from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, VLLMSampler
 from tests.unit.episodes import play
 from tests.vllm.server import CHECKPOINT
 

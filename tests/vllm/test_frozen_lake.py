@@ -12,9 +12,9 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.hf.agent import load_checkpoint
-from agents.hf.families.rows import row_hidden_states
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.row_passes import row_hidden_states
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from agents.rollout import rollout
 from benchmarks.models.board.board import Board

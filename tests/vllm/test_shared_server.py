@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agents.vllm.server import OPTIONS, RECEIVER
+from agents.vllm.server_engine import OPTIONS, RECEIVER
 from tests.unit.training.engines.several_processes import launched
 from tests.vllm.two_processes import ended, metrics, options, require_sampled, trained
 

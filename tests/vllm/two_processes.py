@@ -6,8 +6,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from agents.vllm.config import VLLMConfig
-from agents.vllm.local import LocalEngine
+from agents.vllm.vllm_config import VLLMConfig
+from agents.vllm.vllm_engine import LocalEngine
 from tests.unit.training.engines.several_processes import launched
 from tests.vllm.server import CHECKPOINT
 from training.recipes.tiny import frozenlake_tiny

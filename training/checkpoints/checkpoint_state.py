@@ -35,10 +35,9 @@ from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.chat import ChatEncoder
-from agents.hf.checkpoint import PROVENANCE
-from agents.hf.device import torch_device
+from agents.hf.checkpoint import PROVENANCE, torch_device
+from agents.hf.hf_agent import load_checkpoint
 from training.checkpoints.checkpoint_files import (
     COLD_START_STATE,
     PROGRESS,

@@ -37,7 +37,7 @@ class ColdStartConfig(AdamWConfig):
             command line leaves out what a recipe says of its own expert then. None for the oracle.
         start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
             random weights. It keeps its own tokenizer.
-        residual_scale: Of a tiny VLM of random weights, see `agents.hf.tiny.TinyConfig`: below 1 copying is learnt
+        residual_scale: Of a tiny VLM of random weights, see `agents.hf.tiny_vlm.TinyConfig`: below 1 copying is learnt
             sooner.
         checkpoint_every: Steps between checkpoints of a run's cold start, from which `--resume` goes on in it; 0 for
             none. They are gone once the run has done its iterations.

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from agents.hf.chat import ChatEncoder
-from agents.hf.tiny import TinyConfig, save_tiny
+from agents.hf.tiny_vlm import TinyConfig, save_tiny
 from agents.registry import make_agent
 from training.batch import Batch, make_batch
 from training.checkpoints.checkpoint_state import (

@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agents.agent import Agent
+from agents.agent import Agent, make_turn, reset_arguments
 from agents.hf.chat import ChatEncoder
-from agents.hf.tokenizer import telling_words
+from agents.hf.tiny_vlm import telling_words
 from agents.registry import make_agent
 from agents.rollout import is_lost, rollout
-from agents.turns import make_turn, reset_arguments
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import MixedWorlds
@@ -230,7 +229,7 @@ def copying_exercises(
 
     Args:
         encoder: Whose vocabulary it is.
-        env_ids: Worlds whose words are copied, see `agents.hf.tokenizer.telling_words`; where they have none, all
+        env_ids: Worlds whose words are copied, see `agents.hf.tiny_vlm.telling_words`; where they have none, all
             tokens are but special ones.
         num_batches: How many there are.
         seed: Seed of all.

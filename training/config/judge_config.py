@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 from tyro.conf import AvoidSubcommands, UseAppendAction, arg
 
-from agents.api.config import EndpointConfig
-from judges.episode_rewards.models import Model
-from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
-from judges.episode_rewards.reward import EpisodeReward, WorldReward
-from judges.state_text.rules import has_rules
-from judges.turn_rewards.shaping import RepetitionTerm
+from agents.api.endpoint_config import EndpointConfig
+from judges.episode_rewards.episode_reward import EpisodeReward, WorldReward
+from judges.episode_rewards.judge_models import Model
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS, episode_reward
+from judges.state_text.exact_judge import has_rules
+from judges.turn_rewards import RepetitionTerm
 from training.config.world_spec import WorldSpec
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.cli.settings import parse_settings

@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 
 import tyro
 
-from agents.hf.sampling import SamplingConfig, require_drawable
-from agents.vllm.config import VLLMConfig
+from agents.hf.sampling_config import SamplingConfig, require_drawable
+from agents.vllm.vllm_config import VLLMConfig
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.shipped import ShippedAlgorithm, name_of

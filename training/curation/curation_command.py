@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.api.config import EndpointConfig
-from agents.hf.device import require_device
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.checkpoint import require_device
 from agents.registry import entry_of
 from training.config.judge_config import JudgeConfig
 from training.config.saved_config import require_writable, unchecked

@@ -8,10 +8,10 @@ from typing import Annotated, Literal
 
 from tyro.conf import AvoidSubcommands, Suppress, UseAppendAction, arg
 
-from agents.api.config import EndpointConfig
-from agents.hf.sampling import SamplingConfig
-from judges.episode_rewards.registry import EPISODE_REWARDS
-from judges.episode_rewards.reward import EpisodeReward
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.sampling_config import SamplingConfig
+from judges.episode_rewards.episode_reward import EpisodeReward
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS
 from training.config.judge_config import ASKED, RewardSet, VerifierConfig, set_reward
 from training.config.saved_config import require_name
 from training.config.world_spec import WorldSpec, world_names

@@ -25,15 +25,15 @@ from typing import Any
 
 from agents.agent import Agent, LearningAgent
 from agents.api.client import ChatClient
-from agents.hf.device import torch_device
+from agents.hf.checkpoint import torch_device
 from agents.rollout import failure_of
-from judges.deferred import MapFn, one_by_one
-from judges.episode_rewards.curation import Curated, curate, is_trivial
-from judges.episode_rewards.episode import final_state, key_of, query_id
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.reward import EpisodeJudge, rewards_by
-from judges.llm.graded import LLMAnswerJudge
-from judges.reading.answers import AnswerJudge, match_answer
+from judges.batched_judging import MapFn, one_by_one
+from judges.episode_rewards.episode_reading import final_state, key_of, query_id
+from judges.episode_rewards.episode_reward import EpisodeJudge, rewards_by
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.episode_rewards.rollout_curation import Curated, curate, is_trivial
+from judges.grading import AnswerJudge, match_answer
+from judges.llm.llm_graders import LLMAnswerJudge
 from judges.scores import JudgeScore, Reward
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import Yield

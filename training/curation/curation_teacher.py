@@ -30,7 +30,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from agents.agent import Agent, Response
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent, setting_names
 from training.curation.curation_config import CurateConfig
 from training.rewards.verifier import pointing_prompt, read_places, replies

@@ -30,7 +30,7 @@ import numpy as np
 
 from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
-from judges.llm.wrong_responses import write_wrong_responses
+from judges.llm.llm_graders import write_wrong_responses
 from training.curation.curation_config import JUDGED, PairsConfig
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.datasets.armbench import judged_rows_of

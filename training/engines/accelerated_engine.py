@@ -20,7 +20,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
-from agents.hf.families.seen import vision_parts
+from agents.hf.model_families import vision_parts
 from training.batch import Batch
 from training.config.processes import engine_name
 from training.config.run_config import RunConfig

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar, cast
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from agents.hf.device import torch_device
+from agents.hf.checkpoint import torch_device
 from training.config.processes import num_processes
 from training.errors import PeerError, PeerInterruptedError
 

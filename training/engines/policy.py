@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from agents.hf.families.family import ImageFeatures, ProcessedImage, joined
-from agents.hf.families.registry import family_of
-from agents.hf.families.rows import row_hidden_states
-from agents.hf.families.seen import vision_parts
-from agents.hf.families.shared_attention import can_share_prefixes
+from agents.hf.family import ImageFeatures, ProcessedImage, joined
+from agents.hf.model_families import family_of, vision_parts
+from agents.hf.row_passes import can_share_prefixes, row_hidden_states
 from training.batch import Batch, turns_ahead
 from training.config.update_config import MemoryConfig
 from training.engines.logprobs import EntropyMode, chosen_logprobs, tokens_per_chunk

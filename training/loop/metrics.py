@@ -12,8 +12,7 @@ import numpy as np
 import torch
 
 from judges.scores import JudgeScore
-from judges.turn_rewards.shaping import Section
-from judges.turn_rewards.thoughts import score_thoughts
+from judges.turn_rewards import Section, score_thoughts
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.estimators import zero_variance_groups
 from training.batch import OBSERVED, Batch

@@ -13,7 +13,7 @@ from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
 from agents.hf.conversations import SampledResponse
 from agents.registry import make_learning_agent
-from agents.vllm.engine import Request, VLLMEngine
+from agents.vllm.vllm_engine import Request, VLLMEngine
 from training.config.run_config import RunConfig
 from training.engines.engine import Engine
 from training.engines.lora import has_adapters, merged_state
@@ -21,14 +21,14 @@ from training.errors import PeerError, SamplersLostError
 from vlm_envs.errors import VLMEnvsError
 
 if TYPE_CHECKING:
-    from agents.vllm.server import ServerEngine
+    from agents.vllm.server_engine import ServerEngine
 
 
 AGENTS = {
     ("transformers", "barrier"): "hf",
-    ("transformers", "async"): "agents.hf.continuous_agent:ContinuousHFAgent",
+    ("transformers", "async"): "agents.hf.continuous_batching:ContinuousHFAgent",
     ("vllm", "barrier"): "vllm",
-    ("vllm", "async"): "agents.vllm.continuous_agent:ContinuousVLLMAgent",
+    ("vllm", "async"): "agents.vllm.vllm_agent:ContinuousVLLMAgent",
 }
 """By what samples and the kind of rollout."""
 
@@ -70,7 +70,7 @@ class Actors:
 
     def _shared_engine(self, model: Any) -> VLLMEngine:
         if self._engine is None:
-            from agents.vllm.agent import make_engine
+            from agents.vllm.vllm_agent import make_engine
 
             processes = self._processes
             config = self._config.vllm.for_process(processes.rank)

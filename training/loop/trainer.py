@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 
 from agents.agent import LearningAgent
 from agents.hf.chat import ChatEncoder
-from agents.hf.context import context_limit
+from agents.hf.sampling_config import context_limit
 from training.checkpoints.checkpoint_files import LATEST
 from training.checkpoints.checkpoint_state import (
     BestPolicy,

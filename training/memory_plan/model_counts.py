@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from agents.hf.families.seen import vision_parts
-from agents.hf.families.shared_attention import share_prefixes
+from agents.hf.model_families import vision_parts
+from agents.hf.row_passes import share_prefixes
 from training.batch import OBSERVED, Batch
 from training.config.run_config import RunConfig
 from training.config.update_config import MemoryConfig

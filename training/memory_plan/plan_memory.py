@@ -16,7 +16,7 @@ from training.memory_plan.plan_rows import PlanConfig, RowShape
 
 FLOAT32 = 4
 CACHE_CHUNK = 128
-"""Tokens by which caches grow, see `agents.hf.cache`."""
+"""Tokens by which caches grow, see `agents.hf.sampler`."""
 SAMPLER_COPIES = 6
 """Float32 copies of a step's logits while a token is drawn: raw, some suppressed, log-probabilities, the race."""
 ADAMW_COPIES = 2

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from agents.hf.agent import load_encoder
-from agents.hf.context import context_limit
-from agents.hf.families.family import ProcessedImage, require_pixels
+from agents.hf.family import ProcessedImage, require_pixels
+from agents.hf.hf_agent import load_encoder
+from agents.hf.sampling_config import context_limit
 from agents.oracle import RandomAgent
 from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import gymnasium as gym
 
-from judges.episode_rewards.registry import EPISODE_REWARDS
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS
 from training.config.world_spec import WorldSpec
 from vlm_envs.arguments.ranges import require_between
 from vlm_envs.errors import ConfigError, require_choice

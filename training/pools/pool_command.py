@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agents.hf.device import require_device
+from agents.hf.checkpoint import require_device
 from agents.registry import require_agent
 from training.config.world_spec import WorldSpec, world_names
 from training.pools.pool_config import DrawPoolConfig, PoolConfig

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.errors import require, require_choice
 

@@ -41,7 +41,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig

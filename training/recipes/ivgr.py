@@ -33,8 +33,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from agents.api.config import EndpointConfig
-from agents.hf.sampling import SamplingConfig
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.judge_config import JudgeConfig
@@ -130,7 +130,7 @@ def ivgr_tiny() -> StagesConfig:
     answers as somebody who sees well and often takes another block for the leftmost, in both streams alike. Thirty
     iterations of the second go three times through 90 questions. General ones ask how many blocks there are where
     nobody says where things are, of somebody who miscounts, filtered by what the first stage has learnt. Whether both
-    streams say the same, `judges.consistency.words` judges.
+    streams say the same, `judges.word_consistency` judges.
     """
     mistaken, miscounted = (
         {**_BLOCKS, "source": f"vlm_envs.content.blocks:mistaken_{what}"} for what in ("blocks", "counts")

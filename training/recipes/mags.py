@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.grpo import GRPO
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.judge_config import JudgeConfig

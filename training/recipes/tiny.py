@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.gigpo import GiGPO
@@ -18,7 +18,7 @@ from training.config.world_spec import WorldSpec
 from training.mixture.mixture_config import MixConfig
 
 _GRID_WORLDS = ("VLM/FrozenLake-v0", "VLM/Sokoban-v0")
-"""Those whose texts the shipped tokenizers know; `agents.hf.tokenizer` has the same, and with it transformers."""
+"""Those whose texts the shipped tokenizers know; `agents.hf.tiny_vlm` has the same, and with it transformers."""
 
 _STRUCTURED = {
     "prompt_format": "grounding_worldmodeling",

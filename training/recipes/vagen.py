@@ -46,7 +46,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from training.algorithms.algorithm import Algorithm, CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.token_gae import TokenGAE

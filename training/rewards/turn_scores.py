@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from agents.api.client import ChatClient
-from judges.agentic.generate import chat_generate
-from judges.agentic.judge import AgenticJudge
-from judges.ahead import Ahead, AheadJudge, finding_ahead
-from judges.episode_rewards.models import JudgeModels, Model
-from judges.episode_rewards.reward import AskingEpisodeJudge, EpisodeJudge, EpisodeReward, rewards_by
-from judges.llm.graded import LLMAnswerJudge, LLMConsistencyJudge
-from judges.llm.shaping import llm_judges
+from judges.agentic_judge import AgenticJudge, chat_generate
+from judges.batched_judging import Ahead, AheadJudge, finding_ahead
+from judges.episode_rewards.episode_reward import AskingEpisodeJudge, EpisodeJudge, EpisodeReward, rewards_by
+from judges.episode_rewards.judge_models import JudgeModels, Model
+from judges.llm.llm_graders import LLMAnswerJudge, LLMConsistencyJudge
+from judges.llm.llm_judge import llm_judges
+from judges.repetition_penalty import RepetitionConfig
 from judges.scores import Reward
-from judges.turn_rewards.repetition import RepetitionConfig
-from judges.turn_rewards.shaping import (
+from judges.turn_rewards import (
     JudgeFor,
     RepetitionTerm,
     RewardTerm,

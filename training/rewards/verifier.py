@@ -18,14 +18,13 @@ from agents.api.client import second_request
 from agents.api.conversation import Message
 from agents.api.conversation import Picture as ChatPicture
 from agents.api.failures import Unavailable, UnreadableReplyError
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
 from agents.perception.model_pool import ModelPool
-from agents.perception.packed_mask import PackedMask
 from agents.registry import make_agent, setting_names
-from judges.episode_rewards.episode import shown_images
-from judges.episode_rewards.models import Picture
-from judges.reading.grounding import read_response
+from judges.episode_rewards.episode_reading import shown_images
+from judges.episode_rewards.judge_models import PackedMask, Picture
+from judges.grounding import read_response
 from training.config.judge_config import VerifierConfig
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory
@@ -55,7 +54,9 @@ class LoadedModels:
         if config.likelihood is not None:
             self._likelihood = HFLikelihood.from_pretrained(config.likelihood, device=device)
         if config.detector is not None and config.segmenter is not None:
-            from agents.perception.masks import GroundingDinoSam  # two more architectures, which hardly any run needs
+            from agents.perception.grounding_dino_sam import (
+                GroundingDinoSam,  # two more architectures, which hardly any run needs
+            )
 
             pointer = None if config.pointer is None else pointing_agent(config.pointer)
             self._masker = GroundingDinoSam.from_pretrained(
@@ -117,7 +118,8 @@ class Verifier:
         device: Where they run in this process; actors take a GPU of theirs if they have one.
 
     Attributes:
-        models: The fields of `judges.episode_rewards.models.JudgeModels` that bring them in; empty without models.
+        models: The fields of `judges.episode_rewards.judge_models.JudgeModels` that bring them in; empty without
+            models.
 
     Raises:
         EngineUnavailableError: If a model's weights are not there, or Ray is to have them and there is none.

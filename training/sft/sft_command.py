@@ -10,7 +10,7 @@ from typing import Annotated
 
 from tyro.conf import FlagCreatePairsOff, arg
 
-from agents.hf.device import require_device
+from agents.hf.checkpoint import require_device
 from training.checkpoints.checkpoint_files import LATEST, require_run_state
 from training.config.processes import num_processes
 from training.config.resume import check_same_settings, saved_by

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
-from agents.hf.agent import load_checkpoint, load_encoder
 from agents.hf.chat import ChatEncoder
-from agents.hf.context import context_limit
-from agents.hf.device import torch_device
+from agents.hf.checkpoint import torch_device
+from agents.hf.hf_agent import load_checkpoint, load_encoder
+from agents.hf.sampling_config import context_limit
 from training.batch import Batch
 from training.checkpoints.checkpoint_files import (
     LATEST,

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from agents.hf.families.shared_attention import share_prefixes
+from agents.hf.row_passes import share_prefixes
 from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.losses import kl_penalty
 from training.batch import Batch, turn_returns

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from agents.hf.families.shared_attention import share_prefixes
+from agents.hf.row_passes import share_prefixes
 from training.algorithms.losses import aggregate, loss_normalizer
 from training.batch import Batch
 from training.config.update_config import LoRAConfig, MemoryConfig, SupervisedSteps

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from agents.hf.device import torch_device
+from agents.hf.checkpoint import torch_device
 from agents.perception.super_resolution import SMFANet, SMFANetConfig, SMFANetUpscaler
 from training.checkpoints.checkpoint_files import LATEST, STATE, replacing
 from training.config.resume import how_to_go_on

@@ -149,7 +149,7 @@ def score_answer(answer: str | None, key: AnswerKey, *, relative_tolerance: floa
     Args:
         answer: The model's answer; None when it gave none.
         key: The truth and how to compare with it. A semantic key pays for the truth's own words only, since no rule
-            knows what means the same; `judges.reading.answers.match_answer` asks a judge.
+            knows what means the same; `judges.grading.match_answer` asks a judge.
         relative_tolerance: The largest `relative_error` of a right number that is written with a decimal point, where
             the key has no tolerance; at least 0.
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agents.api.providers.registry import COMPATIBLE
+from agents.api.endpoint_config import COMPATIBLE
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
-from agents.named_agent import TITLE, NamedAgent
 from agents.oracle import has_planner
+from agents.registry import TITLE, NamedAgent
 from vlm_envs.adapter.stored import comparable, stored_arguments
 from vlm_envs.cli.needs import need_of
 from vlm_envs.cli.settings import parse_settings, split_settings

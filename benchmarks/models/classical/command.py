@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from agents.sb3.saved import TrainedFor
+from agents.sb3_record import TrainedFor
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.classical.settings import LEAST_WITHOUT_CELLS_PX, PPOSettings, settings_for
 from vlm_envs.arguments.ranges import require_at_least

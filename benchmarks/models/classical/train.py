@@ -19,10 +19,9 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
-from agents.episodes import play_episodes
-from agents.sb3.agent import PolicyAgent
-from agents.sb3.network import CellNetwork
-from agents.sb3.saved import MODEL, TrainedFor, save_record
+from agents.evaluation_rollout import play_episodes
+from agents.sb3_agent import CellNetwork, PolicyAgent
+from agents.sb3_record import MODEL, TrainedFor, save_record
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.versions import versions
 from benchmarks.models.classical.settings import PPOSettings

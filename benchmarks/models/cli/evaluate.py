@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, UseAppendAction, arg
 
-from agents.api.reachability import UnreachableModelError, require_reachable
+from agents.api.probe import UnreachableModelError, require_reachable
 from agents.registry import require_agent, setting_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey

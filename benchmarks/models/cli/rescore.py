@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from agents.api.reachability import UnreachableModelError, require_reachable
+from agents.api.probe import UnreachableModelError, require_reachable
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import ANEW, RowName, broken_seal, follows, row_of
 from benchmarks.models.board.verification import as_recorded
@@ -32,7 +32,7 @@ from benchmarks.models.judged.judge_choice import JudgeOptions
 from benchmarks.models.judged.judged import EarlierScores, JudgedEpisode, judge_episodes
 from benchmarks.models.measures.measures import GRADED_MEASURES
 from benchmarks.models.page.page import build_page
-from judges.turn_rewards.shaping import JudgeFor, Section
+from judges.turn_rewards import JudgeFor, Section
 from vlm_envs.arguments.options import tell
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record

@@ -10,7 +10,7 @@ from typing import Literal
 
 from tyro.conf import UseAppendAction
 
-from agents.api.reachability import require_reachable
+from agents.api.probe import require_reachable
 from benchmarks.models.board.agent_identity import entry_for, with_short_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import require_distinct

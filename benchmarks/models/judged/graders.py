@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.models.measures.measures import GRADED, ZOOM_NEED
-from judges.episode_rewards.episode import final_state, key_of, own_pieces, query_id, shown_images
-from judges.reading.answers import AnswerJudge, extract_answer, grade_answer, in_words, question_with_options
+from judges.episode_rewards.episode_reading import final_state, key_of, own_pieces, query_id, shown_images
+from judges.grading import AnswerJudge, extract_answer, grade_answer, in_words, question_with_options
 from vlm_envs.responses.extraction import last_boxed, without_thoughts
 from vlm_envs.trajectory import Trajectory
 

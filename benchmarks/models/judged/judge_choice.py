@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
-from agents.api.config import EndpointConfig
-from agents.api.providers.registry import COMPATIBLE, PROVIDERS
+from agents.api.endpoint_config import COMPATIBLE, PROVIDERS, EndpointConfig
 from benchmarks.models.judged.graders import Graders
-from judges.turn_rewards.shaping import JudgeFor, Section, exact_judge
+from judges.turn_rewards import JudgeFor, Section, exact_judge
 from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean, require
 
@@ -112,7 +111,7 @@ class JudgeOptions:
         """
         if self.judge in _BY_MODEL:
             from agents.api.client import ChatClient
-            from judges.llm.shaping import Method, llm_judges
+            from judges.llm.llm_judge import Method, llm_judges
 
             with ChatClient(self.judge_endpoint) as client:
                 yield llm_judges(client, cast("Method", self.judge))
@@ -126,8 +125,7 @@ class JudgeOptions:
             yield Graders()
             return
         from agents.api.client import ChatClient
-        from judges.llm.graded import LLMAnswerJudge
-        from judges.llm.zoomed import LLMAnswerExtractor, LLMZoomJudge
+        from judges.llm.llm_graders import LLMAnswerExtractor, LLMAnswerJudge, LLMZoomJudge
 
         with ExitStack() as opened:
             asked, seeing = (

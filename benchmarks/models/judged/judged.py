@@ -23,16 +23,22 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from judges.batches import score_together
-from judges.consistency.contradictions import contradiction, own_contradiction
+from judges.batched_judging import score_together
 from judges.episode_rewards.argos import spatial_score
-from judges.episode_rewards.episode import final_state, key_of, own_pieces, point_extent, strategy_of, true_boxes
-from judges.episode_rewards.exact import exact_masks
-from judges.reading.boxes import box_reward
-from judges.reading.grounding import WrittenPoint, read_response
-from judges.reading.sections import thoughts_of
+from judges.episode_rewards.episode_reading import (
+    final_state,
+    key_of,
+    own_pieces,
+    point_extent,
+    strategy_of,
+    true_boxes,
+)
+from judges.episode_rewards.exact_models import exact_masks
+from judges.grading import box_reward, thoughts_of
+from judges.grounding import WrittenPoint, read_response
 from judges.scores import JudgeScore
-from judges.turn_rewards.shaping import JudgeFor, ScoredTurn, Section, claims_by_judge, exact_judge
+from judges.turn_rewards import JudgeFor, ScoredTurn, Section, claims_by_judge, exact_judge
+from judges.word_consistency import contradiction, own_contradiction
 from vlm_envs.responses.answers import AnswerKey, anls, inclusion
 from vlm_envs.tools.written_boxes import find_boxes
 from vlm_envs.trajectory import Trajectory, Turn
@@ -87,7 +93,7 @@ def judge_episodes(
 
     Args:
         episodes: With what the world said, as a rollout or a replay gives them.
-        judge_for: Finds the judge of what is observed and predicted, as `judges.turn_rewards.shaping.shape` takes it.
+        judge_for: Finds the judge of what is observed and predicted, as `judges.turn_rewards.shape` takes it.
         earlier: Scores that each episode has already; none by default.
     """
     before = earlier or [EarlierScores() for _ in episodes]

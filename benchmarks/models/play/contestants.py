@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from agents.agent import Agent
-from agents.api.config import EndpointConfig
-from agents.api.providers.registry import PROVIDERS
-from agents.hf.learnt import with_model_in
+from agents.api.endpoint_config import PROVIDERS, EndpointConfig
+from agents.hf.checkpoint import with_model_in
 from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
 from benchmarks.models.board.agent_identity import name_without_address
 from benchmarks.models.board.lines import require_distinct
@@ -134,7 +133,7 @@ def _known_settings(name: str) -> tuple[str, ...]:
     known = setting_names(name)
     if "sampling" not in known:
         return known
-    from agents.hf.sampling import SamplingConfig
+    from agents.hf.sampling_config import SamplingConfig
 
     return (*(each for each in known if each != "sampling"), *SamplingConfig.__dataclass_fields__)
 
@@ -157,7 +156,7 @@ def is_served(spec: AgentSpec) -> bool:
 def _contestant(spec: AgentSpec) -> Contestant:
     settings = dict(spec.settings)
     if "sampling" in setting_names(spec.name):
-        from agents.hf.sampling import SamplingConfig
+        from agents.hf.sampling_config import SamplingConfig
 
         drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
         settings["sampling"] = SamplingConfig(**drawn)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from agents.lazy import LazyAgent
+from agents.blind_script import LazyAgent
 from agents.oracle import OracleAgent
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.play.contestants import Contestant

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agents.episodes import play_episodes
-from agents.lazy import LazyAgent
+from agents.blind_script import LazyAgent
+from agents.evaluation_rollout import play_episodes
 from agents.rollout import failure_of
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.lines import EpisodeKey

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agents.hf.learnt import format_differences
+from agents.hf.checkpoint import format_differences
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.play.contestants import Contestant
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from agents.agent import ContinuousAgent, Response
-from agents.hf.agent import HFAgent
-from agents.hf.continuous_agent import ContinuousHFAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.continuous_batching import ContinuousHFAgent
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from agents.rollout import is_lost, rollout, try_rollout
 from tests.unit.agents.worlds import WORLD, Dies, made, slow
 from tests.unit.models import with_ending

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.agent import Response
+from agents.agent import Response, make_turn
 from agents.api.conversation import Picture as SentPicture
+from agents.human import observation_lines
 from agents.oracle import RandomAgent
 from agents.rollout import rollout
-from agents.screen import observation_lines
-from agents.turns import make_turn
-from judges.episode_rewards.episode import shown_images
+from judges.episode_rewards.episode_reading import shown_images
 from tests.unit.vlm_envs.corridor import CorridorView, CorridorWorld
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.images import ImageStore

@@ -6,7 +6,7 @@ import pytest
 
 from agents.agent import Response
 from agents.oracle import OracleAgent, RandomAgent
-from judges.state_text.exact import ExactJudge
+from judges.state_text.exact_judge import ExactJudge
 from tests.unit.episodes import play
 from vlm_envs import make
 from vlm_envs.errors import SolverLimitError

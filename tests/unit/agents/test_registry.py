@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agents.agent import LearningAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.oracle import OracleAgent
 from agents.registry import AGENTS, AgentEntry, make_agent, make_learning_agent, require_agent, setting_names, usage
 from tests.unit.episodes import play
@@ -133,7 +133,7 @@ def test_a_directory_that_is_not_there_is_explained_before_torch_is_imported():
 
 def test_a_package_that_is_not_installed_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "agents.hf.agent", raising=False)
+    monkeypatch.delitem(sys.modules, "agents.hf.hf_agent", raising=False)
     with pytest.raises(EngineUnavailableError, match=r"'hf' needs the package torch.*pip install -e '\.\[train\]'"):
         make_agent("hf")
 

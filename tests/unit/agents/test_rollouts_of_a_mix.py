@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from agents.hf.agent import HFAgent
+from agents.hf.hf_agent import HFAgent
 from agents.rollout import WorldBatch, is_lost, try_rollout, try_rollouts
 from tests.unit.agents.test_continuous_rollout import WORLD, agent_of, made, slow, told
 from tests.unit.agents.test_resets_one_by_one import dying

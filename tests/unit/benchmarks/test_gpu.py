@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from benchmarks.__main__ import main
 from benchmarks.gpu.checkpoint import save_random_qwen2_5_vl
 from benchmarks.gpu.runs import planned_gib, result_of, run_iterations, table

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import episode_reward
-from judges.episode_rewards.reward import EpisodeJudge
+from judges.episode_rewards.episode_reward import EpisodeJudge
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.episode_rewards.reward_registry import episode_reward
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 
 BEFORE = {"player_position": (3, 1), "target_position": (3, 3), "hole_positions": []}

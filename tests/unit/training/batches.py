@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import with_ending
 from training.algorithms.algorithm import Algorithm, CriticConfig

@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 
-from agents.hf.tiny import TinyConfig
+from agents.hf.tiny_vlm import TinyConfig
 from tests.unit.models import load, save_tiny
 from tests.unit.training.batches import played_batch
 from tests.unit.training.reports import empty_reports

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import with_ending
 from tests.unit.training.batches import played_batch, run_config, text_batch

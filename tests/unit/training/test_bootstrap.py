@@ -9,8 +9,8 @@ import gymnasium as gym
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from agents.rollout import rollout
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import load, with_ending

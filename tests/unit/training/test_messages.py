@@ -12,7 +12,7 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from tests.unit.training.batches import run_config
 from tests.unit.training.test_preflight import UNPLANNED
 from training.algorithms.algorithm import CriticConfig

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from agents.hf.device import require_device
+from agents.hf.checkpoint import require_device
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
-from judges.state_text.rules import RULES
-from judges.turn_rewards.shaping import exact_judge
+from judges.state_text.exact_judge import RULES
+from judges.turn_rewards import exact_judge
 from tests.unit.slow import quick
 from tests.unit.training.batches import NO_JUDGE, run_config
 from training.__main__ import main

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.rules import RULES, has_rules, rules_of
+from judges.state_text.exact_judge import RULES, has_rules, rules_of
 from tests.unit.training.batches import run_config
 from training.config.judge_config import JudgeConfig
 from training.config.world_spec import WorldSpec
@@ -23,7 +23,7 @@ def test_the_exact_judge_is_left_out_with_one_line():
 @pytest.mark.parametrize("method", ["direct", "extraction"])
 def test_a_language_model_as_judge_is_left_out_with_one_line(method):
     pytest.importorskip("httpx2")
-    from agents.api.config import EndpointConfig
+    from agents.api.endpoint_config import EndpointConfig
 
     endpoint = EndpointConfig(model="m", base_url="http://127.0.0.1:9/v1")
     judge = JudgeConfig(method=method, endpoint=endpoint, in_evaluations=True)

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.endpoint import FakeEndpoint, status
 from tests.unit.agents.api.test_probe import closed_port

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.hf.agent import load_checkpoint
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import SHORT
 from tests.unit.slow import quick
 from tests.unit.training.batches import NO_JUDGE, run_config

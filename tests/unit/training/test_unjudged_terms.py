@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
-from judges.episode_rewards.registry import episode_reward
+from judges.episode_rewards.reward_registry import episode_reward
 from tests.unit.training.batches import run_config
 from tests.unit.vlm_envs.qa.datasets.test_argos_data import CHOICE, put, with_frames
 from training.__main__ import main

@@ -14,15 +14,14 @@ import pytest
 
 from agents.rollout import failure_of
 from agents.vllm import keeper
-from agents.vllm.agent import VLLMAgent, make_engine
-from agents.vllm.config import VLLMConfig
-from agents.vllm.continuous_agent import ContinuousVLLMAgent
+from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, make_engine
+from agents.vllm.vllm_config import VLLMConfig
 from tests.unit.episodes import play
 from tests.vllm.sampling import GREEDY, checkpoint, require_new_weights
 
 CONFIG = VLLMConfig(process="own", memory_fraction=0.1, max_images=4, timeout_s=20.0)
 TRAINER = """
-from agents.vllm.agent import VLLMAgent, make_engine
+from agents.vllm.vllm_agent import VLLMAgent, make_engine
 from tests.unit.episodes import play
 from tests.vllm.inside.test_own_process import CONFIG, GREEDY, checkpoint
 model, encoder = checkpoint()

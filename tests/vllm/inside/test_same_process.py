@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from agents.rollout import failure_of
-from agents.vllm.agent import VLLMAgent, make_engine
-from agents.vllm.config import VLLMConfig
-from agents.vllm.continuous_agent import ContinuousVLLMAgent
-from agents.vllm.engine import sampling_params
-from agents.vllm.errors import SamplerLostError
+from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, make_engine
+from agents.vllm.vllm_config import SamplerLostError, VLLMConfig
+from agents.vllm.vllm_engine import sampling_params
 from tests.unit.episodes import play
 from tests.vllm.sampling import (
     GREEDY,

@@ -12,8 +12,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.vllm.config import VLLMConfig
-from agents.vllm.sampler import VLLMSampler
+from agents.vllm.vllm_agent import VLLMSampler
+from agents.vllm.vllm_config import VLLMConfig
 from training.config.update_config import PPOConfig
 from training.engines.policy import copied_but_frozen, token_logprobs
 from training.loop.prefetch import Sampling

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.vllm.config import VLLMConfig
+from agents.vllm.vllm_config import VLLMConfig
 from training.recipes.tiny import frozenlake_tiny
 from training.run import train
 

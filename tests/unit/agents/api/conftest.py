@@ -5,7 +5,7 @@ import contextlib
 import pytest
 
 from agents.api.client import ChatClient
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from tests.unit.agents.api.clocks import FakeClock
 from tests.unit.agents.api.endpoint import FakeEndpoint
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from agents.api.cache import ReplyCache
+from agents.api.client import ReplyCache
 from agents.api.conversation import Message
 from agents.api.failures import TransientError, Unavailable
-from judges.llm.verdict import read_yes_no
+from judges.llm.judge_prompts import read_yes_no
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError
@@ -310,7 +310,7 @@ class TestCache:
 
     def test_two_processes_share_a_folder(self, tmp_path):
         program = (
-            "import sys; from pathlib import Path; from agents.api.cache import ReplyCache\n"
+            "import sys; from pathlib import Path; from agents.api.client import ReplyCache\n"
             "cache = ReplyCache(Path(sys.argv[1]))\n"
             "for turn in range(300):\n"
             "    key = f'{turn % 7:064x}'\n"

@@ -11,9 +11,8 @@ pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
 from agents.api.conversation import Message
-from agents.api.failures import Unavailable
-from agents.api.limits import CODES, fits_without_response, limit_of
-from agents.episodes import play_episodes
+from agents.api.failures import CODES, Unavailable, fits_without_response, limit_of
+from agents.evaluation_rollout import play_episodes
 from agents.registry import make_agent
 from agents.rollout import failure_of, rollout
 from tests.unit.agents.api import endpoint as fake

@@ -11,7 +11,7 @@ import pytest
 
 from agents.api.conversation import Message
 from agents.api.failures import Unavailable
-from judges.llm.verdict import read_yes_no
+from judges.llm.judge_prompts import read_yes_no
 from tests.unit.agents.api import endpoint as fake
 
 CHECKOUT = Path(__file__).parents[4]
@@ -113,7 +113,7 @@ def test_a_closed_client_asks_nobody(endpoint, make_client):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which this system does not have")
 def test_a_client_used_before_a_fork_says_so_after_it(endpoint):
     program = (  # In a process of its own: a fork of one that has run other tests may inherit their locked locks
-        "import os, sys, warnings; from agents.api.client import ChatClient; from agents.api.config import *\n"
+        "import os, sys, warnings; from agents.api.client import ChatClient; from agents.api.endpoint_config import *\n"
         "from agents.api.conversation import Message; from vlm_envs.errors import ConfigError\n"
         "warnings.simplefilter('ignore', DeprecationWarning)\n"  # Forking with threads is what is tried here
         "client = ChatClient(EndpointConfig(model='judge', base_url=sys.argv[1], api_key_variable=''))\n"

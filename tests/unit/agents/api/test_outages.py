@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
-from agents.api.config import LONGEST_WAIT_S, MAX_UNUSABLE
 from agents.api.conversation import Message
+from agents.api.endpoint_config import LONGEST_WAIT_S, MAX_UNUSABLE
 from agents.api.failures import PermanentError, TransientError
 from agents.registry import make_agent
 from tests.unit.agents.api import endpoint as fake

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.api.completion import TokenCounts
+from agents.api.conversation import TokenCounts
 from agents.api.prices import PriceTable
 from vlm_envs.errors import ConfigError
 

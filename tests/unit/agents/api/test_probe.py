@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.api import probe
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.probe import faults_of
 from tests.unit.agents.api.endpoint import FakeEndpoint, body_of, hang, reply, status
 

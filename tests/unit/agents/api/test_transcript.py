@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
-from agents.api.transcript import MAX_RECORD_CHARS, recorded_reply
+from agents.api.api_agent import MAX_RECORD_CHARS, recorded_reply
 from agents.registry import make_agent
 from agents.rollout import rollout
 from tests.unit.agents.api import endpoint as fake

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
-from agents.api.completion import with_reasoning
+from agents.api.conversation import with_reasoning
 from agents.registry import make_agent
 from benchmarks.models.play.spending import used_by
 from tests.unit.agents.api import endpoint as fake

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.hf.agent import HFAgent
-from agents.hf.blind import BlindHFAgent, blinded
-from agents.hf.sampling import SamplingConfig
+from agents.hf.ablation_agents import BlindHFAgent, blinded
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers.cache_utils import DynamicCache
 
-from agents.hf.cache import GrowingCache, _GrowingLayer
+from agents.hf.sampler import GrowingCache, _GrowingLayer
 
 HEADS, HEAD_DIM = 2, 3
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken
 from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
 
-from agents.hf.agent import HFAgent
 from agents.hf.chat import ChatEncoder, showable
-from agents.hf.families.family import image_token
-from agents.hf.sampling import SamplingConfig
-from agents.hf.tokenizer import IM_END, IMAGE_PAD, VISION_END, VISION_START
+from agents.hf.family import image_token
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
+from agents.hf.tiny_vlm import IM_END, IMAGE_PAD, VISION_END, VISION_START
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
 from training.cold_start.demonstrations import tokenized

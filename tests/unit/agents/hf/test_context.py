@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import LAKE, SHORT, play
 from tests.unit.models import with_ending
 from tests.unit.training.batches import NO_JUDGE, run_config

@@ -8,7 +8,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
 import torch
 
-from agents.hf.device import torch_device
+from agents.hf.checkpoint import torch_device
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def cudnn():
 @pytest.mark.parametrize("device", ["auto", "cuda", "cuda:1"])
 def test_attention_on_a_gpu_goes_without_cudnn(cudnn, monkeypatch, device):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("agents.hf.device.require_device", lambda device: None)
+    monkeypatch.setattr("agents.hf.checkpoint.require_device", lambda device: None)
     assert torch_device(device).type == "cuda"
     assert not cudnn()
 

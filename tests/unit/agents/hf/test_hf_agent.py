@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent, load_checkpoint
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent, load_checkpoint
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending
 from training.batch import make_batch
@@ -60,7 +60,7 @@ def test_sampling_leaves_the_model_in_the_mode_it_found(tiny):
 
 
 def test_the_tiny_model_is_the_same_every_time_and_leaves_the_global_generator_alone(tiny_directory, tmp_path):
-    from agents.hf.tiny import TinyConfig, save_tiny
+    from agents.hf.tiny_vlm import TinyConfig, save_tiny
 
     before = torch.get_rng_state()
     save_tiny(tmp_path, TinyConfig(num_layers=2))

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.draws import EpisodeDraws
-from agents.hf.sampler import CachedSampler
-from agents.hf.sampling import SamplingConfig
-from agents.hf.tokenizer import SPECIAL_TOKENS
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampler import CachedSampler, EpisodeDraws
+from agents.hf.sampling_config import SamplingConfig
+from agents.hf.tiny_vlm import SPECIAL_TOKENS
 from tests.unit.episodes import play
 from tests.unit.models import BiasedHead, load, with_ending
 from training.algorithms.losses import truncated_importance_weights

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.draws import EpisodeDraws
-from agents.hf.families.registry import family_of
-from agents.hf.families.seen import SeenImages, vision_parts
-from agents.hf.sampler import CachedSampler
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.model_families import SeenImages, family_of, vision_parts
+from agents.hf.sampler import CachedSampler, EpisodeDraws
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.families import SAVERS, TOKENS_PER_TILE
 from tests.unit.models import load, with_ending
@@ -25,7 +23,7 @@ from vlm_envs.trajectory import observation_images
 @pytest.fixture
 def shown_to_tower(monkeypatch):
     """The keys of all pictures that a tower is shown, call by call."""
-    from agents.hf.families.qwen_vl import QwenVL
+    from agents.hf.model_families import QwenVL
 
     calls, tower = [], QwenVL.image_features
     monkeypatch.setattr(

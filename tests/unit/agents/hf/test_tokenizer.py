@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.hf.tokenizer import build_tokenizer, file_name_parts, telling_words
+from agents.hf.tiny_vlm import build_tokenizer, file_name_parts, telling_words
 
 SCENES, REPORTS, GRIDS = ("VLM/RewardJudging-v0",), ("VLM/DocQA-v0",), ("VLM/FrozenLake-v0",)
 

@@ -7,9 +7,9 @@ import re
 import numpy as np
 import pytest
 
-from agents.hf.agent import HFAgent
-from agents.hf.sampling import SamplingConfig
-from agents.hf.told import ToldHFAgent
+from agents.hf.ablation_agents import ToldHFAgent
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 from vlm_envs.errors import ConfigError
 

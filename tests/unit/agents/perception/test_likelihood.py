@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from agents.hf.tokenizer import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
+from agents.hf.tiny_vlm import IM_END, IM_START, IMAGE_PAD, VISION_END, VISION_START
 from agents.perception.likelihood import HFLikelihood, LikelihoodConfig, LikelihoodQuery, passes_of
-from agents.perception.packed_mask import PackedMask
 from agents.perception.weights import WeightsUnavailableError
 from judges.episode_rewards.argos import argos_reward, reasoning_quality
-from judges.episode_rewards.models import ArgosModels, LikelihoodModel
+from judges.episode_rewards.judge_models import ArgosModels, LikelihoodModel, PackedMask
 from tests.unit.models import load
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey

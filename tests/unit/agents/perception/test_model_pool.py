@@ -7,9 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from agents.api.failures import Unavailable
-from agents.perception import model_pool, model_worker
-from agents.perception.model_pool import ModelPool
-from agents.perception.model_worker import ModelActor, lacking_where_ray_places
+from agents.perception import model_pool
+from agents.perception.model_pool import ModelActor, ModelPool, lacking_where_ray_places
 from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
 
 
@@ -111,8 +110,7 @@ class Script:
 @pytest.fixture
 def ray(monkeypatch):
     fake = Ray()
-    for module in (model_pool, model_worker):
-        monkeypatch.setattr(module, "connected_ray", lambda: fake)
+    monkeypatch.setattr(model_pool, "connected_ray", lambda: fake)
     return fake
 
 

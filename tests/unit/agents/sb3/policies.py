@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from stable_baselines3 import PPO
 
-from agents.sb3.network import CellNetwork
-from agents.sb3.saved import MODEL, TrainedFor, save_record
+from agents.sb3_agent import CellNetwork
+from agents.sb3_record import MODEL, TrainedFor, save_record
 from vlm_envs import make
 from vlm_envs.exports.discrete import DiscreteWorld
 

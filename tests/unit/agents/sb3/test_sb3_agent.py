@@ -13,7 +13,7 @@ import pytest
 from stable_baselines3 import PPO
 
 from agents.registry import make_agent, require_agent, setting_names
-from agents.sb3.saved import MODEL, RECORD, require_policy
+from agents.sb3_record import MODEL, RECORD, require_policy
 from tests.unit.agents.sb3.policies import LAKE, save_policy
 from tests.unit.episodes import play
 from vlm_envs import make
@@ -148,7 +148,7 @@ def test_a_name_without_a_folder_says_how_it_is_asked_for():
 
 
 def test_a_missing_extra_is_told_with_its_remedy(policy_directory, monkeypatch):
-    monkeypatch.delitem(sys.modules, "agents.sb3.agent", raising=False)
+    monkeypatch.delitem(sys.modules, "agents.sb3_agent", raising=False)
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     with pytest.raises(EngineUnavailableError, match=r"'sb3' needs the package stable_baselines3.*'\.\[sb3\]'"):
         make_agent(f"sb3:{policy_directory}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from benchmarks.__main__ import main
 from benchmarks.ablations import command, papers, runner
 from benchmarks.ablations.ablation import Ablation, Arm

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from benchmarks.claims.arm import Arm, Point
 from benchmarks.claims.arms import (

@@ -168,7 +168,7 @@ def test_a_budget_for_a_model_without_a_price_is_refused_before_anything_is_spen
 def test_a_missing_package_is_told_with_what_to_install(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
     monkeypatch.setitem(sys.modules, "openai", None)
-    monkeypatch.delitem(sys.modules, "agents.api.providers.openai_responses", raising=False)
+    monkeypatch.delitem(sys.modules, "agents.api.openai_responses", raising=False)
     assert main(["run", "--agent", "openai:gpt-4.1", "--world", LAKE, ALONE, "--out", str(tmp_path / "board")]) == 2
     assert "pip install -e '.[api]'" in capsys.readouterr().err
     assert not (tmp_path / "board").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.lazy import ScriptAgent
+from agents.blind_script import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.cli.evaluate import EvaluateOptions

@@ -10,7 +10,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from PIL import Image
 
-from agents.lazy import ScriptAgent
+from agents.blind_script import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.groups import GroupedRow, grouped_rows, grouped_text

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from agents.lazy import ScriptAgent
+from agents.blind_script import ScriptAgent
 from agents.oracle import OracleAgent, RandomAgent
 from agents.rollout import rollout
 from benchmarks.models.judged.judged import consistency, judge_episodes

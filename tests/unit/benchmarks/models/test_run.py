@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from agents.agent import Response
-from agents.lazy import LazyAgent
+from agents.blind_script import LazyAgent
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.models.board.board import Board, UnwritableBoardError
 from benchmarks.models.board.spec import WorldSpec

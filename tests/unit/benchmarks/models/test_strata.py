@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from agents.lazy import ScriptAgent
+from agents.blind_script import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.judged.strata import strata_text, stratum_of

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from benchmarks.__main__ import main
 from benchmarks.results.collect import _looked, collected, curve, differences, file_name, setup_of

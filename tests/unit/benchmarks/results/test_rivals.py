@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from benchmarks.results.collect import imitated_of
 from benchmarks.results.rivals import Rivals, shows_pictures
 from tests.unit.benchmarks.results.test_results import LAKE

@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from judges.episode_rewards.episode import final_state
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import episode_reward
+from judges.episode_rewards.episode_reading import final_state
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.episode_rewards.reward_registry import episode_reward
 from tests.unit.judges.episode_rewards.test_episodes import played
 from vlm_envs.trajectory import Trajectory
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from judges.episode_rewards.archive import Reference, RolloutArchive
+from judges.episode_rewards.ivgr import Reference, RolloutArchive
 from vlm_envs.errors import ConfigError
 
 

@@ -18,7 +18,7 @@ from judges.episode_rewards.argos import (
     spatial_score,
     video_score,
 )
-from judges.reading.grounding import Moment, Segment, WrittenPoint, read_response
+from judges.grounding import Moment, Segment, WrittenPoint, read_response
 from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey

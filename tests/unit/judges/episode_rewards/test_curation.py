@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from judges.episode_rewards.curation import curate, is_trivial
+from judges.episode_rewards.rollout_curation import curate, is_trivial
 from judges.scores import Reward
 from vlm_envs.errors import ConfigError
 

@@ -15,9 +15,8 @@ from PIL import Image
 
 import vlm_envs
 from agents.oracle import OracleAgent
-from judges.consistency.words import content_words, word_consistency
 from judges.episode_rewards.argos import ArgosSettings, argos_judge
-from judges.episode_rewards.episode import (
+from judges.episode_rewards.episode_reading import (
     final_state,
     formats_correct,
     num_objects,
@@ -27,9 +26,10 @@ from judges.episode_rewards.episode import (
     true_boxes,
 )
 from judges.episode_rewards.ivgr import IvgrJudge
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import EPISODE_REWARDS, register
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.episode_rewards.reward_registry import EPISODE_REWARDS, register
 from judges.scores import JudgeScore
+from judges.word_consistency import content_words, word_consistency
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from vlm_envs.errors import ConfigError

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.episode_rewards.archive import Reference, RolloutArchive
 from judges.episode_rewards.ivgr import (
     MEAN_OF_FOUR,
     IvgrQuery,
     IvgrSettings,
+    Reference,
+    RolloutArchive,
     consistency_score,
     format_reward,
     grounded_reward,

@@ -11,13 +11,12 @@ import pytest
 from judges.__main__ import main
 from judges.episode_rewards.argos import ArgosSettings
 from judges.episode_rewards.arm import ArmAccuracySettings
-from judges.episode_rewards.episode import final_state, true_boxes
+from judges.episode_rewards.episode_reading import final_state, true_boxes
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward, RewardSettings, constants_of
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrSettings
-from judges.episode_rewards.mags_settings import MagsSettings, MagsStage1Settings
-from judges.episode_rewards.models import JudgeModels
-from judges.episode_rewards.registry import SHIPPED, episode_reward, register
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
-from judges.episode_rewards.settings import RewardSettings, constants_of
+from judges.episode_rewards.judge_models import JudgeModels
+from judges.episode_rewards.mags import MagsSettings, MagsStage1Settings
+from judges.episode_rewards.reward_registry import SHIPPED, episode_reward, register
 from judges.scores import JudgeScore, Reward
 from tests.unit.judges.episode_rewards.test_episodes import played
 from tests.unit.judges.episode_rewards.test_unchanged import STRATEGIES, episodes_of, graded

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from judges.episode_rewards.episode import final_state
+from judges.episode_rewards.episode_reading import final_state
 from judges.scores import JudgeScore
 from tests.unit.judges.episode_rewards.test_episodes import played
 from tests.unit.judges.episodes import episode_judge, with_response, with_state

@@ -10,11 +10,11 @@ import pytest
 
 import vlm_envs
 from agents.oracle import OracleAgent
-from agents.perception.packed_mask import PackedMask
 from benchmarks.models.judged.judged import judge_episodes
 from judges.episode_rewards.argos import exact_grounding
-from judges.episode_rewards.episode import final_state
-from judges.episode_rewards.seen_masks import seen_masks
+from judges.episode_rewards.episode_reading import final_state
+from judges.episode_rewards.exact_models import seen_masks
+from judges.episode_rewards.judge_models import PackedMask
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import episode_judge, with_state
 from vlm_envs.trajectory import Trajectory

@@ -2,8 +2,8 @@
 
 import pytest
 
-from judges.llm.shaping import llm_judges
-from judges.turn_rewards.shaping import RepetitionTerm, grounding_reward, shape, worldmodeling_reward
+from judges.llm.llm_judge import llm_judges
+from judges.turn_rewards import RepetitionTerm, grounding_reward, shape, worldmodeling_reward
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError

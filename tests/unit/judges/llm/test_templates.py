@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm.families import FAMILIES
-from judges.llm.judge import Skill
-from judges.llm.templates import MAX_TEXT_CHARS, PromptTemplate, literal, prompt_template, template_names
+from judges.llm.claim_extraction import FAMILIES
+from judges.llm.judge_prompts import MAX_TEXT_CHARS, PromptTemplate, literal, prompt_template, template_names
+from judges.llm.llm_judge import Skill
 from vlm_envs.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.llm.verdict import (
+from judges.llm.judge_prompts import (
     MAX_REPLY_CHARS,
     UnreadableReplyError,
     answer_of,

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from judges.scores import JudgeScore
-from judges.state_text.exact import ExactJudge
+from judges.state_text.exact_judge import ExactJudge
 
 SOKOBAN = {
     "player_position": (4, 2),

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judges.state_text.exact import ExactJudge
-from judges.state_text.grid.vocabulary import VOCABULARIES
+from judges.state_text.exact_judge import ExactJudge
+from judges.state_text.vocabulary import VOCABULARIES
 
 REPRESENTATIONS = ("natural_language", "symbolic", "structured")
 SIZE = 6

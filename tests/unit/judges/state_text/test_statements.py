@@ -2,7 +2,7 @@
 
 import pytest
 
-from judges.state_text.exact import ExactJudge
+from judges.state_text.exact_judge import ExactJudge
 from tests.unit.judges.state_text.statements import (
     FALSE_GRID,
     FALSE_METRIC,

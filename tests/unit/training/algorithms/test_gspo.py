@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.training.algorithms.siblings import outputs, rows
 from tests.unit.training.batches import played_batch, run_config
 from training.algorithms.algorithm import Credit

@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from training.checkpoints.half import main, store_in_half
 
 SHIPPED = Path(__file__).parents[4] / "training" / "recipes" / "checkpoints" / "frozenlake_tiny"

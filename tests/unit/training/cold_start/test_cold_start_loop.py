@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from tests.unit.training.batches import WORLD, run_config
 from training.cold_start import cold_start_loop
 from training.cold_start.cold_start_config import ColdStartConfig

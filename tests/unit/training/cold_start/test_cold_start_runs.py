@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from training.__main__ import main

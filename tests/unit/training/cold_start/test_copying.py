@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from agents.hf.tokenizer import build_tokenizer, telling_words
+from agents.hf.tiny_vlm import build_tokenizer, telling_words
 from training.batch import make_batch
 from training.cold_start.demonstrations import FAR, FEW_WORDS, NEAR, SHORTEST, copying_exercises, spared_tokens
 

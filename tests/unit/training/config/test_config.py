@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE

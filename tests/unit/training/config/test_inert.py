@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from agents.api.config import EndpointConfig
-from agents.hf.sampling import SamplingConfig
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from judges.episode_rewards.ivgr import MEAN_OF_FOUR
-from judges.episode_rewards.mags_settings import MagsStage1Settings
+from judges.episode_rewards.mags import MagsStage1Settings
 from tests.unit.judges.episode_rewards.test_episodes import played
 from training.__main__ import main
 from training.config.judge_config import JudgeConfig, VerifierConfig

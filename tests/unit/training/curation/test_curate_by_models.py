@@ -13,8 +13,8 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.agent import Response
 from agents.api.conversation import with_images
-from judges.llm.graded import LLMAnswerJudge
-from judges.llm.templates import prompt_template
+from judges.llm.judge_prompts import prompt_template
+from judges.llm.llm_graders import LLMAnswerJudge
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api import wires
 from tests.unit.agents.api.conftest import KEY, environment  # noqa: F401 - a fixture

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from agents.hf.sampling import SamplingConfig
-from judges.episode_rewards import registry
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from agents.hf.sampling_config import SamplingConfig
+from judges.episode_rewards import reward_registry
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 from training.curation import curation_loop, curation_set
 from training.curation.curated_data import curated_episodes
@@ -109,7 +109,7 @@ def test_a_model_goes_on_sampling_where_it_stood(elsewhere, tiny_directory, monk
         build=lambda models: EachByItself(lambda episode: Reward(terms={"all": 1.0})),
         rejection_reason=lambda episode: None,
     )
-    monkeypatch.setitem(registry._REWARDS, "everything", everything)
+    monkeypatch.setitem(reward_registry._REWARDS, "everything", everything)
     few = {"num_samples": 2, "num_rollouts": 1, "batch_size": 1, "sampling": SamplingConfig(max_new_tokens=6)}
     sampled = replace(CHOSEN, expert=f"hf:{tiny_directory}", episode_reward="everything", device="cpu", **few)
     whole = elsewhere("whole")
@@ -147,7 +147,7 @@ def test_a_judge_goes_on_with_what_it_remembers(elsewhere, monkeypatch):
     first_come = EpisodeReward(
         name="first_come", build=lambda models: FirstCome(), rejection_reason=lambda episode: None
     )
-    monkeypatch.setitem(registry._REWARDS, "first_come", first_come)
+    monkeypatch.setitem(reward_registry._REWARDS, "first_come", first_come)
     chosen = replace(CHOSEN, episode_reward="first_come", num_rollouts=1)
     elsewhere("killed")
     killed_at(2, curation_loop, "play", chosen)
@@ -189,7 +189,7 @@ def test_a_question_that_comes_in_two_batches_is_kept_once_with_its_best_rollout
         build=lambda models: EachByItself(lambda episode: Reward(terms={"all": next(paid)})),
         rejection_reason=lambda episode: None,
     )
-    monkeypatch.setitem(registry._REWARDS, "rising", rising)
+    monkeypatch.setitem(reward_registry._REWARDS, "rising", rising)
     chosen = replace(CHOSEN, episode_reward="rising", num_rollouts=1, batch_size=1, num_samples=4, output=str(tmp_path))
     directory, result = make_data_set(chosen)
     assert (result.total.num_samples, result.total.num_kept, result.total.num_good_rollouts) == (2, 2, 4)

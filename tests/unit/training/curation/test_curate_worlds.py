@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from agents.api.config import EndpointConfig
-from judges.episode_rewards import registry
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from agents.api.endpoint_config import EndpointConfig
+from judges.episode_rewards import reward_registry
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 from training.__main__ import main
 from training.config.saved_config import plain, rebuilt
@@ -46,7 +46,7 @@ def right(monkeypatch):
         name="right",
         build=lambda models: EachByItself(lambda episode: Reward(terms={"right": float(episode.success)})),
     )
-    monkeypatch.setitem(registry._REWARDS, "right", reward)
+    monkeypatch.setitem(reward_registry._REWARDS, "right", reward)
 
 
 def pool_of(path: Path, *ids: str) -> PoolConfig:

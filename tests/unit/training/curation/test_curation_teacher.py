@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 from agents.agent import Response
-from judges.reading.grounding import read_response
+from judges.grounding import read_response
 from training.curation import curation_loop, curation_teacher
 from training.curation.curated_data import curated_episodes
 from training.curation.curation_command import require_teachable

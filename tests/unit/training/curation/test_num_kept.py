@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from judges.episode_rewards import registry
-from judges.episode_rewards.episode import query_id
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from judges.episode_rewards import reward_registry
+from judges.episode_rewards.episode_reading import query_id
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 from tests.unit.training.curation.test_curate_in_batches import SMALL, elsewhere, files, killed_at
 from tests.unit.training.stages.test_stages_config import TUNED, stages
@@ -43,7 +43,7 @@ def of_four(monkeypatch) -> None:
     """A reward that passes every fourth question, by its id, whoever answers it."""
     passes = EachByItself(lambda episode: Reward(terms={"all": float(hash_of(episode) % 4 == 0)}))
     reward = EpisodeReward(name="of_four", build=lambda models: passes, rejection_reason=lambda episode: None)
-    monkeypatch.setitem(registry._REWARDS, "of_four", reward)
+    monkeypatch.setitem(reward_registry._REWARDS, "of_four", reward)
 
 
 def hash_of(episode) -> int:

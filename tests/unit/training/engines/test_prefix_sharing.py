@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.families.family import joined
-from agents.hf.families.registry import family_of
-from agents.hf.families.rows import row_hidden_states
-from agents.hf.families.shared_attention import SHARED_SDPA, can_share_prefixes, share_prefixes
-from agents.hf.sampling import SamplingConfig
+from agents.hf.family import joined
+from agents.hf.hf_agent import HFAgent
+from agents.hf.model_families import family_of
+from agents.hf.row_passes import SHARED_SDPA, can_share_prefixes, row_hidden_states, share_prefixes
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 from tests.unit.families import SAVERS
 from tests.unit.models import load, with_ending

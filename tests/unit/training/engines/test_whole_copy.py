@@ -7,9 +7,9 @@ import copy
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.families.seen import vision_parts
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.model_families import vision_parts
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.episodes import play
 from training.engines.accelerated_engine import refresh_copy, whole_copy
 from training.engines.policy import freeze_vision_tower

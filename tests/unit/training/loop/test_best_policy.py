@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from agents.hf.agent import load_checkpoint
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.training.batches import WORLD, run_config
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.turn_gae import TurnGAE

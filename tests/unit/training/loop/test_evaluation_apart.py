@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.api.config import EndpointConfig
-from agents.hf.sampling import SamplingConfig
+from agents.api.endpoint_config import EndpointConfig
+from agents.hf.sampling_config import SamplingConfig
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from tests.unit.agents.api.endpoint import FakeEndpoint

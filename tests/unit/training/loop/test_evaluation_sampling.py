@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
@@ -55,7 +55,7 @@ def test_greedy_evaluations_say_the_same_under_any_seed_and_change_nothing_that_
 @pytest.mark.parametrize("rollout", quick(["barrier", "async"], "async"))
 def test_vllm_samples_evaluations_as_they_are_configured(tiny, config, monkeypatch, rollout):
     engine = FakeEngine(tiny[1].end_of_turn_id)
-    monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: engine)
+    monkeypatch.setattr("agents.vllm.vllm_agent.make_engine", lambda *_: engine)
     monkeypatch.setattr("training.preflight.require_sampler", lambda _: None)
     near = EvalSamplingConfig(temperature=0.01, top_p=0.95)
     train(replace(config, sampler="vllm", rollout=rollout, num_iterations=1, eval_every=0, eval_sampling=near))

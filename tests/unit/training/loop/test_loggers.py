@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.loop.test_rescue import fail_in_the_second
 from tests.unit.training.loop.wandb_server import environment

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from judges.scores import JudgeScore
-from judges.turn_rewards.shaping import ScoredTurn
+from judges.turn_rewards import ScoredTurn
 from tests.unit.judges.episodes import episode
 from tests.unit.training.batches import text_batch
 from training.algorithms.algorithm import Credit, ModelOutputs

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config
 from tests.unit.training.test_run import differing, metrics_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.full_disk import limit_files, run_apart

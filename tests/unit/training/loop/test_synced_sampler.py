@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from agents.vllm.errors import SamplerLostError
+from agents.vllm.vllm_config import SamplerLostError
 from tests.unit.agents.vllm.engines import FakeEngine
 from training.errors import PeerError, SamplersLostError
 from training.loop.rollout_agents import SyncedSampler

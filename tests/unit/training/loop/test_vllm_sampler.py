@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.vllm.config import VLLMConfig
-from agents.vllm.errors import SamplerLostError
+from agents.vllm.vllm_config import SamplerLostError, VLLMConfig
 from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.models import load
 from tests.unit.slow import quick
@@ -28,7 +27,7 @@ from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
 def engine(tiny, monkeypatch):
     """What every run here samples with."""
     made = FakeEngine(tiny[1].end_of_turn_id)
-    monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: made)
+    monkeypatch.setattr("agents.vllm.vllm_agent.make_engine", lambda *_: made)
     monkeypatch.setattr("training.preflight.require_sampler", lambda _: None)
     return made
 
@@ -104,7 +103,7 @@ def test_a_server_that_is_gone_at_a_sync_ends_the_run_and_leaves_a_checkpoint(
         train(config)
     assert "SamplerLostError in iteration 1: saved as of 1 iterations." in capsys.readouterr().err
     monkeypatch.undo()
-    monkeypatch.setattr("agents.vllm.agent.make_engine", lambda *_: engine)
+    monkeypatch.setattr("agents.vllm.vllm_agent.make_engine", lambda *_: engine)
     monkeypatch.setattr("training.preflight.require_sampler", lambda _: None)
     directory = train(config, resume=True)
     assert load_checkpoint_state(directory / "latest")["iteration"] == 3
@@ -127,13 +126,13 @@ def test_weights_with_adapters_are_given_merged_and_under_a_checkpoints_names(ti
 
 
 def test_what_cannot_sample_is_refused_before_anything_costly(config, monkeypatch):
-    monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: None)
+    monkeypatch.setattr("agents.vllm.vllm_config.find_spec", lambda name: None)
     with pytest.raises(EngineUnavailableError, match="needs the package vllm"):
         require_sampler(config)
     served = replace(config, vllm=VLLMConfig(url="http://127.0.0.1:9"))
     with pytest.raises(EngineUnavailableError, match="msgpack"):
         require_sampler(served)
-    monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: True)
+    monkeypatch.setattr("agents.vllm.vllm_config.find_spec", lambda name: True)
     three = replace(config, vllm=VLLMConfig(url="http://a,http://b,http://c"))
     with pytest.raises(ConfigError, match="names 3 servers for 1 training process, each"):
         require_sampler(three)
@@ -147,7 +146,7 @@ def test_what_cannot_sample_is_refused_before_anything_costly(config, monkeypatc
 
 
 def test_a_missing_package_is_one_line_of_the_command(tiny_directory, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("agents.vllm.installed.find_spec", lambda name: None)
+    monkeypatch.setattr("agents.vllm.vllm_config.find_spec", lambda name: None)
     words = ["frozenlake_tiny", "--sampler", "vllm", "--model", str(tiny_directory), "--output", str(tmp_path)]
     assert main(words) == 2
     assert "pip install -e '.[vllm]' vllm==" in capsys.readouterr().err

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import Qwen3VLForConditionalGeneration
 
-from agents.hf.cache import GrowingCache
+from agents.hf.sampler import GrowingCache
 from benchmarks.memory_cases import MemoryCase
 from training.config.update_config import LoRAConfig, MemoryConfig
 from training.memory_plan.model_counts import (

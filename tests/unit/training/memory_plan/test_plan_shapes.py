@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 import torch
 
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from tests.unit.training.memory_plan.configs import save_3b
 from training.engines.policy import ValueModel
 from training.memory_plan.model_counts import model_without_memory, shape_of

@@ -12,7 +12,7 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 import vlm_envs
 from agents.oracle import OracleAgent
 from judges.episode_rewards.argos import argos_judge
-from judges.episode_rewards.models import JudgeModels
+from judges.episode_rewards.judge_models import JudgeModels
 from tests.unit.judges.episodes import episode as episode_of
 from training.recipes.argos import argos_hack_tiny
 from vlm_envs.content.scenes.clips.quarters import (

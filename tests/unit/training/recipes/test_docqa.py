@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import vlm_envs
-from agents.hf.agent import load_encoder
-from agents.hf.tiny import save_tiny
+from agents.hf.hf_agent import load_encoder
+from agents.hf.tiny_vlm import save_tiny
 from agents.oracle import OracleAgent
 from training.recipes.tiny import docqa_tiny
 

@@ -15,7 +15,7 @@ from PIL import Image  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 
 from agents.perception.super_resolution import SMFANet, SMFANetConfig  # noqa: E402
-from judges.episode_rewards.mags_settings import MagsSettings  # noqa: E402
+from judges.episode_rewards.mags import MagsSettings  # noqa: E402
 from training.__main__ import main  # noqa: E402
 from training.algorithms.grpo import GRPO  # noqa: E402
 from training.recipes.mags import (  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 import vlm_envs
-from agents.hf.agent import load_encoder
+from agents.hf.hf_agent import load_encoder
 from agents.oracle import OracleAgent
 from training.preflight_judges import without_judges
 from training.recipes.tiny import PAID, SPECIALISTS, mix_tiny

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.hf.agent import load_checkpoint
 from agents.hf.checkpoint import PROVENANCE
+from agents.hf.hf_agent import load_checkpoint
 from training.__main__ import main
 from training.cold_start.cold_start_options import cold_start_options
 from training.recipes.listing import FACTS

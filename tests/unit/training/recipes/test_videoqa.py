@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 import vlm_envs
-from agents.hf.agent import load_encoder
-from agents.hf.tiny import save_tiny
+from agents.hf.hf_agent import load_encoder
+from agents.hf.tiny_vlm import save_tiny
 from agents.oracle import OracleAgent
 from training.recipes.tiny import videoqa_tiny
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from agents.oracle import OracleAgent
 from agents.rollout import try_rollout
 from tests.unit.agents.api.endpoint import YES, FakeEndpoint, hang, status

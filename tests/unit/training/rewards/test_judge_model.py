@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from agents.api.config import EndpointConfig
+from agents.api.endpoint_config import EndpointConfig
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from tests.unit.agents.api.endpoint import FakeEndpoint

@@ -11,9 +11,9 @@ import pytest
 
 from agents.oracle import OracleAgent
 from agents.registry import make_agent
-from judges.episode_rewards import registry
-from judges.episode_rewards.episode import own_pieces
-from judges.episode_rewards.reward import EachByItself, EpisodeReward
+from judges.episode_rewards import reward_registry
+from judges.episode_rewards.episode_reading import own_pieces
+from judges.episode_rewards.episode_reward import EachByItself, EpisodeReward
 from judges.scores import Reward
 from tests.unit.episodes import play
 from tests.unit.training.batches import run_config
@@ -48,9 +48,9 @@ BREVITY = EpisodeReward(
 
 @pytest.fixture(autouse=True)
 def registered():
-    registry.register(BREVITY)
+    reward_registry.register(BREVITY)
     yield
-    del registry._REWARDS["brevity"]
+    del reward_registry._REWARDS["brevity"]
 
 
 def test_a_run_learns_from_it(tiny_directory, tmp_path):
@@ -68,7 +68,7 @@ def test_the_example_pays_for_few_turns(monkeypatch):
     assert (solved.success, len(solved.turns) > 1, lost.success) == (True, True, False)
     paid = [each.turns[-1].rewards["few_turns/few_turns"] for each in scorer.score([solved, lost])]
     assert paid == [1.0 / len(solved.turns), 0.0]
-    del registry._REWARDS["few_turns"], sys.modules["own_episode_reward"]
+    del reward_registry._REWARDS["few_turns"], sys.modules["own_episode_reward"]
 
 
 def test_a_data_set_is_curated_by_it(tmp_path):
@@ -120,7 +120,7 @@ class Numbers(EachByItself):
 
 @pytest.fixture
 def brevity_as(monkeypatch):
-    return lambda **changes: monkeypatch.setitem(registry._REWARDS, "brevity", replace(BREVITY, **changes))
+    return lambda **changes: monkeypatch.setitem(reward_registry._REWARDS, "brevity", replace(BREVITY, **changes))
 
 
 @pytest.mark.parametrize("kind", [TooFewOrMany, TooMany, Numbers])
@@ -170,11 +170,11 @@ def test_models_that_it_does_not_ask_are_refused():
 def test_a_module_that_registers_one_is_named_with_it(tmp_path, monkeypatch):
     (tmp_path / "own_rewards.py").write_text(
         "from dataclasses import replace\n"
-        "from judges.episode_rewards import registry\n"
-        "registry.register(replace(registry.EPISODE_REWARDS['brevity'], name='terseness'))\n"
+        "from judges.episode_rewards import reward_registry\n"
+        "reward_registry.register(replace(reward_registry.EPISODE_REWARDS['brevity'], name='terseness'))\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    assert "terseness" not in registry.EPISODE_REWARDS
+    assert "terseness" not in reward_registry.EPISODE_REWARDS
     assert JudgeConfig(**NOTHING, episode_reward="own_rewards:terseness").episode_reward == "own_rewards:terseness"
     with pytest.raises(ConfigError, match=r"cannot import 'no_rewards'.*PYTHONPATH"):
         JudgeConfig(**NOTHING, episode_reward="no_rewards:terseness")
@@ -182,4 +182,4 @@ def test_a_module_that_registers_one_is_named_with_it(tmp_path, monkeypatch):
         with pytest.raises(ConfigError) as told:
             JudgeConfig(**NOTHING, episode_reward=f"own_rewards:{named}")
         assert f"own_rewards registers no episode reward {named!r}, but terseness. {said}" in str(told.value)
-    del registry._REWARDS["terseness"]
+    del reward_registry._REWARDS["terseness"]

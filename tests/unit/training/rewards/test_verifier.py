@@ -14,7 +14,7 @@ from agents.oracle import OracleAgent
 from agents.perception.likelihood import HFLikelihood, LikelihoodQuery
 from agents.rollout import rollout
 from judges.episode_rewards.argos import reasoning_quality
-from judges.episode_rewards.seen_masks import seen_masks
+from judges.episode_rewards.exact_models import seen_masks
 from tests.unit.agents.perception.checkpoints import save_detector, save_segmenter
 from tests.unit.judges.episodes import with_response, with_state
 from training.config.judge_config import JudgeConfig, VerifierConfig
@@ -98,7 +98,9 @@ def test_a_point_in_a_video_is_looked_for_in_its_frame(monkeypatch, trajectories
         def mask(picture, label):
             return picture[..., 0] > 100
 
-    monkeypatch.setattr("agents.perception.masks.GroundingDinoSam.from_pretrained", lambda *_, **__: Masker)
+    monkeypatch.setattr(
+        "agents.perception.grounding_dino_sam.GroundingDinoSam.from_pretrained", lambda *_, **__: Masker
+    )
     masks = looking(VerifierConfig(detector="one", segmenter="other"))
     dark, bright = np.zeros((4, 6, 3), np.uint8), np.full((4, 6, 3), 255, np.uint8)
     video = with_state(trajectories[0], sample_id="video_r1:7", times_s=[0.0, 2.0, 4.0])
@@ -121,7 +123,9 @@ def test_masks_come_in_one_batch_and_siblings_share_them(monkeypatch, trajectori
             asked.append(label)
             return None if label == "kite" else np.full(picture.shape[:2], label == "mug")
 
-    monkeypatch.setattr("agents.perception.masks.GroundingDinoSam.from_pretrained", lambda *_, **__: Masker)
+    monkeypatch.setattr(
+        "agents.perception.grounding_dino_sam.GroundingDinoSam.from_pretrained", lambda *_, **__: Masker
+    )
     batches, ask = [], Verifier._asked
 
     def counted(self, method, questions, units):
@@ -161,7 +165,7 @@ def test_a_pointing_agent_is_asked_where_the_detector_finds_nothing(tmp_path, mo
 
     monkeypatch.setattr("training.rewards.verifier.make_agent", lambda name: Pointer())
     monkeypatch.setattr(
-        "agents.perception.detector.GroundingDino.boxes", lambda self, picture, label: torch.zeros(0, 4)
+        "agents.perception.grounding_dino_sam.GroundingDino.boxes", lambda self, picture, label: torch.zeros(0, 4)
     )
     one, other = save_detector(tmp_path / "detector"), save_segmenter(tmp_path / "segmenter")
     config = VerifierConfig(detector=str(one), segmenter=str(other), pointer="compatible:molmo@http://127.0.0.1:1/v1")
@@ -169,7 +173,7 @@ def test_a_pointing_agent_is_asked_where_the_detector_finds_nothing(tmp_path, mo
     (picture,) = chart.turns[0].observation["images"]
     seen = []
     monkeypatch.setattr(
-        "agents.perception.segmenter.Sam.mask_at",
+        "agents.perception.grounding_dino_sam.Sam.mask_at",
         lambda self, picture, points_N2: seen.append(points_N2.tolist()) or np.ones(picture.shape[:2], bool),
     )
     masks = Verifier(config).models["picture_masks"]

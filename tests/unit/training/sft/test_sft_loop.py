@@ -18,8 +18,8 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from agents.hf.agent import load_checkpoint, load_encoder
-from agents.hf.learnt import learnt_with, model_in
+from agents.hf.checkpoint import learnt_with, model_in
+from agents.hf.hf_agent import load_checkpoint, load_encoder
 from agents.registry import make_agent
 from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.families import SAVERS

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from judges.episode_rewards import registry
-from judges.episode_rewards.reward import EpisodeReward
+from judges.episode_rewards import reward_registry
+from judges.episode_rewards.episode_reward import EpisodeReward
 from tests.unit.training.stages.test_stages_config import TUNED, explored, stages
 from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
@@ -121,7 +121,7 @@ def test_only_a_pool_that_is_drawn_later_leaves_out_what_a_stage_keeps(data):
 
 def test_start_states_without_ids_are_listed_by_nobody(data, monkeypatch):
     anything = EpisodeReward(name="anything", build=lambda models: None, rejection_reason=lambda episode: None)
-    monkeypatch.setitem(registry._REWARDS, "anything", anything)
+    monkeypatch.setitem(reward_registry._REWARDS, "anything", anything)
     config = run_of(data, world(data, APART))
     lakes = CurateConfig(env_id="VLM/FrozenLake-v0", episode_reward="anything")
     rollouts = replace(config.stages[0], run=lakes)

@@ -17,9 +17,9 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 
-from agents.hf.agent import load_checkpoint
-from agents.hf.families.seen import vision_parts
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import load_checkpoint
+from agents.hf.model_families import vision_parts
+from agents.hf.sampling_config import SamplingConfig
 from tests.soak.test_killed_runs import KILLED_AT
 from tests.unit.slow import quick
 from tests.unit.training.batches import run_config

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.training.batches import run_config
 from training.__main__ import main
 from training.algorithms.grpo import GRPO

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.sampling import SamplingConfig
+from agents.hf.sampling_config import SamplingConfig
 from tests.unit.slow import quick
 from tests.unit.training.batches import played_batch, run_config, text_batch
 from tests.unit.training.gradients import assert_same_steps, first_steps, recorded_steps

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.agent import load_checkpoint
+from agents.hf.hf_agent import load_checkpoint
 from tests.unit.training.batches import WORLD, run_config
 from tests.unit.training.test_run import differing, metrics_of
 from training.checkpoints.checkpoint_state import load_checkpoint_state

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from agents.oracle import RandomAgent
-from judges.turn_rewards.shaping import ScoredTurn
+from judges.turn_rewards import ScoredTurn
 from tests.unit.training.batches import play, played_batch, run_config, text_batch
 from training.algorithms.algorithm import ModelOutputs
 from training.algorithms.grpo import GRPO
@@ -100,7 +100,7 @@ def test_the_other_rows_get_what_they_get_without_it(name, value):
 
 
 def test_it_is_counted_and_is_in_no_mean_of_rewards(tiny):
-    from agents.hf.agent import HFAgent
+    from agents.hf.hf_agent import HFAgent
 
     trajectories = play(HFAgent(model=tiny[0], encoder=tiny[1], seed=1), range(3), max_turns=(1,))
     scored = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from agents.hf.cache import GrowingCache
+from agents.hf.sampler import GrowingCache
 from tests.unit.training.batches import run_config
 from training.run import train
 from training.update.learner import Learner

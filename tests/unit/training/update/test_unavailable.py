@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from agents.hf.agent import HFAgent
-from agents.hf.sampling import SamplingConfig
+from agents.hf.hf_agent import HFAgent
+from agents.hf.sampling_config import SamplingConfig
 from judges.scores import JudgeScore, Reward
 from tests.unit.episodes import play
 from tests.unit.models import load, with_ending

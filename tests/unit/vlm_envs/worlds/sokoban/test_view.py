@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from judges.state_text.exact import ExactJudge
+from judges.state_text.exact_judge import ExactJudge
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.sokoban.state import parse_level

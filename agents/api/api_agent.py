@@ -1,0 +1,408 @@
+"""An agent that is a model behind an API: each turn one request, with what its history policy sends again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple, cast
+
+from agents.agent import Response
+from agents.api.client import ModelClient
+from agents.api.conversation import Completion, Message, Picture, TokenCounts
+from agents.api.endpoint_config import COMPATIBLE, MAX_TOKENS, EndpointConfig
+from agents.api.failures import EndpointError, LimitError, fits_without_response
+from agents.api.history import Exchange, history_named
+from vlm_envs.errors import ConfigError, require
+from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.vector.env import VectorWorld
+
+NO_TEXT = "(no text)"
+"""Stands where a side said nothing: some providers refuse a message without a word."""
+
+MAX_STRING_CHARS = 2_000
+"""Longer strings of a reply are cut; longer texts of a request are kept, as they are what the model saw."""
+
+MAX_RECORD_CHARS = 32_000
+"""Longest record of a reply, as JSON."""
+
+_SHORTEST_REPEATED_CHARS = 80
+"""A shorter string is not worth replacing where the turn has it, too."""
+
+
+@dataclass
+class _Episode:
+    """What was said in an episode so far; `system` by the world, before everything."""
+
+    system: str = ""
+    past: list[Exchange] = field(default_factory=list)
+    summary: str = ""
+
+
+class _Reply(NamedTuple):
+    """A reply, and what the provider said where a limit of the model ended it."""
+
+    completion: Completion
+    limit: str = ""
+
+
+class APIAgent:
+    """A model behind an API. Responses of several episodes are asked for side by side.
+
+    Args:
+        provider: Key of `PROVIDERS`.
+        model: Its name as the provider knows it; `NAME@URL` for a server of one's own.
+        history: What of an episode is sent again each turn: `"full"`, `"last_images:N"`, `"last_turns:N"`,
+            `"summary"`. See `agents.api.history`.
+        system_prompt: Sent before everything, a world's own system message included; empty for none.
+        temperature: At least 0; None for the provider's default, the only one that some reasoning models take.
+        top_p: Above 0 and at most 1; None for the provider's default.
+        max_tokens: Longest response, reasoning included where the provider counts it so.
+        reasoning: An effort such as `"low"` or a budget of tokens such as `"2048"`, as the provider has it; empty for
+            its default.
+        seed: For providers that sample repeatably, as far as they do. A provider without one of the settings from here
+            to `stream` refuses it before anything is sent.
+        stop: Texts that end a response, or one of them.
+        top_k: Only the likeliest k tokens are drawn.
+        detail: How closely images are read, such as `"low"` or `"high"`.
+        max_completion_tokens: Whether a compatible server is sent `max_tokens` under OpenAI's newer name.
+        extra_body: Object that is merged into every request, as a dictionary or JSON.
+        headers: Further HTTP headers with the environment variables that hold their values: `"NAME=VARIABLE"`, several
+            of these, or a dictionary. Values never enter a record.
+        stream: Whether replies are asked for as streams, for servers that send nothing else.
+        api_key_variable: Environment variable that holds the key; None for the provider's own, empty for no key.
+        max_parallel: Requests under way at any time.
+        requests_per_minute: None for no limit.
+        tokens_per_minute: Tokens sent and received; None for no limit.
+        timeout_s: Longest time for one whole reply.
+        max_attempts: Requests for one response until it counts as failed; None for as many as `max_retry_s` allows.
+        max_retry_s: How long a provider that is overloaded, failing, or unreachable is retried.
+        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately.
+        prices: A table of prices beside the shipped one. See `agents.api.prices`.
+
+    Attributes:
+        address: URL that requests are sent to; empty for the provider's own.
+
+    Raises:
+        ConfigError: If a setting cannot be, or the key is not set.
+        EngineUnavailableError: If the provider's package is not installed.
+    """
+
+    policy_version = -1
+
+    def __init__(
+        self,
+        provider: str,
+        model: str,
+        *,
+        history: str = "full",
+        system_prompt: str = "",
+        temperature: float | None = None,
+        top_p: float | None = None,
+        max_tokens: int = MAX_TOKENS,
+        reasoning: str = "",
+        seed: int | None = None,
+        stop: str | Sequence[str] = (),
+        top_k: int | None = None,
+        detail: str = "",
+        max_completion_tokens: bool = False,
+        extra_body: str | Mapping[str, Any] = "",
+        headers: str | Sequence[str] | Mapping[str, str] = (),
+        stream: bool = False,
+        api_key_variable: str | None = None,
+        max_parallel: int = 8,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        timeout_s: float = 600.0,
+        max_attempts: int | None = None,
+        max_retry_s: float | None = 600.0,
+        max_wait_s: float = 300.0,
+        prices: str | Path | None = None,
+    ) -> None:
+        name, base_url = _parted(model) if provider == COMPATIBLE else (model, "")
+        self.provider, self.history_name, self.system_prompt = provider, history, system_prompt
+        self._history = history_named(history)
+        self.config = EndpointConfig(
+            provider=provider,
+            model=name,
+            base_url=base_url,
+            api_key_variable=api_key_variable,
+            temperature=temperature,
+            top_p=top_p,
+            max_tokens=max_tokens,
+            reasoning=str(reasoning),
+            sampling_seed=_whole_number("seed", seed, minimum=0),
+            stop=_texts(stop),
+            top_k=_whole_number("top_k", top_k, minimum=1),
+            detail=detail,
+            max_completion_tokens=_truth("max_completion_tokens", max_completion_tokens),
+            extra_body=_json(extra_body),
+            headers=_header_settings(headers),
+            stream=_truth("stream", stream),
+            timeout_s=timeout_s,
+            max_attempts=max_attempts,
+            max_retry_s=max_retry_s,
+            max_wait_s=max_wait_s,
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            max_parallel=max_parallel,
+            prices=None if prices is None else Path(prices),
+        )
+        self._address = self.config.address  # As it is now: the environment may change
+        self.client = ModelClient(self.config)
+        self.num_parallel = max_parallel
+        self._pool = ThreadPoolExecutor(max_parallel, thread_name_prefix=f"{provider}:{name}")
+        self._episodes: dict[int, _Episode] = {}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides its responses: two agents that differ in it are two. A server may move, so its address does not.
+
+        Settings that earlier versions lacked are in it only where they are set.
+        """
+        config = self.config
+        later = {
+            "seed": config.sampling_seed,
+            **{name: getattr(config, name) for name in ("top_k", "detail", "max_completion_tokens")},
+            "stop": list(config.stop),
+            "extra_body": json.loads(config.extra_body) if config.extra_body else None,
+            "headers": sorted(config.header_variables),
+        }
+        return {
+            "provider": self.provider,
+            "model": config.model,
+            "history": self.history_name,
+            "system_prompt": self.system_prompt,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "max_tokens": config.max_tokens,
+            "reasoning": config.reasoning,
+            **{name: value for name, value in later.items() if value not in (None, "", [], False)},
+        }
+
+    @property
+    def address(self) -> str:
+        """Where the model is asked; empty for the provider's own address."""
+        return self._address
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Forgets earlier episodes."""
+        self._episodes.clear()
+
+    def begin(self, row: int) -> None:
+        """Forgets the earlier episode of a row."""
+        self._episodes[row] = _Episode()
+
+    def submit(self, row: int, observation: Observation) -> Future[Response]:
+        """Returns the response of a row as soon as it is there; a failure is a response with `stop_reason` "error"."""
+        episode = self._episodes.setdefault(row, _Episode())
+        return self._pool.submit(self._answer, episode, observation)
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns one response per row, asked for side by side; an interruption closes the agent."""
+        futures = [self.submit(row, shown) for row, shown in zip(rows, observations, strict=True)]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            self.close()  # Python does not end before its threads, which would wait for their replies
+            raise
+
+    def close(self) -> None:
+        """Gives up what is under way and closes the connections."""
+        self.client.close()
+        self._pool.shutdown(cancel_futures=True)
+
+    def _answer(self, episode: _Episode, observation: Observation) -> Response:
+        shown = _message(observation)
+        episode.system = observation.get("system") or episode.system
+        replies: list[_Reply] = []
+        summary = ""
+        request: Mapping[str, Any] = {}
+        try:
+            if episode.past and (question := self._history.asks_to_sum_up(episode.past, episode.summary)):
+                replies.append(self._complete(episode, question))
+                episode.summary = summary = replies[-1].completion.text
+            if not replies or replies[-1].completion.stop_reason != "context":
+                messages = self._history.messages(episode.past, shown, episode.summary)
+                if not episode.past:
+                    request = self._recorded_request(episode, messages)
+                replies.append(self._complete(episode, messages))
+        except EndpointError as error:
+            usage = self._usage([*(reply.completion for reply in replies), Completion(text="", tokens=error.tokens)])
+            return Response(
+                text="", stop_reason="error", error=str(error), usage=usage, summary=summary, request=request
+            )
+        answer = replies[-1].completion
+        said = Message(role="assistant", parts=(answer.text if answer.text.strip() else NO_TEXT,))
+        episode.past.append(Exchange(shown=shown, said=said))
+        return Response(
+            text=answer.text,
+            stop_reason=answer.stop_reason,
+            thoughts=answer.thoughts,
+            usage=self._usage([reply.completion for reply in replies]),
+            model=answer.model,
+            stop_detail=replies[-1].limit,
+            summary=summary,
+            request=request,
+            raw=recorded_reply(answer.raw, answer.text, answer.thoughts, self.client.hidden) if answer.raw else {},
+        )
+
+    def _complete(self, episode: _Episode, messages: tuple[Message, ...]) -> _Reply:
+        """Returns the model's reply, without text where a limit of the model ended it, its tokens counted or estimated.
+
+        Raises:
+            EndpointError: If the request fails, or a setting leaves no room for the first one.
+        """
+        messages = self._with_system(episode, messages)
+        try:
+            reply = self.client.complete(messages)
+        except LimitError as error:
+            if not episode.past and fits_without_response(error.said, self.config.max_tokens):
+                raise
+            tokens = error.tokens or TokenCounts()
+            return _Reply(Completion(text="", stop_reason=error.limit, tokens=tokens), limit=str(error))
+        if reply.tokens is None:
+            reply = replace(reply, tokens=self.client.estimated(messages, reply))
+        return _Reply(reply)
+
+    def _recorded_request(self, episode: _Episode, messages: tuple[Message, ...]) -> Mapping[str, Any]:
+        messages = self._with_system(episode, messages)
+        return recorded_request(self.client.request(messages), messages, self.client.hidden)
+
+    def _with_system(self, episode: _Episode, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        said = "\n\n".join(filter(None, (self.system_prompt, episode.system)))
+        system = (Message(role="system", parts=(said,)),) if said else ()
+        return (*system, *messages)
+
+    def _usage(self, replies: Sequence[Completion]) -> dict[str, float]:
+        """Returns what a turn took.
+
+        Returns:
+            `seconds` on the wire, of the successful attempt and that of its summary; tokens by kind; `uncounted`, the
+            number of replies whose tokens are estimated, where there are any; and `usd` where the price is known.
+        """
+        total = sum((reply.tokens for reply in replies if reply.tokens is not None), TokenCounts())
+        counts = asdict(total)
+        uncounted = counts.pop("uncounted")
+        usage: dict[str, float] = {"seconds": sum(reply.seconds for reply in replies)}
+        usage |= {f"{name}_tokens": number for name, number in counts.items()}
+        if uncounted:
+            usage["uncounted"] = uncounted
+        if self.client.price is not None:
+            usage["usd"] = self.client.price.usd(total)
+        return usage
+
+
+def _message(observation: Observation) -> Message:
+    """Returns an observation as it is sent: its pictures, then its text."""
+    pictures = tuple(Picture.of(image) for image in observation_images(observation))
+    text = observation.get("text", "")
+    texts = (text,) if text.strip() else () if pictures else (NO_TEXT,)
+    return Message(role="user", parts=(*pictures, *texts))
+
+
+def _whole_number(name: str, value: int | None, *, minimum: int) -> int | None:
+    is_valid = value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= minimum)
+    require(is_valid, f"{name} must be a whole number of at least {minimum}; got {value!r}.")
+    return value
+
+
+def _truth(name: str, value: bool) -> bool:
+    require(isinstance(value, bool), f"{name} must be true or false; got {value!r}.")
+    return value
+
+
+def _texts(stop: str | Sequence[str]) -> tuple[str, ...]:
+    texts = (stop,) if isinstance(stop, str) else tuple(stop) if isinstance(stop, list | tuple) else (None,)
+    require(
+        all(isinstance(text, str) and text for text in texts),
+        f"stop must be a text or a list of texts, such as stop=END or stop=['END','STOP']; got {stop!r}.",
+    )
+    return cast("tuple[str, ...]", texts)
+
+
+def _json(value: str | Mapping[str, Any]) -> str:
+    """Returns an object as JSON, of which equal ones are equal."""
+    try:
+        parsed = json.loads(value) if isinstance(value, str) and value else value
+        return json.dumps(parsed, sort_keys=True, allow_nan=False) if parsed else ""
+    except (TypeError, ValueError, RecursionError):
+        return str(value)  # Refused with the rest of the configuration
+
+
+def _header_settings(headers: str | Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
+    if isinstance(headers, Mapping):
+        return tuple(f"{name}={variable}" for name, variable in headers.items())
+    return (headers,) if isinstance(headers, str) else tuple(map(str, headers))
+
+
+def _parted(model: str) -> tuple[str, str]:
+    """Returns what NAME@URL names; names may have an at sign in them.
+
+    Raises:
+        ConfigError: If there is no URL.
+    """
+    name, at, url = model.partition("@http")
+    name, base_url = (name, f"http{url}") if at else model.partition("@")[::2]
+    if not base_url:
+        raise ConfigError(
+            f"A compatible server is named NAME@URL, such as compatible:qwen@http://127.0.0.1:8000/v1; got {model!r}."
+        )
+    return name, base_url
+
+
+def recorded_request(
+    request: Mapping[str, Any], messages: Sequence[Message], hidden: Callable[[str], str]
+) -> Mapping[str, Any]:
+    """Returns a request with each image as `image SHA256`, the name of its PNG file on a board.
+
+    Args:
+        request: As the provider's package takes it.
+        messages: What it was made of.
+        hidden: Takes secrets out of a text.
+    """
+    names = {}
+    for image in (image for message in messages for image in message.pictures):
+        names[image.base64] = names[image.data_uri] = f"image {image.sha256}"
+    recorded: Mapping[str, Any] = _walked(request, lambda text: names.get(text) or hidden(text), hidden)
+    return recorded
+
+
+def recorded_reply(
+    body: Mapping[str, Any], text: str, thoughts: str, hidden: Callable[[str], str]
+) -> Mapping[str, Any]:
+    """Returns a reply, with `[response]` and `[thoughts]` where it repeats what the turn records anyway.
+
+    Args:
+        body: As the provider sent it.
+        text: The response.
+        thoughts: Its thoughts.
+        hidden: Takes secrets out of a text.
+    """
+
+    def shortened(value: str) -> str:
+        value = hidden(value)
+        if len(value) >= _SHORTEST_REPEATED_CHARS and value in (text, thoughts):
+            return "[response]" if value == text else "[thoughts]"
+        if len(value) > MAX_STRING_CHARS:
+            return f"{value[:MAX_STRING_CHARS]}… ({len(value)} characters)"
+        return value
+
+    recorded: Mapping[str, Any] = _walked(body, shortened, hidden)
+    written = json.dumps(recorded, ensure_ascii=False, default=str)
+    if len(written) > MAX_RECORD_CHARS:
+        return {"shortened": written[:MAX_RECORD_CHARS]}
+    return recorded
+
+
+def _walked(value: Any, change: Callable[[str], str], change_name: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        parts = {name: part for name, part in value.items() if part is not None}
+        return {change_name(str(name)): _walked(part, change, change_name) for name, part in parts.items()}
+    if isinstance(value, list | tuple):
+        return [_walked(part, change, change_name) for part in value]
+    return value

@@ -1,0 +1,350 @@
+"""The settings of an endpoint: how answers are drawn, providers by name, and which model is asked how often."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
+from vlm_envs.errors import ConfigError, require, require_choice
+
+MAX_TOKENS = 16_384
+"""Default limit of a response; reasoning models think for thousands of tokens before they answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """How an answer is drawn, and what else the request says. A provider refuses what it has no name for.
+
+    Attributes:
+        max_tokens: Longest answer, reasoning included where the provider counts it so.
+        temperature: At least 0; None for the provider's default, the only one that some reasoning models take.
+        top_p: Nucleus, above 0 and at most 1; None for the provider's default.
+        reasoning: How much the model may think: an effort such as `"low"` or, where the provider counts, a budget of
+            tokens such as `"2048"`; empty for the provider's default.
+        seed: For providers that sample repeatably, as far as they do; None for none.
+        stop: Texts that end an answer.
+        top_k: Only the likeliest k tokens are drawn; None for the provider's default.
+        detail: How closely images are read, such as `"low"` or `"high"`; empty for the provider's default.
+        max_completion_tokens: Whether a compatible server is sent the limit under OpenAI's newer name.
+        extra_body: JSON object that is merged into the request; empty for none.
+    """
+
+    max_tokens: int = MAX_TOKENS
+    temperature: float | None = None
+    top_p: float | None = None
+    reasoning: str = ""
+    seed: int | None = None
+    stop: tuple[str, ...] = ()
+    top_k: int | None = None
+    detail: str = ""
+    max_completion_tokens: bool = False
+    extra_body: str = ""
+
+    @property
+    def extra(self) -> Mapping[str, Any]:
+        """The object in `extra_body`."""
+        extra: Mapping[str, Any] = json.loads(self.extra_body) if self.extra_body else {}
+        return extra
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderEntry:
+    """How a provider is reached.
+
+    Attributes:
+        factory: `module:class`, imported only when it is asked for.
+        package: What is imported of pip's.
+        api_key_variable: Environment variable that holds the key.
+        address_variable: Environment variable by which the provider's package is sent to another address; empty for
+            none.
+        summary: What it is.
+        part: What stands behind its name and a colon.
+        settings: Arguments of the class.
+    """
+
+    factory: str
+    package: str
+    api_key_variable: str
+    summary: str
+    address_variable: str = ""
+    part: str = "MODEL"
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+
+
+_HERE = "agents.api"
+
+COMPATIBLE = "compatible"
+"""The provider that is any server of the user's."""
+
+PROVIDERS: dict[str, ProviderEntry] = {
+    "openai": ProviderEntry(
+        factory=f"{_HERE}.openai_responses:OpenAIResponses",
+        package="openai",
+        api_key_variable="OPENAI_API_KEY",
+        address_variable="OPENAI_BASE_URL",
+        summary="OpenAI's responses",
+    ),
+    "openai-chat": ProviderEntry(
+        factory=f"{_HERE}.openai_chat:OpenAIChat",
+        package="openai",
+        api_key_variable="OPENAI_API_KEY",
+        address_variable="OPENAI_BASE_URL",
+        summary="OpenAI's chat completions",
+    ),
+    "anthropic": ProviderEntry(
+        factory=f"{_HERE}.anthropic_messages:AnthropicMessages",
+        package="anthropic",
+        api_key_variable="ANTHROPIC_API_KEY",
+        address_variable="ANTHROPIC_BASE_URL",
+        summary="Anthropic's messages",
+    ),
+    "google": ProviderEntry(
+        factory=f"{_HERE}.google_gemini:GoogleGemini",
+        package="google.genai",
+        api_key_variable="GEMINI_API_KEY",
+        address_variable="GOOGLE_GEMINI_BASE_URL",
+        summary="Google's Gemini",
+    ),
+    COMPATIBLE: ProviderEntry(
+        factory=f"{_HERE}.openai_chat:OpenAIChat",
+        package="openai",
+        api_key_variable="OPENAI_API_KEY",
+        summary="any server that speaks chat completions",
+        part="NAME@URL",
+        settings=MappingProxyType({"is_openai": False}),
+    ),
+}
+"""Every provider by the name it is asked for."""
+
+
+LONGEST_WAIT_S = 60.0
+"""Longest wait between two attempts that the endpoint did not ask for."""
+
+MAX_UNUSABLE = 6
+"""Unusable replies, such as garbled ones, to one request until it counts as failed, where attempts are not limited."""
+
+_CLIENT_KEYS = frozenset(
+    {
+        *("model", "messages", "input", "contents", "prompt", "stream", "stream_options"),
+        *("system", "instructions", "system_instruction", "systemInstruction"),
+    }
+)
+"""Keys that `extra_body` cannot set."""
+
+_QUERY = re.compile(r"api-version=[\w.-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointConfig:
+    """A model behind an endpoint, and the limits of its use.
+
+    Attributes:
+        model: Name of the model, as the endpoint knows it.
+        provider: Whose interface is spoken: a key of `PROVIDERS`.
+        base_url: Where a compatible server is, with its version: `http://127.0.0.1:8000/v1`. Of a provider's own
+            interface another address; empty for the provider's.
+        api_key_variable: Name of the environment variable that holds the key; None for the provider's usual one, which
+            a compatible server on this machine or its network may do without; empty where the endpoint needs none. The
+            key itself is never part of a configuration, so that no run can write it down.
+        temperature: At least 0; None for the provider's default, the only one that some reasoning models take. A
+            judge's `ask` may choose another.
+        top_p: Above 0 and at most 1; None for the provider's default.
+        max_tokens: Longest reply, in tokens.
+        reasoning: How much the model may think; see `Sampling`.
+        sampling_seed: Of replies; see `Sampling`, as for the settings up to `extra_body`. A provider without such a
+            setting refuses it.
+        stop: Texts that end a reply.
+        top_k: Only the likeliest k tokens are drawn.
+        detail: How closely images are read, such as `"low"` or `"high"`.
+        max_completion_tokens: Whether a compatible server is sent `max_tokens` under OpenAI's newer name.
+        extra_body: JSON object that is merged into every request.
+        headers: Further HTTP headers, each `NAME=VARIABLE`: the environment variable that holds the value, which is
+            never part of a configuration.
+        stream: Whether replies are asked for as streams, for servers that send nothing else.
+        timeout_s: Longest time for one whole reply, from the first byte sent to the last received.
+        max_attempts: Requests for one reply until it counts as unavailable; at least 1. None for any number within
+            `max_retry_s`; unusable replies are then asked for `MAX_UNUSABLE` times.
+        max_retry_s: How long an endpoint that is overloaded, failing, or unreachable is retried, counted from the first
+            failure; None for no limit but `max_attempts`.
+        first_wait_s: Longest wait after the first failed attempt; it doubles with every further one.
+        max_wait_s: Longest `Retry-After` that is obeyed; a longer one fails the request immediately. Other waits are at
+            most this and `LONGEST_WAIT_S`.
+        requests_per_minute: Requests that one client starts in any minute; None for no limit.
+        tokens_per_minute: Tokens that one client sends and receives in a minute; None for no limit.
+        max_parallel: Requests under way at any time.
+        prices: A table of prices beside the shipped one; see `agents.api.prices`.
+        cache_dir: Where readable replies are kept; None to ask every time.
+    """
+
+    model: str
+    provider: str = COMPATIBLE
+    base_url: str = ""
+    api_key_variable: str | None = None
+    temperature: float | None = 0.0
+    top_p: float | None = None
+    max_tokens: int = 512
+    reasoning: str = ""
+    sampling_seed: int | None = None
+    stop: tuple[str, ...] = ()
+    top_k: int | None = None
+    detail: str = ""
+    max_completion_tokens: bool = False
+    extra_body: str = ""
+    headers: tuple[str, ...] = ()
+    stream: bool = False
+    timeout_s: float = 60.0
+    max_attempts: int | None = 5
+    max_retry_s: float | None = None
+    first_wait_s: float = 1.0
+    max_wait_s: float = 60.0
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    max_parallel: int = 8
+    prices: Path | None = None
+    cache_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what could never work."""
+        require(bool(self.model), f"{field_name(self, 'model')} must name the model; got {self.model!r}.")
+        require_choice(field_name(self, "provider"), self.provider, PROVIDERS)
+        if self.base_url or self.provider == COMPATIBLE:
+            _require_address(field_name(self, "base_url"), self.base_url)
+        variable = self.api_key_variable
+        require(
+            not variable or variable in os.environ or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable)),
+            f"{field_name(self, 'api_key_variable')} must name the environment variable that holds the key, such as "
+            "MY_KEY; what was given is not the name of one, and is not repeated here, as it may be the key itself.",
+        )
+        _ = self.header_variables
+        self._require_extra_body()
+        require(
+            self.max_attempts is not None or self.max_retry_s is not None,
+            f"Set {field_name(self, 'max_attempts')} or {field_name(self, 'max_retry_s')}: without either, retries "
+            "would never end.",
+        )
+        require_at_least(self, 1, "max_tokens", "max_attempts", "max_parallel", "top_k")
+        require_above(
+            self, 0, "timeout_s", "max_retry_s", "max_wait_s", "requests_per_minute", "tokens_per_minute", "top_p"
+        )
+        require_at_least(self, 0, "temperature", "first_wait_s", "sampling_seed")
+
+    def _require_extra_body(self) -> None:
+        """Refuses an `extra_body` that is not a JSON object or that sets what the client sets itself."""
+        name = field_name(self, "extra_body")
+        extra = _object(name, self.extra_body)
+        for key in extra:
+            require(key not in _CLIENT_KEYS, f"{name} cannot set {key!r}: every request sets it. Leave it out.")
+        settings = {
+            **dict.fromkeys(("max_tokens", "max_completion_tokens", "max_output_tokens"), "max_tokens"),
+            **{key: key for key in ("temperature", "top_p")},
+            **({"top_k": "top_k"} if self.top_k is not None else {}),
+            **({"seed": "seed"} if self.sampling_seed is not None else {}),
+            **(dict.fromkeys(("stop", "stop_sequences"), "stop") if self.stop else {}),
+            **({"reasoning_effort": "reasoning"} if self.reasoning else {}),
+        }
+        for key in extra.keys() & settings.keys():
+            raise ConfigError(f"{name} cannot set {key!r}: use the setting {field_name(self, settings[key])} instead.")
+
+    @property
+    def address(self) -> str:
+        """Where the endpoint is: `base_url`, or what the environment says to the package; empty for the provider's own.
+
+        Raises:
+            ConfigError: If the environment's is none, or has a password in it.
+        """
+        variable = PROVIDERS[self.provider].address_variable
+        there = "" if self.base_url else os.environ.get(variable, "").strip()
+        if there:
+            _require_address(variable, there)
+        return self.base_url or there
+
+    @property
+    def header_variables(self) -> dict[str, str]:
+        """The environment variable of each further header, by the header's name.
+
+        Raises:
+            ConfigError: If one is not `NAME=VARIABLE`. What was given is not repeated: it may be a secret.
+        """
+        variables = {}
+        for header in self.headers:
+            name, _, variable = header.partition("=")
+            variable = variable.removeprefix("$")
+            require(
+                bool(re.fullmatch(r"[A-Za-z0-9-]+", name))
+                and (variable in os.environ or bool(re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable))),
+                f"{field_name(self, 'headers')} takes NAME=VARIABLE, such as X-Api-Key=MY_KEY: the environment "
+                "variable that holds the header's value. What was given is not repeated here, as it may be the value "
+                "itself.",
+            )
+            variables[name] = variable
+        return variables
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether nothing can be asked without a key: not of a server of one's own, unless a key was named.
+
+        A server that is sent headers of the user's may take its key from those.
+        """
+        is_own = self.provider == COMPATIBLE and (_is_local(self.base_url) or bool(self.headers))
+        return bool(self.key_variable) and (not is_own or self.api_key_variable is not None)
+
+    @property
+    def key_variable(self) -> str:
+        """Name of the environment variable that holds the key; empty for none."""
+        return PROVIDERS[self.provider].api_key_variable if self.api_key_variable is None else self.api_key_variable
+
+    @property
+    def sampling(self) -> Sampling:
+        """How a reply is drawn."""
+        names = {field.name for field in fields(Sampling)} - {"seed"}
+        return Sampling(seed=self.sampling_seed, **{name: getattr(self, name) for name in names})
+
+
+def _require_address(name: str, address: str) -> None:
+    """Refuses what is no address, or one that would carry a password or a key into every record of a run."""
+    address, _, query = address.partition("?")
+    try:
+        parts = urlsplit(address)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and address.isprintable()
+        _ = parts.port  # Raises where it is none
+    except ValueError:
+        is_one = False
+    require(
+        not any(sign in address for sign in "@#") and (not query or bool(_QUERY.fullmatch(query))),  # Not repeated
+        f"{name} has a name, a password, a query or a fragment in it (@, ? or #). Leave it out: a key belongs in an "
+        "environment variable of its own. Only ?api-version=VERSION may stand behind an address.",
+    )
+    require(
+        is_one,
+        f"{name} must be the endpoint's address with its version, such as http://127.0.0.1:8000/v1; got {address!r}.",
+    )
+
+
+def _object(name: str, text: str) -> dict[str, Any]:
+    """Returns a JSON object, empty for an empty text; raises `ConfigError` if it is not one that can be sent."""
+    try:
+        value = json.loads(text or "{}")
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        value = None
+    is_object = isinstance(value, dict)
+    require(is_object, f'{name} must be a JSON object without NaN or Infinity, such as {{"top_k": 20}}; got {text!r}.')
+    return cast("dict[str, Any]", value)
+
+
+def _is_local(address: str) -> bool:
+    """Returns whether an address is this machine or in its own network."""
+    host = urlsplit(address).hostname or ""
+    try:
+        return ip_address(host).is_private
+    except ValueError:
+        return host == "localhost" or host.endswith((".localhost", ".local"))

@@ -1,0 +1,195 @@
+"""OpenAI's chat completions, which most servers of open models speak too."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any
+
+import openai
+from openai.lib.streaming.chat import ChatCompletionStreamState
+
+from agents.api.conversation import Completion, Message, Part, TokenCounts, count, stopped, text_of, with_reasoning
+from agents.api.endpoint_config import Sampling
+from agents.api.provider import (
+    UNCOMPRESSED,
+    Connection,
+    EndOfStream,
+    PictureLimits,
+    conversation_key,
+    refuse_settings,
+    sent,
+    stream_ended_early,
+)
+from vlm_envs.errors import require_choice
+from vlm_envs.trajectory import StopReason
+
+LIMITS = PictureLimits(
+    max_pictures=500,
+    max_request_bytes=50 * 10**6,
+    scaling="scaled down into 2,048 x 2,048 px and to a short side of 768 px, or to a number of patches, by the model",
+    source="https://platform.openai.com/docs/guides/images-vision",
+)
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+
+_STOPS: dict[str, StopReason] = {
+    **dict.fromkeys(("stop", "tool_calls", "function_call", "eos_token", "stop_sequence"), "stop"),
+    **dict.fromkeys(("length", "max_tokens", "model_length"), "length"),
+    "content_filter": "content_filter",
+}
+"""Why an answer may end without a word of it; another reason is taken for "stop" where something was said."""
+
+_FAULTS = ("error", "abort", "cancelled", "insufficient_system_resource")
+"""What a server says that failed or gave up in the middle, whatever it had said by then."""
+
+
+class OpenAIChat:
+    """Chat completions. See `Provider`.
+
+    Args:
+        connection: Where and how.
+        is_openai: False for a server of somebody else: no limit and no effort of OpenAI's, and the older name of the
+            token limit.
+    """
+
+    def __init__(self, connection: Connection, *, is_openai: bool = True) -> None:
+        self.limits = LIMITS if is_openai else PictureLimits()
+        self._is_openai, self._streams = is_openai, connection.streams
+        self._client = openai.AsyncOpenAI(
+            api_key=connection.api_key,
+            base_url=connection.base_url or None,
+            timeout=connection.timeout_s,
+            max_retries=0,
+            http_client=connection.http,
+        )
+
+    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+        """Returns the call's arguments. See `Provider`."""
+        drawn: dict[str, Any] = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "reasoning_effort": sampling.reasoning,
+            "seed": sampling.seed,
+            "stop": list(sampling.stop) or None,
+        }
+        extra = dict(sampling.extra)
+        if self._is_openai:
+            require_effort(sampling.reasoning)
+            refuse_settings("openai-chat", sampling, "top_k", "max_completion_tokens")
+            drawn["prompt_cache_key"] = conversation_key(messages)
+        elif sampling.top_k is not None:
+            extra = {"top_k": sampling.top_k, **extra}  # The package has no name for it; most servers do
+        is_new_name = self._is_openai or sampling.max_completion_tokens
+        return {
+            "model": model,
+            "messages": [{"role": message.role, "content": _content(message, sampling.detail)} for message in messages],
+            "max_completion_tokens" if is_new_name else "max_tokens": sampling.max_tokens,
+            **{name: value for name, value in drawn.items() if value not in (None, "")},
+            **({"extra_body": extra} if extra else {}),
+        }
+
+    async def send(self, request: Mapping[str, Any]) -> Any:
+        """Sends one request. See `Provider`."""
+        if self._streams:
+            stream = self._client.chat.completions.create(
+                **request, stream=True, stream_options={"include_usage": True}, extra_headers=UNCOMPRESSED
+            )
+            return await sent(_assembled(stream), openai)
+        return await sent(self._client.chat.completions.create(**request), openai)
+
+    def read(self, body: Mapping[str, Any]) -> Completion:
+        """Returns what a body says. See `Provider`."""
+        choice = body["choices"][0]
+        why = str(choice.get("finish_reason"))
+        message = choice.get("message")
+        if message is None and _STOPS.get(why, "stop") != "stop":
+            message = {}  # Cut off, or filtered, before the first word
+        text, thoughts = _said(message.get("content"))
+        thoughts = text_of(message.get("reasoning_content") or message.get("reasoning")) or thoughts
+        refusal = text_of(message.get("refusal"))
+        if why in _FAULTS or (why not in _STOPS and not (text or thoughts or refusal)):
+            raise ValueError(f"a choice that is no answer: {why}")
+        is_call = bool(message.get("tool_calls") or message.get("function_call"))
+        return Completion(
+            text=text or refusal,
+            stop_reason="content_filter" if refusal else stopped(_STOPS.get(why, "stop"), text, is_call=is_call),
+            thoughts=thoughts,
+            tokens=self.tokens(body),
+            model=text_of(body.get("model")),
+        )
+
+    def tokens(self, body: Mapping[str, Any]) -> TokenCounts | None:
+        """Returns what a body says it took. See `Provider`."""
+        return _tokens(body.get("usage"))
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._client.close()
+
+
+async def _assembled(call: Awaitable[Any]) -> Any:
+    """Returns the reply assembled from a stream.
+
+    The package's own final reply is not used because it refuses replies cut off by `max_tokens`.
+
+    Raises:
+        TransientError: If the stream ended early: without a finish reason and without `[DONE]`.
+    """
+    stream = await call
+    end = stream.response.stream = EndOfStream(stream.response.stream)
+    state, has_chunks = ChatCompletionStreamState(), False
+    async with stream:
+        async for chunk in stream:
+            if chunk.object == "chat.completion.chunk":
+                state.handle_chunk(chunk)
+                has_chunks = True
+    if not has_chunks:
+        raise stream_ended_early()
+    reply = state.current_completion_snapshot
+    if not end.was_sent and any(choice.finish_reason is None for choice in reply.choices):
+        raise stream_ended_early()
+    return reply
+
+
+def require_effort(reasoning: str) -> None:
+    """Raises `ConfigError` for an effort that OpenAI's models have not."""
+    if reasoning:
+        require_choice("reasoning", reasoning, EFFORTS)
+
+
+def _content(message: Message, detail: str) -> str | list[dict[str, Any]]:
+    """Returns the content of a message; one text as such, for servers that read nothing else in system messages."""
+    if not message.pictures:
+        return message.text
+    return [_part(part, detail) for part in message.parts]
+
+
+def _part(part: Part, detail: str) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": part.data_uri, **({"detail": detail} if detail else {})}}
+
+
+def _said(content: Any) -> tuple[str, str]:
+    """Returns the text and the thoughts in a content, which some servers send as a list of parts."""
+    if not isinstance(content, list):
+        return text_of(content), ""
+    text = "".join(text_of(part["text"]) for part in content if part["type"] == "text")
+    return text, "\n".join(_said(part["thinking"])[0] for part in content if part["type"] == "thinking")
+
+
+def _tokens(usage: Mapping[str, Any] | None) -> TokenCounts | None:
+    prompt = count(usage, "prompt_tokens")
+    if prompt is None:
+        return None
+    reasoning = count(usage, "completion_tokens_details", "reasoning_tokens") or 0
+    came = with_reasoning(prompt, count(usage, "completion_tokens"), reasoning, count(usage, "total_tokens"))
+    if came is None:
+        return None
+    completion, reasoning = came
+    return TokenCounts(
+        prompt=prompt,
+        cached=count(usage, "prompt_tokens_details", "cached_tokens") or 0,
+        cache_writes=count(usage, "prompt_tokens_details", "cache_write_tokens") or 0,
+        completion=completion,
+        reasoning=reasoning,
+    )

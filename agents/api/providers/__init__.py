@@ -1,1 +1,0 @@
-"""The providers' formats: one file each, through the provider's official package."""

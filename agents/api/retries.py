@@ -1,0 +1,201 @@
+"""When a request may start: retries, even spacing of requests and tokens, a circuit breaker for silent endpoints."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import tenacity
+
+from agents.api.endpoint_config import LONGEST_WAIT_S, MAX_UNUSABLE, EndpointConfig
+from agents.api.failures import TransientError
+
+PROBE_S = 30.0
+"""Seconds between questions to an endpoint that was silent."""
+
+
+class Clock(Protocol):
+    """Time as far as pacing needs it; tests bring their own."""
+
+    def now_s(self) -> float:
+        """Returns seconds since some fixed moment; never goes back."""
+        ...
+
+    def sleep(self, duration_s: float) -> None:
+        """Returns after `duration_s`, or sooner if there is nothing to wait for any more."""
+        ...
+
+
+class InterruptibleClock:
+    """The real clock; once `interrupted` is set nothing sleeps any longer."""
+
+    def __init__(self, interrupted: threading.Event) -> None:
+        self._interrupted = interrupted
+
+    def now_s(self) -> float:
+        """Returns seconds of the system's monotonic clock."""
+        return time.monotonic()
+
+    def sleep(self, duration_s: float) -> None:
+        """Sleeps, unless interrupted."""
+        if duration_s > 0:
+            self._interrupted.wait(duration_s)
+
+
+class Retries:
+    """Decides when a request that failed is sent again. Safe for threads.
+
+    Args:
+        config: How often and for how long an endpoint is retried.
+        clock: What waits are measured by.
+        stopping: Nothing is retried any more once it is set.
+    """
+
+    def __init__(self, config: EndpointConfig, clock: Clock, stopping: threading.Event) -> None:
+        self._config, self._clock, self._stopping = config, clock, stopping
+        longest_s = min(config.max_wait_s, LONGEST_WAIT_S)
+        self._full_wait_s = tenacity.wait_exponential(multiplier=config.first_wait_s, max=longest_s)
+
+    def of_request(
+        self, max_attempts: int | None, *, before_sleep: Callable[[tenacity.RetryCallState], None]
+    ) -> tenacity.Retrying:
+        """Returns what sends one request until a reply comes, or an error that retrying would not help.
+
+        Args:
+            max_attempts: Most attempts; None for no limit.
+            before_sleep: Called after each failure that is retried.
+        """
+        return tenacity.Retrying(
+            stop=tenacity.stop_any(
+                _Patience(max_attempts, self._config.max_retry_s, self._clock),
+                tenacity.stop_when_event_set(self._stopping),
+            ),
+            retry=tenacity.retry_if_exception(self.may_help),
+            wait=self._wait_s,
+            before_sleep=before_sleep,
+            sleep=self._clock.sleep,
+            reraise=True,
+        )
+
+    def may_help(self, error: BaseException) -> bool:
+        """Returns whether an error may pass, in no more time than is waited for."""
+        return isinstance(error, TransientError) and (error.retry_after_s or 0.0) <= self._config.max_wait_s
+
+    def _wait_s(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
+        # Jitter, so that many clients do not come back together
+        return max(self._full_wait_s(state) * random.uniform(0.5, 1.0), retry_after_s or 0.0)
+
+
+class _Patience(tenacity.stop.stop_base):
+    """Decides when one request has been tried often enough.
+
+    Args:
+        max_attempts: Most attempts; None for no limit, but for `MAX_UNUSABLE` unusable replies.
+        max_retry_s: Longest time from the first failure; None for no limit.
+        clock: What the time is measured by.
+    """
+
+    def __init__(self, max_attempts: int | None, max_retry_s: float | None, clock: Clock) -> None:
+        self._max_attempts, self._max_retry_s, self._clock = max_attempts, max_retry_s, clock
+        self._num_unusable = 0
+        self._failed_s: float | None = None
+
+    def __call__(self, state: tenacity.RetryCallState) -> bool:
+        """Returns whether the attempt that just failed was the last."""
+        if self._max_attempts is not None and state.attempt_number >= self._max_attempts:
+            return True
+        error = state.outcome.exception() if state.outcome is not None else None
+        self._num_unusable += not (isinstance(error, TransientError) and error.is_outage)
+        if self._max_attempts is None and self._num_unusable >= MAX_UNUSABLE:
+            return True
+        if self._failed_s is None:
+            self._failed_s = self._clock.now_s()
+        return self._max_retry_s is not None and self._clock.now_s() - self._failed_s >= self._max_retry_s
+
+
+class RateLimiter:
+    """Spaces what a client uses evenly, over all threads: N a minute come at least 60 / N seconds apart.
+
+    Even spacing keeps any minute within the limit, where a counter that empties every minute would let twice the
+    number pass around its turn.
+
+    Args:
+        per_minute: Requests, or tokens; None for no limit. `hold` works all the same.
+        clock: The time.
+    """
+
+    def __init__(self, per_minute: float | None, clock: Clock) -> None:
+        self._interval_s = 60.0 / per_minute if per_minute else 0.0
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._next_start_s = clock.now_s()
+
+    def acquire(self, amount: float = 1.0) -> None:
+        """Returns when one more request may start.
+
+        Args:
+            amount: How much it will use, as far as that is known.
+        """
+        with self._lock:
+            now_s = self._clock.now_s()
+            start_s = max(now_s, self._next_start_s)
+            self._next_start_s = start_s + amount * self._interval_s
+        self._clock.sleep(start_s - now_s)
+
+    def correct(self, amount: float) -> None:
+        """Takes into account that a request used so much more, or less, than it was let in with."""
+        with self._lock:
+            self._next_start_s += amount * self._interval_s
+
+    def hold(self, duration_s: float) -> None:
+        """Starts nothing for a while: what an endpoint asks of one request it means for all."""
+        with self._lock:
+            self._next_start_s = max(self._next_start_s, self._clock.now_s() + duration_s)
+
+
+class Silence:
+    """Whether an endpoint answers in time, as far as is known. Safe for threads.
+
+    Args:
+        clock: What time is measured by.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._lock = clock, threading.Lock()
+        self._next_probe_s: float | None = None
+        self._answered_s = float("-inf")
+
+    @property
+    def lasts(self) -> bool:
+        """Whether nobody was answered in time since somebody waited in vain."""
+        return self._next_probe_s is not None
+
+    def admits(self) -> bool:
+        """Returns whether a question may be asked now: any, but while it lasts one every `PROBE_S` seconds."""
+        with self._lock:
+            if self._next_probe_s is None:
+                return True
+            if self._clock.now_s() < self._next_probe_s:
+                return False
+            self._next_probe_s = self._clock.now_s() + PROBE_S
+            return True
+
+    def begin(self, asked_s: float) -> None:
+        """Takes note that somebody waited in vain, however often; it is no silence if others were answered meanwhile.
+
+        Args:
+            asked_s: When the question was asked first, by the clock.
+        """
+        with self._lock:
+            if self._answered_s < asked_s:
+                self._next_probe_s = self._clock.now_s() + PROBE_S
+
+    def end(self) -> None:
+        """Takes note of an answer."""
+        with self._lock:
+            self._next_probe_s, self._answered_s = None, self._clock.now_s()

@@ -1,0 +1,426 @@
+"""Blind scripts: the lazy agent, which gives the same responses in every episode, and the search for its actions.
+
+What it earns, a world gives away to an agent that does not look. A script that was not tried may earn more.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from agents.agent import Agent, Response
+from agents.continuous_rollout import OnTurn
+from agents.oracle import THOUGHTS, OracleAgent
+from agents.rollout import try_rollout
+from vlm_envs.errors import ConfigError, VLMEnvsError, require_positive
+from vlm_envs.parts import Dynamics
+from vlm_envs.registration import make
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Observation, Trajectory
+from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.make import world_vector
+
+MOST_SEQUENCES = 100
+"""Sequences of named actions that are tried; where a turn has room for more, repetitions and alternations of two."""
+
+NUM_FIRST_LEVELS = 32
+"""Validation levels on which every candidate is tried: on fewer, one is the best by luck."""
+
+NUM_ENVS = 8
+"""Worlds in which the oracle plays side by side; numbers of levels are rounded up to a multiple."""
+
+NUM_SCRIPT_ENVS = 2
+"""Worlds in which candidates play side by side: as few as leave the images of their levels in the caches of worlds, as
+every candidate plays these levels before the next ones are started. Divides `NUM_ENVS`."""
+
+NUM_FINALISTS = 5
+"""Candidates that are tried on all of them."""
+
+Script = tuple[str, ...]
+"""The response of each turn; the last one is given from then on."""
+
+OnStep = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is done, and how much there is."""
+
+NUM_LEVELS = 200
+"""Training levels on which sequences are compared."""
+
+NUM_CHANGES = 750
+"""Changes that are tried from each beginning, one after the other."""
+
+_NOT_DRAWN = {"obs_mode": "text"}
+
+NUM_BEGINNINGS = 4
+"""Sequences that a search begins with."""
+
+MOST_ACTIONS = 40
+"""Actions of a sequence; whoever has more in an episode repeats its last turn."""
+
+_MOST_REPLACED = 3
+_MOVED_RATE = 0.3
+"""How often an action is moved to another place, besides those that are replaced."""
+
+OnCount = Callable[[int, int], None]
+"""Called with how much is done, and how much there is."""
+
+
+class ScriptAgent:
+    """Gives responses that were written before.
+
+    Args:
+        script: The response of each turn, at least one; the last one is given from then on.
+    """
+
+    policy_version = -1
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._num_given: dict[int, int] = {}
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Begins anew."""
+        self._num_given = {}
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns the next response of each row."""
+        return [Response(text=self._next(row)) for row in rows]
+
+    def _next(self, row: int) -> str:
+        turn = self._num_given.get(row, 0)
+        self._num_given[row] = turn + 1
+        return self.script[min(turn, len(self.script) - 1)]
+
+
+class LazyAgent:
+    """Plays the best script found by a search, which is not a bound: better scripts may exist.
+
+    Candidates are sequences of named actions, the same every turn; sequences of whole episodes that solve many training
+    levels; and what an oracle did on training levels: its whole episodes, and its first and its last response again and
+    again. Of these the one with the highest success, then the highest return, on validation levels is played. Choosing
+    takes some hundred episodes of every kind of world, and where actions have names some seconds more.
+
+    Args:
+        num_train_levels: Training levels on which the oracle is watched.
+        num_val_levels: Validation levels on which the best candidates are compared.
+
+    Attributes:
+        on_progress: Called often while responses are chosen, which takes minutes in slow worlds: with the environment
+            ID, the current step, and how much of it is done of how much. An exception that it raises ends the choice.
+
+    Raises:
+        ConfigError: If a number is not positive.
+    """
+
+    policy_version = -1
+
+    def __init__(self, *, num_train_levels: int = 8, num_val_levels: int = 48) -> None:
+        self.num_train_levels = require_positive("num_train_levels", num_train_levels)
+        self.num_val_levels = require_positive("num_val_levels", num_val_levels)
+        self.on_progress: Callable[[str, str, int, int], None] = lambda env_id, step, num_done, num_wanted: None
+        self._chosen: dict[str, Script] = {}
+        self._rows: list[ScriptAgent] = []
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Chooses for the kinds of worlds that it has not met before."""
+        self._rows = []
+        for spec in worlds.get_attr("spec"):
+            kwargs = {name: value for name, value in spec.kwargs.items() if name != "split"}
+            key = repr((spec.id, sorted(kwargs.items())))
+            if key not in self._chosen:
+                self._chosen[key] = self.choose(spec.id, kwargs)
+            self._rows.append(ScriptAgent(self._chosen[key]))
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns the next response of each row's script."""
+        return [response for row in rows for response in self._rows[row].respond([row], [])]
+
+    def choose(self, env_id: str, kwargs: dict[str, Any]) -> Script:
+        """Returns the best script found for a world.
+
+        Args:
+            env_id: A registered id.
+            kwargs: Arguments of the world besides its split.
+        """
+        on_step = partial(self.on_progress, env_id)
+        found = (*_named(env_id, kwargs), *_searched(env_id, kwargs, on_step), *self._watched(env_id, kwargs, on_step))
+        candidates = list(dict.fromkeys(found))
+        num_first = min(NUM_FIRST_LEVELS, self.num_val_levels)
+        tried = _TriedScripts(env_id, on_step)
+        with closing(world_vector(env_id, NUM_SCRIPT_ENVS, **not_drawn(env_id, kwargs), split="val")) as worlds:
+            for num_levels in (num_first, self.num_val_levels):
+                tried.play(candidates, worlds, num_levels)
+                candidates = sorted(candidates, key=tried.worth, reverse=True)[:NUM_FINALISTS]
+        return candidates[0]
+
+    def _watched(self, env_id: str, kwargs: dict[str, Any], on_step: OnStep) -> list[Script]:
+        seeds = _seeds("train", self.num_train_levels)
+        episodes: list[Trajectory | None] = []
+        with closing(world_vector(env_id, NUM_ENVS, **not_drawn(env_id, kwargs), split="train")) as worlds:
+            for start in range(0, len(seeds), NUM_ENVS):
+                on_turn = _reporting(on_step, "watching the oracle on training levels", start, len(seeds))
+                episodes += _played(OracleAgent(), worlds, env_id, seeds[start : start + NUM_ENVS], on_turn)
+        scripts = [tuple(turn.response_text for turn in episode.turns) for episode in episodes if episode is not None]
+        return [variant for script in scripts for variant in (script, script[:1], script[-1:])]
+
+
+class _TriedScripts:
+    """What scripts come to on validation levels. Each level is played once by each script.
+
+    Args:
+        env_id: The world's id.
+        on_step: Called after each turn.
+    """
+
+    def __init__(self, env_id: str, on_step: OnStep) -> None:
+        self._env_id, self._on_step = env_id, on_step
+        self._num_levels = 0
+        self._outcomes: dict[Script, list[tuple[bool, float]]] = {}
+
+    def play(self, scripts: Sequence[Script], worlds: VectorWorld, num_levels: int) -> None:
+        """Plays scripts on the first levels, all of them on the same few levels before the next ones."""
+        seeds = _seeds("val", num_levels)[self._num_levels :]
+        self._num_levels += len(seeds)
+        num_played, num_wanted = 0, len(scripts) * len(seeds)
+        step = f"comparing {len(scripts)} scripts on validation levels"
+        for start in range(0, len(seeds), NUM_SCRIPT_ENVS):
+            batch = seeds[start : start + NUM_SCRIPT_ENVS]
+            for script in scripts:
+                on_turn = _reporting(self._on_step, step, num_played, num_wanted)
+                episodes = _played(ScriptAgent(script), worlds, self._env_id, batch, on_turn)
+                self._outcomes.setdefault(script, []).extend(
+                    (episode.success, episode.total_reward) for episode in episodes if episode is not None
+                )
+                num_played += len(batch)
+
+    def worth(self, script: Script) -> tuple[float, float]:
+        """Returns success and return of a script."""
+        outcomes = self._outcomes[script]
+        num_played = max(1, len(outcomes))
+        return sum(success for success, _ in outcomes) / num_played, sum(reward for _, reward in outcomes) / num_played
+
+
+def _named(env_id: str, kwargs: dict[str, Any]) -> list[Script]:
+    """Returns sequences of a world's named actions, each as the one response of a script."""
+    with closing(make(env_id, **kwargs)) as made:
+        world: Any = made.unwrapped
+        world.reset(seed=0)
+        return [(_response(world, each),) for each in _sequences(world)]
+
+
+def _searched(env_id: str, kwargs: dict[str, Any], on_step: OnStep) -> list[Script]:
+    """Returns sequences of whole episodes that were searched for, cut into turns; none where actions have no names."""
+    levels = open_loop(env_id, kwargs, on_level=partial(on_step, "starting training levels"))
+    if levels is None:
+        return []
+    with closing(make(env_id, **kwargs)) as made:
+        world: Any = made.unwrapped
+        world.reset(seed=0)
+        length = _turn_length(world)
+        return [
+            tuple(_response(world, actions[start : start + length]) for start in range(0, len(actions), length))
+            for actions in levels.searched(_sequences(world), partial(on_step, "searching on training levels"))
+        ]
+
+
+def _turn_length(world: Any) -> int:
+    return int(world.max_actions_per_turn) if world.task.grammar.separator else 1
+
+
+def _sequences(world: Any) -> list[tuple[Any, ...]]:
+    """Returns all sequences of named actions that fill a turn, or, of too many, repetitions and alternations of two."""
+    actions = [world.task.grammar.parse(name) for name in world.task.action_names or ()]
+    length = _turn_length(world)
+    if len(actions) ** length <= MOST_SEQUENCES:
+        return list(itertools.product(actions, repeat=length))
+    return [tuple(itertools.islice(itertools.cycle(pair), length)) for pair in itertools.product(actions, repeat=2)]
+
+
+def _response(world: Any, actions: Sequence[Any]) -> str:
+    return world.write_response(actions, dict.fromkeys(THOUGHTS, "unknown"))  # type: ignore[no-any-return]
+
+
+def _reporting(on_step: OnStep, step: str, num_done: int, num_wanted: int) -> OnTurn:
+    return lambda row, turn: on_step(step, num_done, num_wanted)
+
+
+def _seeds(split: str, num_levels: int) -> list[int]:
+    return list(split_seeds(split, -(-num_levels // NUM_ENVS) * NUM_ENVS))
+
+
+def _played(
+    agent: Agent, worlds: VectorWorld, env_id: str, seeds: Sequence[int], on_turn: OnTurn
+) -> list[Trajectory | None]:
+    return try_rollout(agent, worlds, seeds, env_ids=[env_id] * len(seeds), on_turn=on_turn)
+
+
+def not_drawn(env_id: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Returns world arguments that skip drawing images if the world has the text mode.
+
+    Args:
+        env_id: A registered id.
+        kwargs: Arguments of the world.
+    """
+    try:
+        make(env_id, **kwargs | _NOT_DRAWN).close()
+    except ConfigError:  # no words for its states, as in an adapted world without `describe`
+        return kwargs
+    return kwargs | _NOT_DRAWN
+
+
+@dataclass(slots=True)
+class _Counted:
+    """Reports how many of a number of things are done."""
+
+    on_count: OnCount
+    num_wanted: int
+    num_done: int = 0
+
+    def add(self) -> None:
+        self.num_done += 1
+        self.on_count(self.num_done, self.num_wanted)
+
+
+@dataclass(eq=False, slots=True)
+class _Place:
+    """A state that some sequence has come to.
+
+    Attributes:
+        state: The state.
+        is_over: Whether an episode ends here when an action has led here.
+        after: What an action leads to and whether that changes anything; None if that is up to chance.
+    """
+
+    state: Any
+    is_over: bool
+    after: dict[Any, tuple[_Place, bool] | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenLoop:
+    """Levels of a world and what may be done in them.
+
+    Attributes:
+        dynamics: Of the world; a step that drew no number is taken once and remembered.
+        states: Where episodes begin; nothing is remembered of those that cannot be hashed.
+        actions: All actions that have a name, hashable.
+        length: Actions of a sequence.
+    """
+
+    dynamics: Dynamics[Any, Any]
+    states: tuple[Any, ...]
+    actions: tuple[Any, ...]
+    length: int
+    _places: dict[Any, _Place] = field(default_factory=dict, init=False, repr=False)
+
+    def num_solved(self, sequence: Sequence[Any]) -> int:
+        """Returns how many levels a sequence solves."""
+        return sum(self._is_solved(number, state, sequence) for number, state in enumerate(self.states))
+
+    def _is_solved(self, number: int, state: Any, sequence: Sequence[Any]) -> bool:
+        place, rng = self._place(state), None
+        for action in sequence:
+            found = place.after.get(action)
+            if found is None:
+                rng = rng or np.random.default_rng(number)
+                found = self._stepped(place, action, rng)
+            place, is_changed = found
+            if is_changed and place.is_over:
+                return self.dynamics.is_success(place.state)
+        return False
+
+    def _stepped(self, place: _Place, action: Any, rng: np.random.Generator) -> tuple[_Place, bool]:
+        """Returns where an action leads, and whether that is elsewhere; keeps it if no number was drawn."""
+        before = rng.bit_generator.state if action not in place.after else None
+        state, is_changed = self.dynamics.step(place.state, action, rng)
+        found = self._place(state), is_changed
+        if before is not None:
+            place.after[action] = found if rng.bit_generator.state == before else None
+        return found
+
+    def _place(self, state: Any) -> _Place:
+        try:
+            place = self._places.get(state)
+        except TypeError:  # one that holds a list or an array, as a world of one's own may
+            return _Place(state, self.dynamics.is_over(state))
+        if place is None:
+            place = self._places[state] = _Place(state, self.dynamics.is_over(state))
+        return place
+
+    def searched(
+        self, first: Sequence[Sequence[Any]], on_change: OnCount = lambda num_done, num_wanted: None
+    ) -> list[tuple[Any, ...]]:
+        """Returns what changes to the best of the first sequences lead to; equal levels give equal ones.
+
+        Args:
+            first: Sequences to begin with, at least one; each is repeated until it is long enough.
+            on_change: Called after each change that was tried.
+        """
+        repeated = {tuple(each[place % len(each)] for place in range(self.length)): None for each in first}
+        beginnings = sorted(repeated, key=self.num_solved, reverse=True)[:NUM_BEGINNINGS]
+        counted = _Counted(on_change, len(beginnings) * NUM_CHANGES)
+        return [self._climbed(each, np.random.default_rng(number), counted) for number, each in enumerate(beginnings)]
+
+    def _climbed(self, best: tuple[Any, ...], rng: np.random.Generator, counted: _Counted) -> tuple[Any, ...]:
+        """Returns a sequence after changes; one that solves no fewer levels is kept."""
+        most = self.num_solved(best)
+        for _ in range(NUM_CHANGES):
+            counted.add()
+            changed = self._changed(best, rng)
+            if (num_solved := self.num_solved(changed)) >= most:
+                best, most = changed, num_solved
+        return best
+
+    def _changed(self, sequence: tuple[Any, ...], rng: np.random.Generator) -> tuple[Any, ...]:
+        actions = list(sequence)
+        for place in rng.integers(self.length, size=rng.integers(1, _MOST_REPLACED + 1)):
+            actions[place] = self.actions[rng.integers(len(self.actions))]
+        if rng.random() < _MOVED_RATE:
+            taken, given = rng.integers(self.length, size=2)
+            actions.insert(given, actions.pop(taken))
+        return tuple(actions)
+
+
+def open_loop(
+    env_id: str,
+    kwargs: dict[str, Any],
+    *,
+    num_levels: int = NUM_LEVELS,
+    on_level: OnCount = lambda num_done, num_wanted: None,
+) -> OpenLoop | None:
+    """Returns a world's training levels to search on.
+
+    None where actions have no names, as answers have none, where an engine takes each step, and where no level can be
+    started; those that cannot are left out.
+
+    Args:
+        env_id: A registered id.
+        kwargs: Arguments of the world besides its split.
+        num_levels: How many levels.
+        on_level: Called after each level that was started.
+    """
+    with closing(make(env_id, **not_drawn(env_id, kwargs) | {"split": "train"})) as made:
+        world: Any = made.unwrapped
+        if not world.task.action_names or not world.dynamics.steps_are_cheap:
+            return None
+        states = []
+        counted = _Counted(on_level, num_levels)
+        for seed in split_seeds("train", num_levels):
+            counted.add()
+            with suppress(VLMEnvsError):
+                world.reset(seed=seed)
+                states.append(world.state)
+        if not states:
+            return None
+        most = world.max_turns * (world.max_actions_per_turn if world.task.grammar.separator else 1)
+        return OpenLoop(
+            dynamics=world.dynamics,
+            states=tuple(states),
+            actions=tuple(map(world.task.grammar.parse, world.task.action_names)),
+            length=min(most, world.max_steps or most, MOST_ACTIONS),
+        )

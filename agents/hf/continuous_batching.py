@@ -1,0 +1,371 @@
+"""Continuous batching: rows join and leave a batch at any time, each as soon as its own prompt is there.
+
+Rows that are being answered stand in the first slots of the cache, those that wait for their worlds behind
+them. A step either feeds prompts, of all rows that came since the last, or one token of every row that is being
+answered.
+
+Source of the idea: Orca (Yu et al. 2022), iteration-level scheduling; vLLM names the two methods the same.
+
+In the key-value cache, whose rows differ in length, every row has a slot. Its tokens stand at the start of it,
+one behind another, without padding. A pass goes over neighbouring slots; what it adds stands in the last
+columns while it lasts, as in any left-padded batch, and only then moves to each row's own end:
+
+    before          during a pass        after
+    a a a a . .     a a a a . A          a a a a A .
+    b b . . . .     b b . . B B          b b B B . .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache, DynamicLayer
+
+from agents.agent import Response
+from agents.hf.chat import PromptSegment
+from agents.hf.conversations import AnswersRequests, SampledResponse
+from agents.hf.family import ProcessedImage, placeholder_order
+from agents.hf.hf_agent import CheckpointAgent
+from agents.hf.sampler import EpisodeDraws, ModelSampler, prefill_chunks
+
+JOIN_RATIO = 0.25
+"""Share of the rows being answered that prompts wait for, to be fed together: a pass costs more than a row."""
+JOIN_WITHIN = 16
+"""Tokens of the rows being answered after which prompts that are fewer are fed all the same."""
+
+CHUNK = 128
+"""Columns by which slots grow."""
+
+
+class ContinuousHFAgent(AnswersRequests, CheckpointAgent):
+    """Samples with continuous batching; a `ContinuousAgent`. See `CheckpointAgent` for its arguments."""
+
+    def _make_sampler(self) -> ContinuousSampler:
+        return ContinuousSampler(self.model, self.encoder, self.sampling, EpisodeDraws(self.seed))
+
+    def step(self) -> dict[int, Response]:
+        """Samples a token of every row, or the first one of rows that came; returns the responses that are over."""
+        with self._evaluating():
+            return super().step()
+
+
+@dataclass(kw_only=True)
+class _Row:
+    """A conversation.
+
+    Attributes:
+        slot: Where its keys and values are.
+        pending: Tokens that were sampled and not fed.
+        next_position: Of the next token.
+        ids: Tokens of the response, so far.
+        logprobs: Of them.
+    """
+
+    slot: int
+    pending: list[int] = field(default_factory=list)
+    next_position: int = 0
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Prompt:
+    """A prompt that was fed.
+
+    Attributes:
+        row: In whose slot it stands, with or without something behind it.
+        length: Tokens of that slot that end with it.
+        next_position: Of the token behind it.
+        logits_V: What comes behind it, float32.
+    """
+
+    row: int
+    length: int
+    next_position: int
+    logits_V: Tensor
+
+
+class ContinuousSampler(ModelSampler):
+    """Continues conversations, none of which waits for another. See `ModelSampler` for its arguments."""
+
+    def start(self, rows: Sequence[int], draws: EpisodeDraws | None = None) -> None:
+        """Forgets everything and opens one empty conversation per row.
+
+        Args:
+            rows: 0 to N - 1.
+            draws: Source of randomness from here on; the same as before by default.
+        """
+        self._tokens.draws = draws or self._tokens.draws
+        self._cache = SlotCache(len(rows), self.model.device)
+        self._rows = [_Row(slot=row) for row in rows]
+        self._row_at = list(rows)
+        self._num_active = 0
+        self._queue: dict[int, PromptSegment] = {}
+        self._num_waited = 0
+        self._first_prompts: dict[Hashable, _Prompt] = {}
+
+    @property
+    def has_unfinished_requests(self) -> bool:
+        """Whether any row is yet to be answered."""
+        return bool(self._num_active or self._queue)
+
+    def add_request(self, row: int, segment: PromptSegment) -> None:
+        """Appends a segment to a row, whose response is to be sampled."""
+        self._queue[row] = segment
+
+    def abort(self, row: int) -> None:
+        """Gives up a row that is being answered or was to be; it does not come back."""
+        self._queue.pop(row, None)
+        if self._rows[row].slot < self._num_active:
+            self._leave([row])
+
+    @torch.no_grad()
+    def step(self) -> dict[int, SampledResponse]:
+        """Goes on by one token, in all rows or in those that came since; returns the responses that are over."""
+        if self._queue and (len(self._queue) >= JOIN_RATIO * self._num_active or self._num_waited >= JOIN_WITHIN):
+            self._num_waited = 0
+            rows, logits_NV = self._join()
+        else:
+            rows = self._row_at[: self._num_active]
+            if not rows:
+                return {}
+            self._num_waited += bool(self._queue)
+            logits_NV = self._feed(0, [np.array(self._rows[row].ids[-1:]) for row in rows], [])
+        drawn_N, logprobs_N = self._tokens.draw(logits_NV, rows)
+        over = {}
+        for row, token, logprob in zip(rows, drawn_N.tolist(), logprobs_N.tolist(), strict=True):
+            state = self._rows[row]
+            state.ids.append(token)
+            state.logprobs.append(logprob)
+            if token == self.encoder.end_of_turn_id or len(state.ids) == self.sampling.max_new_tokens:
+                over[row] = SampledResponse(ids=state.ids, logprobs=state.logprobs)
+                state.pending, state.ids, state.logprobs = [token], [], []
+        self._leave(list(over))
+        return over
+
+    def _join(self) -> tuple[list[int], Tensor]:
+        """Feeds the prompts that came, and returns the rows and their logits.
+
+        A prompt that rows begin with is fed once, with the first of them; the others copy it, whenever they come.
+        """
+        queue, self._queue = self._queue, {}
+        begins = {row: segment.key for row, segment in queue.items() if not self._goes_on(row)}
+        leaders: dict[Hashable, int] = {}
+        for row, key in begins.items():
+            if key not in self._first_prompts:
+                leaders.setdefault(key, row)
+        first = self._num_active
+        prompts = self._feed_prompts(
+            first, {row: queue[row] for row in queue if row not in begins or leaders.get(begins[row]) == row}
+        )
+        self._first_prompts |= {key: prompts[row] for key, row in leaders.items()}
+        followers = [row for row in queue if row not in prompts]
+        prompts |= {row: self._first_prompts[begins[row]] for row in followers}
+        self._cache.copy(
+            [self._rows[prompts[row].row].slot for row in followers],
+            [self._rows[row].slot for row in followers],
+            [prompts[row].length for row in followers],
+        )
+        for row in followers:
+            self._rows[row].next_position = prompts[row].next_position
+        self._bring([*queue], first)
+        self._num_active = first + len(queue)
+        rows = self._row_at[first : self._num_active]
+        self._tokens.draws.begin(rows)
+        return rows, torch.stack([prompts[row].logits_V for row in rows])
+
+    def _goes_on(self, row: int) -> bool:
+        """Returns whether a row was shown anything before."""
+        return bool(self._rows[row].pending or self._rows[row].next_position)
+
+    def _feed_prompts(self, first: int, segments: Mapping[int, PromptSegment]) -> dict[int, _Prompt]:
+        """Feeds what rows are shown, in the slots from `first` on, where they then are."""
+        if not segments:
+            return {}
+        self._bring([*segments], first)
+        fed = self._row_at[first : first + len(segments)]
+        ids = [np.r_[self._rows[row].pending, segments[row].ids] for row in fed]
+        logits_NV = self._feed(first, ids, [image for row in fed for image in segments[row].images])
+        lengths_N = self._cache.lengths[first : first + len(fed)].tolist()
+        return {
+            row: _Prompt(row=row, length=length, next_position=self._rows[row].next_position, logits_V=logits_V)
+            for row, length, logits_V in zip(fed, lengths_N, logits_NV, strict=True)
+        }
+
+    def _feed(self, start: int, ids: Sequence[np.ndarray[Any, Any]], images: Sequence[ProcessedImage]) -> Tensor:
+        """Feeds tokens to the rows in the slots from `start` on, and returns the logits behind them, float32[N, V]."""
+        states = [self._rows[row] for row in self._row_at[start : start + len(ids)]]
+        ids_BT, added_BT = (each.to(self.model.device) for each in left_padded(ids, self.encoder.pad_id))
+        relative = self.family.positions(self.model, ids_BT, added_BT.long(), images)
+        positions = relative + torch.tensor([[state.next_position] for state in states], device=ids_BT.device)
+        ends_B = (positions * added_BT).reshape(-1, *added_BT.shape).amax(dim=(0, 2)) + 1
+        for state, end in zip(states, ends_B.tolist(), strict=True):
+            state.next_position = end
+        features = self.seen.features(self.model, images) if images else None
+        is_image_BT = ids_BT == self.encoder.image_token_id
+        order_BT = placeholder_order(is_image_BT)
+        for first, end in prefill_chunks(
+            is_image_BT, self.sampling.prefill_chunk_tokens, whole_images=self.family.keeps_images_whole
+        ):
+            columns = slice(first, end)
+            shown = order_BT[:, columns][is_image_BT[:, columns]]
+            mask = self._cache.open(start, start + len(ids), added_BT[:, columns])
+            hidden_BTD = self.family.hidden_states(
+                self.model,
+                ids_BT[:, columns],
+                features=features.select(shown) if features is not None and len(shown) else None,
+                positions=positions[..., columns],
+                mask=mask,
+                cache=self._cache,
+            )
+            self._cache.commit(added_BT[:, columns])
+        return self.family.logits(self.model, hidden_BTD[:, -1]).float()
+
+    def _leave(self, rows: Sequence[int]) -> None:
+        """Puts rows that are being answered behind those that go on."""
+        self._num_active -= len(rows)
+        staying = {*self._row_at[: self._num_active + len(rows)]} - {*rows}
+        self._bring([row for row in self._row_at if row in staying], 0)
+
+    def _bring(self, rows: Sequence[int], start: int) -> None:
+        """Has rows change places with others until they have the slots from `start` on, in whatever order."""
+        stop = start + len(rows)
+        misplaced = [row for row in rows if not start <= self._rows[row].slot < stop]
+        strangers = [row for row in self._row_at[start:stop] if row not in rows]
+        here, there = ([self._rows[row].slot for row in each] for each in (misplaced, strangers))
+        self._cache.copy([*here, *there], [*there, *here])
+        for row, slot in zip([*misplaced, *strangers], [*there, *here], strict=True):
+            self._rows[row].slot = slot
+            self._row_at[slot] = row
+
+
+def left_padded(rows: Sequence[np.ndarray[Any, Any]], pad_id: int) -> tuple[Tensor, Tensor]:
+    """Returns rows of tokens as int64[B, T] with padding before them, and bool[B, T], which tokens are none."""
+    width = max(map(len, rows))
+    ids_BT = torch.full((len(rows), width), pad_id, dtype=torch.long)
+    is_token_BT = torch.zeros(len(rows), width, dtype=torch.bool)
+    for index, row in enumerate(rows):
+        ids_BT[index, width - len(row) :] = torch.from_numpy(row.astype(np.int64))
+        is_token_BT[index, width - len(row) :] = True
+    return ids_BT, is_token_BT
+
+
+@dataclass
+class _Window:
+    """The slots that a pass goes over, `start` to `stop`, and the columns before those it adds."""
+
+    start: int = 0
+    stop: int = 0
+    num_past: int = 0
+
+
+class _SlotLayer(DynamicLayer):
+    """One layer's keys and values, `(2, slots, heads, columns, head_dim)`."""
+
+    _buffers: Tensor
+
+    def __init__(self, window: _Window, num_slots: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._window, self._num_slots = window, num_slots
+
+    def get_seq_length(self) -> int:
+        """Returns the columns before those that a pass adds."""
+        return self._window.num_past
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Puts states, shape (rows, heads, tokens, head_dim), into the last columns, and returns all of the window."""
+        window, end = self._window, self._window.num_past + key_states.shape[-2]
+        self._reserve(end, key_states)
+        rows = self._buffers[:, window.start : window.stop, :, :end]
+        rows[:, :, :, window.num_past :] = torch.stack([key_states, value_states])
+        return rows[0], rows[1]
+
+    def move(self, slots_N: Tensor, from_N: Tensor, to_N: Tensor) -> None:
+        """Copies columns of slots to other columns of them."""
+        self._buffers[:, slots_N, :, to_N] = self._buffers[:, slots_N, :, from_N]
+
+    def copy(self, from_N: Tensor, to_N: Tensor, num_columns: int) -> None:
+        """Copies the first columns of slots to other slots, all at once."""
+        self._buffers[:, to_N, :, :num_columns] = self._buffers[:, from_N, :, :num_columns]
+
+    def _reserve(self, num_columns: int, like: Tensor) -> None:
+        if self.is_initialized and self._buffers.shape[3] >= num_columns:
+            return
+        _, heads, _, head_dim = like.shape
+        buffers = like.new_zeros(2, self._num_slots, heads, -(-num_columns // CHUNK) * CHUNK, head_dim)
+        if self.is_initialized:
+            buffers[:, :, :, : self._buffers.shape[3]] = self._buffers
+        else:
+            self.lazy_initialization(like, like)
+        self._buffers = buffers
+
+
+class SlotCache(Cache):
+    """A drop-in for transformers' `DynamicCache`, for a pass over some of its slots at a time.
+
+    Args:
+        num_slots: Most rows.
+        device: Where indices go.
+
+    Attributes:
+        lengths: int64[slots], tokens in each.
+    """
+
+    def __init__(self, num_slots: int, device: torch.device | str = "cpu") -> None:
+        self._window = _Window()
+        self.lengths = torch.zeros(num_slots, dtype=torch.long, device=device)
+        super().__init__(layer_class_to_replicate=partial(_SlotLayer, self._window, num_slots))  # type: ignore[arg-type]
+
+    @property
+    def _slot_layers(self) -> list[_SlotLayer]:
+        return cast("list[_SlotLayer]", self.layers)
+
+    def open(self, start: int, stop: int, added_BT: Tensor) -> Tensor:
+        """Prepares a pass over neighbouring slots.
+
+        Args:
+            start: First slot.
+            stop: Behind the last one.
+            added_BT: bool, which of the tokens that are fed are no padding; padding stands on the left.
+
+        Returns:
+            int64 `(B, past + T)`, the pass's `attention_mask`.
+        """
+        lengths_B = self.lengths[start:stop]
+        num_past = int(lengths_B.max())
+        self._window.start, self._window.stop, self._window.num_past = start, stop, num_past
+        past_BT = torch.arange(num_past, device=lengths_B.device) < lengths_B[:, None]
+        return torch.cat([past_BT, added_BT], dim=1).long()
+
+    def commit(self, added_BT: Tensor) -> None:
+        """Moves what the pass added, which `open` was told of, to the ends of its rows."""
+        window = self._window
+        rows_N, tokens_N = added_BT.nonzero(as_tuple=True)
+        slots_N = rows_N + window.start
+        order_N = added_BT.cumsum(1)[rows_N, tokens_N] - 1
+        from_N, to_N = tokens_N + window.num_past, self.lengths[slots_N] + order_N
+        for layer in self._slot_layers:
+            layer.move(slots_N, from_N, to_N)
+        self.lengths[window.start : window.stop] += added_BT.sum(1)
+
+    def copy(self, from_slots: Sequence[int], to_slots: Sequence[int], lengths: Sequence[int] | None = None) -> None:
+        """Copies slots to others, all at once: what is copied is what was there before.
+
+        Args:
+            from_slots: N slots.
+            to_slots: N others.
+            lengths: How many of their first tokens; None for all.
+        """
+        if not from_slots:
+            return
+        from_N, to_N = (torch.tensor(list(each), device=self.lengths.device) for each in (from_slots, to_slots))
+        lengths_N = self.lengths[from_N] if lengths is None else torch.tensor(list(lengths)).to(from_N)
+        for layer in self._slot_layers:
+            layer.copy(from_N, to_N, int(lengths_N.max()))
+        self.lengths[to_N] = lengths_N

@@ -1,1 +1,0 @@
-"""Families of vision-language models: how each takes pictures, places tokens and gives hidden states."""

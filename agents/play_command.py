@@ -1,0 +1,473 @@
+"""`python -m agents play AGENT [ENV_ID]`: an agent plays, and each turn is shown as it comes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal
+
+import tyro
+
+from agents.agent import Agent
+from agents.api.endpoint_config import PROVIDERS
+from agents.api.probe import require_reachable
+from agents.blind_script import LazyAgent
+from agents.hf.checkpoint import OF_CHECKPOINTS, Learnt, LearntWorld, learnt_with, shipped_start, with_model_in
+from agents.hf.sampling_config import SamplingConfig
+from agents.human import observation_lines, text_lines
+from agents.oracle import has_planner
+from agents.registry import NamedAgent, entry_of, make_agent, require_agent, require_settings, setting_names
+from agents.rollout import failure_of, rollout
+from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.cli.needs import require_available
+from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.terminal import Colors, colors_of, wrapped
+from vlm_envs.errors import ConfigError, EngineUnavailableError, require
+from vlm_envs.records.run_data import RunWriter, holds_run
+from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.requirements import install_command
+from vlm_envs.splits import split_seeds
+from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.vector.make import world_vector
+
+_FROM_PYTHON = {"model", "encoder", "sampling"}
+"""Settings of agents that are objects."""
+
+_OF_VECTORS = {"env_id", "num_envs", "workers"}
+"""What belongs to many worlds at once."""
+
+EXIT_FAILED = 1
+
+_INTERVAL_S = 10.0
+
+_Settings = tyro.conf.UseAppendAction[tuple[str, ...]]
+
+RECIPE = "recipe"
+"""`recipe:NAME` is the start that a recipe ships."""
+
+LABEL = "play"
+"""Under this label episodes are recorded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayConfig:
+    """Shows an agent play, turn by turn.
+
+    Attributes:
+        agent: Who plays, as NAME or NAME,SETTING=VALUE,... like --agent of python -m benchmarks run: oracle, random,
+            human, recipe:NAME with the start that a recipe ships, hf:DIR with the directory of a run or a checkpoint, a
+            model behind an API such as openai:MODEL (python -m agents list), or MODULE:FACTORY of your own.
+        env_id: The world, such as VLM/Sokoban-v0; the first that a checkpoint has learnt by default.
+        settings: An argument of the world, as NAME=VALUE; may be repeated. Unset arguments are those the checkpoint was
+            trained with, or the world's defaults. Actions are read leniently unless you set reading=strict.
+        agent_settings: A setting of the agent, as NAME=VALUE, such as temperature=0; may be repeated.
+        split: Which levels are played.
+        seed: Number of the first level within its split; also the agent's seed.
+        episodes: Levels that are played.
+        max_turns: Turns of an episode; the world's own number by default.
+        out: Where the episodes are kept: a page, FILE.html, or a folder with the page and the pictures.
+        colors: Colours of the terminal; found out by default, and none with --out.
+    """
+
+    HINTS: ClassVar[Mapping[str, str]] = MappingProxyType({
+        "--reading": "It is an argument of the world: --set reading=strict.",
+        "--world": "The world is the second argument: python -m agents play AGENT ENV_ID.",
+    })  # fmt: skip
+
+    agent: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="AGENT")]
+    env_id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[ENV_ID]")] = None
+    settings: Annotated[_Settings, tyro.conf.arg(name="set", metavar="NAME=VALUE")] = ()
+    agent_settings: Annotated[_Settings, tyro.conf.arg(name="agent-set", metavar="NAME=VALUE")] = ()
+    split: Literal["train", "val", "test"] = "train"
+    seed: int = 0
+    episodes: int = 1
+    max_turns: int | None = None
+    out: Path | None = None
+    colors: Colors | None = None
+
+    def __post_init__(self) -> None:
+        require(self.out is None or self.out.name != "", "--out needs a name: FILE.html, or a folder.")
+        require_at_least(self, 0, "seed")
+        require_at_least(self, 1, "episodes", *(["max_turns"] if self.max_turns is not None else []))
+
+    def run(self) -> int:
+        """Plays and shows the episodes.
+
+        Returns:
+            Exit status: 0, or 1 if a failure of the agent's server or of the world ended every episode.
+
+        Raises:
+            ConfigError: If the agent, the world or a setting is not there, or `out` cannot be written.
+            FileNotFoundError: If the agent's checkpoint is not there.
+        """
+        named = NamedAgent.parse(self.agent, option="AGENT")
+        label = named.title or self.agent
+        played = _read_leniently(cast(named.name, self.env_id, self._chosen()))
+        described = {"name": f"{label} plays {played.env_id}", **asdict(self), "out": None}
+        described |= {"env_id": played.env_id, "arguments": played.kwargs}
+        with ExitStack() as stack:
+            agent = self._reachable_agent(played, named, label)
+            recording = stack.enter_context(closing(Recording(self.out, described)))
+            worlds = stack.enter_context(world_vector(played.env_id, **played.kwargs, split=self.split))
+            worlds.counts_optimal_actions = self.out is not None
+            agent = agent or self._agent(played, named)  # Loading weights takes longer than making a world
+            stack.callback(getattr(agent, "close", lambda: None))
+            if isinstance(agent, LazyAgent):
+                agent.on_progress = _ChoiceProgress()
+            _tell(played)
+            colors = self.colors or ("none" if self.out else colors_of(sys.stdout, os.environ))
+            shows_observations = not entry_of(played.agent).shows_observations
+            narration = Narration(label, played.env_id, colors, shows_observations=shows_observations)
+            for seed in split_seeds(self.split, self.episodes, start=self.seed):
+                narration.start(f"{self.split} seed {seed}")
+                try:
+                    (episode,) = rollout(agent, worlds, [seed], env_ids=[played.env_id], on_turn=narration.turn)
+                except EOFError:  # A person has left.
+                    print("\nThe input has ended; the episode under way is left out.", file=sys.stderr)
+                    break
+                narration.end(episode)
+                recording.add(episode)
+            narration.total()
+        return EXIT_FAILED if narration.has_only_failed else 0
+
+    def _reachable_agent(self, played: Cast, named: NamedAgent, label: str) -> Agent | None:
+        """Returns a model behind an API that answers a short question; None for other agents."""
+        if named.name.partition(":")[0] not in PROVIDERS:
+            return None
+        agent = self._agent(played, named)
+        try:
+            require_reachable({label: agent.config}, "Nothing was played.")  # type: ignore[attr-defined]
+        except BaseException:
+            agent.close()  # type: ignore[attr-defined]
+            raise
+        return agent
+
+    def _agent(self, played: Cast, named: NamedAgent) -> Agent:
+        """Returns who plays; how responses are drawn may be set name by name."""
+        settings = parse_settings(self.agent_settings, option="--agent-set", example="seed=7")
+        for name in settings.keys() & named.settings:
+            raise ConfigError(f"{name} is set in AGENT and by --agent-set {name}={settings[name]}. Leave one out.")
+        settings |= named.settings
+        known, said = setting_names(played.agent), _said(setting_names(played.agent))
+        for name in settings.keys() & _FROM_PYTHON & {*known}:
+            raise ConfigError(f"{name} is for Python, not for a command line; known settings: {', '.join(said)}.")
+        require_settings(played.agent, settings, said)
+        if "sampling" in known:
+            drawn = {name: settings.pop(name) for name in SamplingConfig.__dataclass_fields__ if name in settings}
+            settings["sampling"] = SamplingConfig(**{**played.sampling, **drawn})
+        if "seed" in known:
+            settings.setdefault("seed", self.seed)
+        return make_agent(played.agent, **settings)
+
+    def _chosen(self) -> dict[str, Any]:
+        """Returns the arguments of the world that are set."""
+        kwargs = parse_settings(self.settings)
+        for name in kwargs.keys() & {"split", *(() if self.max_turns is None else ("max_turns",))}:
+            raise ConfigError(f"{name} is an option of its own: --{name.replace('_', '-')} {kwargs[name]}.")
+        for name in kwargs.keys() & _OF_VECTORS:
+            raise ConfigError(f"{name} is no argument of a world; leave out --set {name}={kwargs[name]}.")
+        return kwargs if self.max_turns is None else {**kwargs, "max_turns": self.max_turns}
+
+
+class _ChoiceProgress:
+    """Prints how far `lazy` is with choosing its responses, now and then."""
+
+    def __init__(self) -> None:
+        self._shown_at = float("-inf")
+
+    def __call__(self, env_id: str, step: str, num_done: int, num_wanted: int) -> None:
+        if (now := time.monotonic()) - self._shown_at < _INTERVAL_S:
+            return
+        self._shown_at = now
+        print(f"lazy: choosing responses for {env_id}: {step}, {num_done:,} of {num_wanted:,}", file=sys.stderr)
+
+
+def _read_leniently(played: Cast) -> Cast:
+    """Returns the cast with lenient reading, unless `reading` is set or the world does not have it."""
+    if "reading" not in arguments_of(played.env_id, played.kwargs):
+        return played
+    return replace(played, kwargs={"reading": "lenient", **played.kwargs})
+
+
+def _tell(played: Cast) -> None:
+    """Says how a checkpoint has learnt what it plays, and where an agent has no plan to carry out."""
+    if played.told:
+        print(played.told, file=sys.stderr)
+    if entry_of(played.agent).carries_out_plans:
+        with closing(make(played.env_id, **played.kwargs)) as world:
+            if not has_planner(world.unwrapped):  # type: ignore[arg-type]
+                print(f"{played.env_id} has no planner: what {played.agent} does is random.", file=sys.stderr)
+
+
+def _said(known: Iterable[str]) -> list[str]:
+    """Returns what `--agent-set` may name, with the ways to draw responses in place of the object that holds them."""
+    drawn = SamplingConfig.__dataclass_fields__ if "sampling" in known else ()
+    return sorted({*known, *drawn} - _FROM_PYTHON)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast:
+    """Who plays what.
+
+    Attributes:
+        agent: As `make_agent` takes it.
+        env_id: The world.
+        kwargs: Its arguments, as far as they are said; others are the world's own.
+        sampling: How responses are drawn, as far as a checkpoint says so; fields of `SamplingConfig`.
+        told: What whoever watches should know, in one line; empty for nothing.
+    """
+
+    agent: str
+    env_id: str
+    kwargs: Mapping[str, Any]
+    sampling: Mapping[str, Any]
+    told: str
+
+
+def cast(agent: str, env_id: str | None, chosen: Mapping[str, Any]) -> Cast:
+    """Returns who plays what; a checkpoint plays the worlds that it has learnt as it has learnt them.
+
+    Args:
+        agent: Name of an agent, or `recipe:NAME`; a checkpoint's directory may be that of a run.
+        env_id: The world; None for the first that the checkpoint has learnt.
+        chosen: Arguments of the world that are set; they come before those that were learnt with.
+
+    Raises:
+        ConfigError: If there is no such agent, recipe or world, none is named and none is known, or what a checkpoint
+            says of itself cannot be read.
+        EngineUnavailableError: If the world lacks something here.
+        FileNotFoundError: If there is no such checkpoint.
+    """
+    name, learnt = _found(agent)
+    if env_id is None and not learnt.worlds:
+        raise ConfigError(
+            f"python -m agents play {agent} needs ENV_ID, such as VLM/Sokoban-v0: nothing says which world it has "
+            "learnt. List all: python -m vlm_envs list"
+        )
+    played = env_id or learnt.worlds[0].env_id
+    id_ = registered_name(played)
+    require_available(id_)
+    alike = [world for world in learnt.worlds if world.name == id_]
+    world = min(alike, key=lambda each: len(_differences(each, chosen)), default=None)
+    return Cast(
+        agent=name,
+        env_id=played,
+        kwargs={**(world.kwargs if world else {}), **chosen},
+        sampling=learnt.sampling,
+        told=_told(agent, played, learnt, world, chosen, is_named=env_id is not None) if learnt.worlds else "",
+    )
+
+
+def _found(agent: str) -> tuple[str, Learnt]:
+    """Returns an agent's name as `make_agent` takes it, and what it has learnt with."""
+    kind, _, part = agent.partition(":")
+    name = f"hf:{shipped_start(part)}" if kind == RECIPE else with_model_in(agent)
+    require_agent(name)
+    kind, _, part = name.partition(":")
+    return name, learnt_with(Path(part)) if kind in OF_CHECKPOINTS and part else Learnt()
+
+
+def _differences(world: LearntWorld, chosen: Mapping[str, Any]) -> list[str]:
+    """Returns in words in which of the chosen arguments a world is not as it was learnt."""
+    if not chosen:
+        return []
+    before, now = (arguments_of(world.env_id, kwargs) for kwargs in (world.kwargs, {**world.kwargs, **chosen}))
+    return [f"{name}={before.get(name)}, not {now[name]}" for name in chosen if before.get(name) != now[name]]
+
+
+def _told(
+    agent: str, env_id: str, learnt: Learnt, world: LearntWorld | None, chosen: Mapping[str, Any], *, is_named: bool
+) -> str:
+    """Returns how what is played is related to what was learnt."""
+    others = ", ".join(dict.fromkeys(each.name for each in learnt.worlds if world is None or each.name != world.name))
+    if world is None:
+        return f"{agent} has not learnt {env_id}, but {others}: what it says here may make no sense."
+    if differences := _differences(world, chosen):
+        left = {name: value for name, value in world.kwargs.items() if name not in chosen}
+        rest = f" What is not set is as it has learnt it: {_listed(left)}." if left else ""
+        return f"{agent} has learnt {env_id} with {'; '.join(differences)}.{rest}"
+    more = f" It has learnt {others}, too: name one to see it." if others and not is_named else ""
+    return (
+        f"{agent} plays {env_id} with the arguments it has learnt with: {_listed(world.kwargs)}; --set NAME=VALUE for "
+        f"others.{more}"
+    )
+
+
+def _listed(kwargs: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in kwargs.items()) or "the world's own"
+
+
+class Narration:
+    """Prints each turn as it comes, and how each episode ended.
+
+    Args:
+        agent: What the agent is called.
+        env_id: What the world is called.
+        colors: Colours of the terminal.
+        shows_observations: False for an agent that shows what it is asked itself.
+    """
+
+    def __init__(self, agent: str, env_id: str, colors: Colors, *, shows_observations: bool = True) -> None:
+        self.agent, self.env_id, self.colors = agent, env_id, colors
+        self.shows_observations = shows_observations
+        self._num_turns = self._num_episodes = self._num_solved = 0
+        self.num_failed = 0
+        self._all_turns: list[Turn] = []
+        self._level = ""
+
+    def start(self, level: str) -> None:
+        """Begins an episode, of a level such as `"train seed 7"`."""
+        self._num_turns, self._level = 0, level
+
+    def turn(self, row: int, turn: Turn) -> None:
+        """Prints a turn; `row` is the number of its world, and passed over."""
+        self._num_turns += 1
+        lines = [f"── {self.env_id}, {self._level}, turn {self._num_turns} ──"]
+        if self.shows_observations:
+            lines += observation_lines(turn.observation, self.colors)
+        said = text_lines(turn.response_text)
+        outcome = wrapped(_outcome(turn), sys.stdout)
+        print(*lines, f"{self.agent} says:", *(f"  {line}" for line in said), *outcome, "", sep="\n", flush=True)
+
+    def end(self, episode: Trajectory) -> None:
+        """Prints how an episode ended, with the last thing seen."""
+        self._num_episodes += 1
+        self._num_solved += episode.success
+        if failure := failure_of(episode):
+            self.num_failed += 1
+            how = f"Failed ({failure.rstrip('.')})"
+        else:
+            how = _ending(episode)
+        print(f"── {self.env_id}, {self._level}, the end ──")
+        print(*observation_lines(episode.final_observation, self.colors), sep="\n")
+        turns = f"{len(episode.turns)} turn{'s' * (len(episode.turns) != 1)}"
+        self._all_turns += episode.turns
+        print(f"{how}: {turns}, return {episode.total_reward:+.2f}.{_used(episode.turns)}\n", flush=True)
+
+    def total(self) -> None:
+        """Prints how many episodes were solved, of several."""
+        if self._num_episodes > 1:
+            used = _used(self._all_turns)
+            num_played = self._num_episodes - self.num_failed
+            solved = f" solved {self._num_solved} of {num_played}." if num_played else ":"
+            failed = f" {self.num_failed} failed." if self.num_failed else ""
+            print(f"{self.agent}{solved}{failed}{used}", flush=True)
+
+    @property
+    def has_only_failed(self) -> bool:
+        """Whether a failure ended every episode, so that nothing is known of the agent."""
+        return self.num_failed == self._num_episodes > 0
+
+
+def _ending(episode: Trajectory) -> str:
+    """Returns how an episode ended that no failure ended."""
+    last = episode.turns[-1]
+    if episode.success:
+        return "Solved"
+    if last.terminated:
+        return "Not solved; it is over"
+    return "Ran out of context" if last.info.get("context_full") else "Not solved in time"
+
+
+def _used(turns: Sequence[Turn]) -> str:
+    """Returns a sentence of the tokens that turns took, and their cost where it is known; empty without a model."""
+    sent, received, usd = (
+        sum(turn.usage[name] for turn in turns) if all(name in turn.usage for turn in turns) else None
+        for name in ("prompt_tokens", "completion_tokens", "usd")
+    )
+    if sent is None or received is None:
+        return ""
+    return f" Used {sent:,.0f} tokens sent, {received:,.0f} received{'' if usd is None else f', {usd:.4f} USD'}."
+
+
+def _outcome(turn: Turn) -> list[str]:
+    """Returns what came of a response: what could not be read is told as it is."""
+    actions = [str(action) for action in turn.info.get("actions") or ()]
+    error = str(turn.info.get("parse_error") or "")
+    problems = [
+        "cut off at the token limit" if turn.stop_reason == "length" else "",
+        f"refused: {turn.stop_detail or 'by the model or its provider'}"
+        if turn.stop_reason == "content_filter"
+        else "",
+        f"the request exceeded a limit of the model: {turn.stop_detail}" if turn.stop_reason == "context" else "",
+        f"no response could be had: {turn.info.get('agent_error')}" if turn.stop_reason == "error" else "",
+        "" if actions else error,
+        f"the world's worker failed: {turn.info['worker_error']}" if "worker_error" in turn.info else "",
+    ]
+    terms = ", ".join(f"{name} {value:+g}" for name, value in turn.reward_terms.items() if value)
+    return [
+        f"Carried out: {', '.join(actions)}" if actions else "Nothing was carried out.",
+        *([f"Not in the format: {error}"] if actions and error else []),
+        *(f"Problem: {problem}" for problem in problems if problem),
+        f"Reward {turn.reward:+g}{f' ({terms})' if terms else ''}",
+    ]
+
+
+class Recording:
+    """Keeps episodes, and writes a page of them when it is closed.
+
+    Args:
+        out: `FILE.html` for the page alone, which replaces an earlier one; a folder for the page, the episodes and
+            their pictures; None for nothing.
+        described: What the page says of who played what.
+
+    Raises:
+        ConfigError: If there is something in the folder, or it cannot be made.
+        EngineUnavailableError: If the package that writes pages is not installed.
+    """
+
+    def __init__(self, out: Path | None, described: dict[str, Any]) -> None:
+        self._out, self._described = out, described
+        self._episodes: list[Trajectory] = []
+        if out is None:
+            return
+        if importlib.util.find_spec("jinja2") is None:
+            raise EngineUnavailableError(
+                f"--out needs the package jinja2, which is not installed. Run: {install_command('records')}"
+            )
+        folder = out.parent if _is_page(out) else out
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise ConfigError(
+                f"--out {out}: {folder} cannot be written to ({error.strerror}). Name another."
+            ) from error
+        if holds_run(out) or (_is_page(out) and out.is_dir()):
+            raise ConfigError(f"--out {out} already holds episodes or a run. Name another folder, or a FILE.html.")
+
+    def add(self, episode: Trajectory) -> None:
+        """Keeps an episode."""
+        self._episodes.append(episode)
+
+    def close(self) -> None:
+        """Writes what was kept, if anything was, and says where it is."""
+        if self._out is None or not self._episodes:
+            return
+        if not _is_page(self._out):
+            print(f"Page: {self._write(self._out)}")
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            self._out.write_bytes(self._write(Path(folder)).read_bytes())
+        print(f"Page: {self._out}")
+
+    def _write(self, folder: Path) -> Path:
+        from vlm_envs.records.report.page import build_report  # Only now: most games are only watched.
+
+        writer = RunWriter(folder)
+        writer.config(self._described)
+        writer.trajectories(LABEL, self._episodes)
+        return build_report(folder)
+
+
+def _is_page(out: Path) -> bool:
+    return out.suffix.lower() in (".html", ".htm")

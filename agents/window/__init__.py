@@ -1,1 +1,0 @@
-"""A window in which a person sees pictures as they are and answers."""

@@ -1,0 +1,478 @@
+"""How far a judge can be trusted: its agreement with the truth, and its scores for text written without looking.
+
+Agreement: every start state of a world gives up to three texts: its own, which is right; another state's; and
+its own with one fact turned into its opposite. The last two are wrong. A judge calls a text right if it scores
+at least a threshold.
+
+Chance baselines: a score means something only above chance. Blind writers set the bar: one describes a random
+other state, one always writes the sentence that scores best, and those of `judges.state_text_writers` guess
+what a level usually holds. The truthful writers of the same module have to clear the bar.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from typing import Any, Literal, NamedTuple, Self
+
+from judges.batched_judging import score_many
+from judges.scores import Judge, JudgeScore
+from judges.state_text.exact_judge import ExactJudge, judged_name
+from judges.state_text_writers import FROZEN_LAKE, NAVIGATION, PRIMITIVE_SKILL, SOKOBAN, Section, Sight, Writer
+from vlm_envs.errors import ConfigError
+from vlm_envs.registration import make
+from vlm_envs.responses.formats import Representation
+from vlm_envs.statistics.rates import Interval, wilson_interval
+from vlm_envs.world import World
+
+TextKind = Literal["own", "other", "perturbed"]
+
+KINDS: tuple[TextKind, ...] = ("own", "other", "perturbed")
+
+_OPPOSITES = {
+    "above": "below",
+    "below": "above",
+    "left": "right",
+    "right": "left",
+    "ahead": "behind",
+    "behind": "ahead",
+    "back": "ahead",
+}
+_DIRECTION = re.compile(r"(?<![\w])(above|below|left|right|ahead|behind|back)(?=[ ,.})\]]|$)")
+_SAME_PLACE = "at the same place as"
+_CELL = re.compile(r"\((-?\d+)(?=, -?\d+\))")
+_POSITION_MM = re.compile(r"\((-?\d+)(?=, -?\d+, -?\d+\))")
+
+DescribedState = tuple[str, Mapping[str, Any]]
+"""A state's text, as the world writes it, and the state dict."""
+
+SECTIONS: tuple[Section, ...] = ("observation", "prediction")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Example:
+    """One text whose truth is known.
+
+    Attributes:
+        kind: Where the text comes from.
+        text: What the judge is shown.
+        state: What it is judged against.
+    """
+
+    kind: TextKind
+    text: str
+    state: Mapping[str, Any]
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the text describes the state."""
+        return self.kind == "own"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Agreement:
+    """A judge against ground truth.
+
+    Attributes:
+        num_true_yes: Right texts called right.
+        num_false_no: Right texts called wrong.
+        num_false_yes: Wrong texts called right.
+        num_true_no: Wrong texts called wrong.
+        num_unavailable: Texts without a verdict; they are in none of the above.
+        mean_scores: Mean score by kind of text, over those with a verdict; NaN without any. Empty for judges that give
+            verdicts only.
+        num_texts: Texts by kind, those without a verdict included; empty likewise.
+    """
+
+    num_true_yes: int
+    num_false_no: int
+    num_false_yes: int
+    num_true_no: int
+    num_unavailable: int
+    mean_scores: Mapping[TextKind, float] = field(default_factory=dict)
+    num_texts: Mapping[TextKind, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, verdicts: Sequence[tuple[bool, bool]], num_unavailable: int, **scores: Any) -> Self:
+        """Returns the counts of verdicts, each with the truth before it; `scores` are the other attributes."""
+        return cls(
+            num_true_yes=verdicts.count((True, True)),
+            num_false_no=verdicts.count((True, False)),
+            num_false_yes=verdicts.count((False, True)),
+            num_true_no=verdicts.count((False, False)),
+            num_unavailable=num_unavailable,
+            **scores,
+        )
+
+    @property
+    def num_judged(self) -> int:
+        """Texts with a verdict."""
+        return self.num_true_yes + self.num_false_no + self.num_false_yes + self.num_true_no
+
+    @property
+    def accuracy(self) -> float:
+        """Share of verdicts that are true; NaN without verdicts."""
+        return _share(self.num_true_yes + self.num_true_no, self.num_judged)
+
+    @property
+    def accuracy_interval(self) -> Interval:
+        """Wilson's 95 % interval of the accuracy.
+
+        Source: E. B. Wilson, 1927. Texts of one state count as independent, so the interval is a little narrow.
+        """
+        return wilson_interval(self.num_true_yes + self.num_true_no, self.num_judged)
+
+    @property
+    def constant_accuracy(self) -> float:
+        """Accuracy of a judge that says the same of every text, the better of the two; chance for a blind judge."""
+        num_right = self.num_true_yes + self.num_false_no
+        return _share(max(num_right, self.num_judged - num_right), self.num_judged)
+
+    @property
+    def chance_agreement(self) -> float:
+        """Agreement to be expected from a judge that says yes as often, but without looking: kappa's zero."""
+        total = self.num_judged
+        yes, right = self.num_true_yes + self.num_false_yes, self.num_true_yes + self.num_false_no
+        return _share(yes * right + (total - yes) * (total - right), total * total)
+
+    @property
+    def kappa(self) -> float:
+        """Cohen's kappa: 1 for full agreement, 0 for as much as by chance; NaN where chance agrees in full.
+
+        Source: J. Cohen, 1960: (p_o - p_e) / (1 - p_e).
+        """
+        expected = self.chance_agreement
+        return math.nan if not expected < 1.0 else (self.accuracy - expected) / (1.0 - expected)
+
+
+def examples_of(described: Sequence[DescribedState]) -> list[Example]:
+    """Returns the texts to calibrate with.
+
+    Args:
+        described: States with their own texts, drawn independently; at least 2.
+
+    Returns:
+        For each state its own text, the text of the next state that has a different one, and its own text perturbed;
+        the latter two only where there is one.
+
+    Raises:
+        ConfigError: Fewer than 2 states.
+    """
+    if len(described) < 2:
+        raise ConfigError(f"Calibration needs at least 2 states, got {len(described)}. Raise num_states.")
+    return [example for index in range(len(described)) for example in _examples_at(index, described)]
+
+
+def _examples_at(index: int, described: Sequence[DescribedState]) -> Iterator[Example]:
+    text, state = described[index]
+    yield Example(kind="own", text=text, state=state)
+    others = (described[(index + shift) % len(described)][0] for shift in range(1, len(described)))
+    other = next((other for other in others if other != text), None)
+    if other is not None:
+        yield Example(kind="other", text=other, state=state)
+    wrong = perturbed(text)
+    if wrong is not None:
+        yield Example(kind="perturbed", text=wrong, state=state)
+
+
+def perturbed(text: str) -> str | None:
+    """Returns a world's own text with one fact turned wrong: the first, which is the one that matters most.
+
+    In egocentric sentences and dictionaries a direction becomes its opposite; in those of cells and of metric positions
+    the first coordinate moves by one cell, or by 60 mm; in rows of symbols the player moves.
+
+    Returns:
+        The wrong text, or None where nothing is found to turn.
+    """
+    if _POSITION_MM.search(text):
+        return _POSITION_MM.sub(lambda match: f"({int(match[1]) + 60}", text, count=1)
+    if _DIRECTION.search(text):
+        return _DIRECTION.sub(lambda match: _OPPOSITES[match[1]], text, count=1)
+    if _SAME_PLACE in text:
+        return text.replace(_SAME_PLACE, "above and to the left of", 1)
+    if _CELL.search(text):
+        return _CELL.sub(lambda match: f"({int(match[1]) + 1}", text, count=1)
+    if "P" in text and "_" in text:
+        # Symbols: "_" is bare ground in every grid world.
+        symbols = list(text)
+        symbols[text.index("P")], symbols[text.index("_")] = "_", "P"
+        return "".join(symbols)
+    return None
+
+
+def measure_agreement(examples: Sequence[Example], judge: Judge, *, threshold: float = 0.99) -> Agreement:
+    """Returns how well a judge's scores of texts agree with their known truth.
+
+    Args:
+        examples: The texts.
+        judge: The judge to measure.
+        threshold: Least score of a text that the judge is said to call right, in (0, 1].
+    """
+    if not 0.0 < threshold <= 1.0:
+        raise ConfigError(f"threshold must be above 0 and at most 1, got {threshold}.")
+    scores = score_many(judge, [(example.text, example.state) for example in examples])
+    judged = [(example, score) for example, score in zip(examples, scores, strict=True) if score.available]
+    verdicts = [(example.is_right, score.value >= threshold) for example, score in judged]
+    return Agreement.of(
+        verdicts,
+        len(examples) - len(judged),
+        mean_scores={kind: _mean_of_kind(kind, judged) for kind in KINDS},
+        num_texts={kind: sum(example.kind == kind for example in examples) for kind in KINDS},
+    )
+
+
+def _mean_of_kind(kind: TextKind, judged: Sequence[tuple[Example, JudgeScore]]) -> float:
+    scores = [score.value for example, score in judged if example.kind == kind]
+    return fmean(scores) if scores else math.nan
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else math.nan
+
+
+def _shown(share: float) -> str:
+    return "undefined" if math.isnan(share) else f"{share:.3f}"
+
+
+def report(agreement: Agreement, title: str, cost: str) -> str:
+    """Returns the agreement as lines for a terminal, with what was measured and what the judge used up.
+
+    What has no value, such as kappa where chance agrees in full, is called undefined.
+    """
+    low, high = agreement.accuracy_interval
+    texts = ", ".join(
+        f"{kind} {_shown(agreement.mean_scores[kind])} (n={count})" for kind, count in agreement.num_texts.items()
+    )
+    return "\n".join(
+        (
+            title,
+            f"{'':<12}{'judged right':>14}{'judged wrong':>14}",
+            f"{'right text':<12}{agreement.num_true_yes:>14}{agreement.num_false_no:>14}",
+            f"{'wrong text':<12}{agreement.num_false_yes:>14}{agreement.num_true_no:>14}",
+            f"accuracy     {_shown(agreement.accuracy)}, 95 % interval {low:.3f} to {high:.3f} (Wilson)",
+            f"kappa        {_shown(agreement.kappa)} (Cohen; chance agreement {_shown(agreement.chance_agreement)})",
+            f"chance       {_shown(agreement.constant_accuracy)}, accuracy of the best constant verdict",
+            *((f"mean scores  {texts}",) if texts else ()),
+            f"unavailable  {agreement.num_unavailable}",
+            f"cost         {cost}",
+        )
+    )
+
+
+WRITERS: dict[str, tuple[Writer, ...]] = {
+    "FrozenLake": FROZEN_LAKE,
+    "Sokoban": SOKOBAN,
+    "Navigation": NAVIGATION,
+    "PrimitiveSkill": PRIMITIVE_SKILL,
+    "PrimitiveSkillPlace": PRIMITIVE_SKILL,
+    "PrimitiveSkillStack": PRIMITIVE_SKILL,
+    "PrimitiveSkillDrawer": PRIMITIVE_SKILL,
+    "PrimitiveSkillAlign": PRIMITIVE_SKILL,
+}
+"""Writers of each world of this package that is judged exactly."""
+
+
+class Scored(NamedTuple):
+    """The mean score of a writer over the states that it applies to."""
+
+    score: float
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceBaseline:
+    """The scores of blind text and of true text in one world, representation and section.
+
+    Attributes:
+        world: Env id or scene name.
+        representation: Of the texts.
+        section: Whether the states are start states, or those on an expert's way.
+        num_states: States in the sample.
+        other_state: Mean score of the text of another random state, in [0, 1].
+        best_constant: Mean score of the best constant text, on states that did not help to choose it.
+        best_constant_text: That text.
+        own_state: Mean score of each state's own text; 1 unless reader and writer disagree.
+        by_sight: The writers of each kind of sight that applied to any state, the best first.
+    """
+
+    world: str
+    representation: Representation
+    section: Section = "observation"
+    num_states: int
+    other_state: float
+    best_constant: float
+    best_constant_text: str
+    own_state: float
+    by_sight: Mapping[Sight, Sequence[Scored]] = field(default_factory=dict)
+
+    @property
+    def best_blind(self) -> Scored:
+        """The best text of a writer that sees nothing of the state."""
+        chosen = (Scored(self.other_state, "another state's text"), Scored(self.best_constant, self.best_constant_text))
+        return max((*chosen, *self.by_sight.get("blind", ())), key=lambda scored: scored.score)
+
+    @property
+    def best_half_blind(self) -> Scored:
+        """The best text of a writer that sees one thing at most and guesses the rest."""
+        return max((self.best_blind, *self.by_sight.get("half_blind", ())), key=lambda scored: scored.score)
+
+    @property
+    def worst_partial(self) -> Scored:
+        """The worst listed truth, those about one thing only included."""
+        return min((self.worst_full, *self.by_sight.get("partial", ())), key=lambda scored: scored.score)
+
+    @property
+    def worst_full(self) -> Scored:
+        """The worst listed truth about everything."""
+        own = Scored(self.own_state, "the world's own text")
+        return min((own, *self.by_sight.get("full", ())), key=lambda scored: scored.score)
+
+
+def chance_baseline(
+    described: Iterable[DescribedState],
+    judge: Judge,
+    *,
+    world: str,
+    representation: Representation,
+    section: Section = "observation",
+    num_partners: int = 8,
+    num_candidates: int = 64,
+    guesses: Iterable[str] = (),
+    writers: Iterable[Writer] = (),
+) -> ChanceBaseline:
+    """Returns the chance baseline on a sample of states.
+
+    The constant text is the first half's state text, or the guess, with the best mean score there; it is measured
+    on the second half, so that the choice does not flatter it. Writers are measured on all states.
+
+    Args:
+        described: State texts with their states, drawn independently; at least 4.
+        judge: The judge to measure.
+        world: Env id or scene name, for the report.
+        representation: Of the texts; writers of other representations are left out.
+        section: Of the texts; it sets the tense of the writers' verbs.
+        num_partners: Other states' texts tried on each state.
+        num_candidates: Distinct state texts tried as the constant one.
+        guesses: Further texts tried as the constant one.
+        writers: Blind and truthful writers to measure.
+
+    Raises:
+        ConfigError: Fewer than 4 states.
+    """
+    sample = list(described)
+    if len(sample) < 4:
+        raise ConfigError(f"A chance baseline needs at least 4 states, got {len(sample)}. Raise num_states.")
+    texts = [text for text, _ in sample]
+    states = [state for _, state in sample]
+    # States are drawn independently, so texts shifted along the sample are texts of random other states.
+    shifts = range(1, min(num_partners, len(sample) - 1) + 1)
+    half = len(sample) // 2
+    candidates = [*itertools.islice(dict.fromkeys(texts[:half]), num_candidates), *guesses]
+    best_text = max(candidates, key=lambda text: _mean_score(judge, itertools.repeat(text), states[:half]))
+    return ChanceBaseline(
+        world=world,
+        representation=representation,
+        section=section,
+        num_states=len(sample),
+        other_state=fmean(_mean_score(judge, texts[shift:] + texts[:shift], states) for shift in shifts),
+        best_constant=_mean_score(judge, itertools.repeat(best_text), states[half:]),
+        best_constant_text=best_text,
+        own_state=_mean_score(judge, texts, states),
+        by_sight=_scores_by_sight(judge, states, section, [w for w in writers if w.representation == representation]),
+    )
+
+
+def _mean_score(judge: Judge, texts: Iterable[str], states: Sequence[Mapping[str, Any]]) -> float:
+    return fmean(judge.score(text, state).value for text, state in zip(texts, states, strict=False))
+
+
+def _scores_by_sight(
+    judge: Judge, states: Sequence[Mapping[str, Any]], section: Section, writers: Iterable[Writer]
+) -> dict[Sight, list[Scored]]:
+    scored: dict[Sight, list[Scored]] = {}
+    for writer in writers:
+        written = ((writer.write(state, section), state) for state in states)
+        scores = [judge.score(text, state).value for text, state in written if text is not None]
+        if scores:
+            scored.setdefault(writer.sight, []).append(Scored(fmean(scores), writer.name))
+    return {sight: sorted(found, reverse=True) for sight, found in scored.items()}
+
+
+def measure_chance(
+    env_id: str,
+    representation: Representation,
+    num_states: int = 200,
+    seed: int = 0,
+    *,
+    section: Section = "observation",
+    **env_kwargs: Any,
+) -> ChanceBaseline:
+    """Returns the exact judge's chance baseline on the training levels of a registered world.
+
+    Args:
+        env_id: Such as `VLM/Sokoban-v0`.
+        representation: How states are written.
+        num_states: Levels to draw, at least 4.
+        seed: Reset seed of the first; the others follow it.
+        section: `observation` measures on start states, `prediction` on those on an expert's way.
+        **env_kwargs: Passed to `vlm_envs.make`, for a world of another size.
+
+    Raises:
+        ConfigError: The world has no exact judge, or not in this representation.
+    """
+    judge = ExactJudge(env_id, representation)
+    states = start_states if section == "observation" else next_states
+    return chance_baseline(
+        states(env_id, representation, num_states, seed, **env_kwargs),
+        judge,
+        world=env_id,
+        representation=representation,
+        section=section,
+        guesses=judge.rules.guesses(representation),
+        writers=WRITERS.get(judged_name(env_id), ()),
+    )
+
+
+def start_states(
+    env_id: str, representation: Representation, num_states: int, seed: int = 0, **env_kwargs: Any
+) -> list[DescribedState]:
+    """Returns text and state dict of a world's start states, of `num_states` reset seeds from `seed` on."""
+    # The images are not needed, and they may need an engine.
+    env = make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
+    try:
+        infos = [env.reset(seed=seed + offset)[1] for offset in range(num_states)]
+    finally:
+        env.close()
+    return [(info["state_text"], info["state"]) for info in infos]
+
+
+def next_states(
+    env_id: str, representation: Representation, num_levels: int, seed: int = 0, **env_kwargs: Any
+) -> list[DescribedState]:
+    """Returns text and state dict of each level after some of the actions that solve it.
+
+    After one action in the first level, two in the second, and so on, starting over at the length of a level's plan:
+    solved levels are as frequent as any other progress.
+    """
+    env = make(env_id, representation=representation, **{"obs_mode": "text", **env_kwargs})
+    world: Any = env.unwrapped
+    try:
+        states = []
+        for offset in range(num_levels):
+            env.reset(seed=seed + offset)
+            states.append(_after_actions(world, offset))
+        return [(world.view.describe(state, representation), world.view.structured(state)) for state in states]
+    finally:
+        env.close()
+
+
+def _after_actions(world: World[Any, Any], offset: int) -> Any:
+    state = world.state
+    plan = world.dynamics.plan(state) or ()
+    for action in plan[: 1 + offset % max(1, len(plan))]:
+        state, _ = world.dynamics.step(state, action, world.np_random)
+    return state

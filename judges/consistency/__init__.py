@@ -1,1 +1,0 @@
-"""Whether two thoughts agree, by their words."""

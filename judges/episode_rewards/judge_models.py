@@ -1,0 +1,151 @@
+"""The models that episode rewards may ask, each as a callable, whatever implements it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.api.failures import Unavailable
+from judges.batched_judging import Ahead, Deferred, MapFn, defer, one_by_one
+from judges.grading import AnswerJudge
+from judges.grounding import Moment, Segment
+from judges.scores import JudgeScore
+from judges.word_consistency import word_consistency
+from vlm_envs.trajectory import Trajectory
+
+if TYPE_CHECKING:
+    from judges.agentic_judge import AgenticJudge
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedMask:
+    """A mask of a picture.
+
+    Attributes:
+        bits: Its pixels row by row, the first in the highest bit of the first byte.
+        shape: Height and width.
+    """
+
+    bits: bytes
+    shape: tuple[int, int]
+
+    @classmethod
+    def of(cls, mask: npt.NDArray[np.bool_]) -> PackedMask:
+        """Returns a mask, bool[height, width], packed."""
+        height, width = mask.shape
+        return cls(bits=np.packbits(mask).tobytes(), shape=(height, width))
+
+    def unpacked(self) -> npt.NDArray[np.bool_]:
+        """Returns bool[height, width]."""
+        height, width = self.shape
+        bits = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=height * width)
+        return bits.astype(np.bool_).reshape(height, width)
+
+
+Mask = npt.NDArray[np.bool_]
+Model = Literal["answer_judge", "consistency_judge", "masks", "likelihoods", "agentic_judge"]
+"""A model that a reward may ask: a field of `JudgeModels`; "masks" is `picture_masks`, too."""
+
+
+class ConsistencyJudge(Protocol):
+    """Compares what two texts say is in an image; a model behind it, which may be unavailable."""
+
+    def __call__(self, question: str, reference: str, text: str, temperature: float) -> JudgeScore:
+        """Returns the grade of one text against the reference: 1, 0.7, 0.3 or 0."""
+        ...
+
+
+class MaskModel(Protocol):
+    """Finds what a label names, in the sample's image or in one frame of its video."""
+
+    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | None:
+        """Returns the object's mask [height, width], all False for no such object; None when it cannot tell."""
+        ...
+
+
+class AskedMaskModel(Protocol):
+    """A mask model that may be unavailable."""
+
+    def __call__(self, label: str, frame: int | None, time_s: float | None) -> Mask | Unavailable | None:
+        """Returns what a `MaskModel` returns, or that there is no answer."""
+        ...
+
+
+class DescriptionModel(Protocol):
+    """Says whether a description is true of a frame or a stretch of the sample's video."""
+
+    def __call__(self, anchor: Moment | Segment) -> bool | None:
+        """Returns whether the description is true there; None when it cannot tell."""
+        ...
+
+
+class LikelihoodModel(Protocol):
+    """Scores an answer's tokens after question, reasoning and the sample's image."""
+
+    def __call__(self, question: str, reasoning: str, answer: str) -> Sequence[float] | None:
+        """Returns the natural log-probability of each token of the answer; None where it is unavailable.
+
+        The question comes with its options, one a line.
+        """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArgosModels:
+    """The models of one sample; one that is None leaves its term out.
+
+    Attributes:
+        mask: For points; without an answer of its there is no reward.
+        description: For moments and segments; given for videos only.
+        likelihood: For reasoning.
+        answer: For semantic answers.
+    """
+
+    mask: AskedMaskModel | None = None
+    description: DescriptionModel | None = None
+    likelihood: LikelihoodModel | None = None
+    answer: AnswerJudge | None = None
+
+
+Masks = Callable[[Trajectory], MaskModel | None]
+"""From an episode to the mask model of its sample; None where nobody can tell."""
+
+Picture = npt.NDArray[np.uint8]
+PictureMasks = Callable[[list[tuple[Picture, str]]], Sequence[PackedMask | Unavailable | None]]
+"""From pictures, each with a label, to masks of what they name, all at once; None as of `MaskModel`."""
+
+Likelihoods = Callable[[list[tuple[Trajectory, str, str, str]]], Sequence[Sequence[float] | None]]
+"""From episodes, each with a question, a reasoning and an answer, to the answers' log-probabilities, all at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeModels:
+    """What there is to ask. A reward takes those that its entry names and leaves the others alone.
+
+    Attributes:
+        answer_judge: For semantic answers; grades on the scale that the reward's entry names.
+        consistency_judge: Grades one thought against another; by words unless a model does.
+        masks: Finds what points name in each sample; None for exact masks and `picture_masks`.
+        picture_masks: Finds it in pictures that are not generated, where nothing is known exactly.
+        likelihoods: Of answers after their reasoning; None leaves that out.
+        agentic_judge: Looks at the first pictures and judges the last response.
+        map_fn: How many questions are put to a judge together; `ChatClient.map` for a model behind an endpoint.
+        ahead: Where answers are that were asked for while episodes were played.
+    """
+
+    answer_judge: AnswerJudge | None = None
+    consistency_judge: ConsistencyJudge = word_consistency
+    masks: Masks | None = None
+    picture_masks: PictureMasks | None = None
+    likelihoods: Likelihoods | None = None
+    agentic_judge: AgenticJudge | None = None
+    map_fn: MapFn = one_by_one
+    ahead: Ahead = field(default_factory=Ahead)
+
+    def deferred_answers(self) -> Deferred | None:
+        """Returns the stand-in of the judge of answers; None without one."""
+        return None if self.answer_judge is None else defer(self.answer_judge, self.map_fn, ahead=self.ahead)

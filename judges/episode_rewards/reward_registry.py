@@ -1,0 +1,113 @@
+"""Rewards of whole episodes by name. To add one, write its file and name it here, or `register` it from your own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from judges.episode_rewards.argos import ARGOS
+from judges.episode_rewards.arm import (
+    AGENTIC,
+    ARM_ACCURACY,
+    ARM_ACCURACY_AND_FORMAT,
+    ARM_EXPLORATION,
+    ARM_FIXED_TOOL_BONUS,
+)
+from judges.episode_rewards.episode_reward import Constant, EpisodeReward, constants_of
+from judges.episode_rewards.ivgr import IVGR
+from judges.episode_rewards.mags import MAGS_STAGE_1, MAGS_STAGE_2
+from vlm_envs.arguments.faults import import_named
+from vlm_envs.arguments.tables import terminal_width, wrapped
+from vlm_envs.errors import ConfigError, did_you_mean, require, require_choice
+
+_REWARDS: dict[str, EpisodeReward] = {}
+_MODULES: dict[str, str] = {}  # which registered each, so that MODULE:NAME is the module's own
+
+EPISODE_REWARDS: Mapping[str, EpisodeReward] = MappingProxyType(_REWARDS)
+"""Every reward by its name."""
+
+_INDENT = " " * 6
+_WIDTH = 100
+"""Columns at most."""
+
+
+def register(reward: EpisodeReward) -> None:
+    """Makes a reward known by its name.
+
+    Raises:
+        ConfigError: Another one has it.
+    """
+    if _REWARDS.setdefault(reward.name, reward) is not reward:
+        raise ConfigError(f"There is an episode reward {reward.name!r} already. Choose another name.")
+    _MODULES.setdefault(reward.name, sys._getframe(1).f_globals["__name__"])
+
+
+SHIPPED = (
+    ARM_EXPLORATION,
+    ARM_ACCURACY,
+    ARM_ACCURACY_AND_FORMAT,
+    ARM_FIXED_TOOL_BONUS,
+    MAGS_STAGE_1,
+    MAGS_STAGE_2,
+    IVGR,
+    ARGOS,
+    AGENTIC,
+)
+"""Those of the papers, in the order in which they are listed; a user's own are among `EPISODE_REWARDS`."""
+
+for _reward in SHIPPED:
+    register(_reward)
+
+
+def episode_reward(name: str, *, option: str = "episode reward") -> EpisodeReward:
+    """Returns a reward by its name.
+
+    Args:
+        name: One of `EPISODE_REWARDS`, or `MODULE:NAME` of one that a module of your own registers.
+        option: What the name was given by, for the error.
+
+    Raises:
+        ConfigError: There is no such reward, or the module registers none of this name; the message suggests the
+            closest.
+    """
+    module, _, own = name.rpartition(":")
+    if not module:
+        return EPISODE_REWARDS[require_choice(option, name, tuple(EPISODE_REWARDS))]
+    instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
+    import_named(module, option=f"{option} {name}", instead=instead)
+    # A package may leave it to a module within.
+    known = [each for each, by in _MODULES.items() if f"{by}.".startswith(f"{module}.")]
+    shipped = f" {own!r} alone is the one of {_MODULES[own]}." if own in _MODULES else ""
+    require(
+        own in known,
+        f"{option} {name}: {module} registers no episode reward {own!r}, but {', '.join(known) or 'none'}."
+        f"{did_you_mean(own, known) or shipped}",
+    )
+    return EPISODE_REWARDS[own]
+
+
+def as_text(reward: EpisodeReward) -> str:
+    """Returns a reward's constants for a terminal: each as `name=default`, below it what it does and its source."""
+    constants = constants_of(reward.settings)
+    if not constants:
+        return f"{reward.name}\n  (no constants)"
+    lines = [reward.name]
+    for each in constants:
+        told = f"{each.meaning} Source: {each.source}"
+        lines += [f"  {each.name}={each.default!r}"]
+        lines += wrapped(f"{_INDENT}{told}", min(_WIDTH, terminal_width()), indent=_INDENT)
+    return "\n".join(lines)
+
+
+def as_markdown(rewards: Iterable[EpisodeReward]) -> str:
+    """Returns a table of Markdown: a row for each constant, those that rewards share only once."""
+    names: dict[Constant, list[str]] = {}
+    for reward in rewards:
+        for constant in constants_of(reward.settings):
+            names.setdefault(constant, []).append(f"`{reward.name}`")
+    rows = [
+        f"| `{each.name}` | {each.default!r} | {', '.join(of)} | {each.meaning} | {each.source} |"
+        for each, of in names.items()
+    ]
+    return "\n".join(["| constant | default | of | what it is | source |", "|---|---|---|---|---|", *rows])

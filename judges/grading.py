@@ -1,0 +1,239 @@
+"""Compares final answers and boxes with the true ones.
+
+Answers that no rule can compare are left to a judge. Source: Argos, section 3.1, equations 6-8 (exact match,
+relative error, binary semantic judge, chosen by the answer's type); Mags-RL, appendix A.2 (refusals, graded
+judge). What rules can compare is `vlm_envs.responses.answers`' part.
+
+Functions on boxes are the box reward of iVGR, and what Mags-RL counts. Each takes all its boxes in one common
+coordinate space, whichever that is; converting between spaces is `vlm_envs.tools.coordinates`' part, before. A
+box that is not proper is kept as a prediction that overlaps with nothing, for a prediction that can be taken
+back by writing nonsense costs nothing.
+
+Source: iVGR, section 3.2, equation 2 (R_box); Mags-RL, appendix A.1 and B (validity of zoom boxes).
+
+Reading tags out of one piece of the model's own text never raises. Tags are matched as they are written, byte
+for byte: look-alikes (`＜answer＞`), upper case and tags with attributes are plain text. A piece of more than
+`MAX_TEXT_CHARS` characters is refused unread.
+"""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from judges.scores import JudgeScore, on_rubric
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, normalise, read_answer, score_answer
+from vlm_envs.responses.extraction import MAX_TEXT_CHARS, last_boxed, last_section, readings, sections, without_thoughts
+from vlm_envs.responses.formats import FORMATS
+from vlm_envs.responses.parsing import ActionGrammar, parse_response
+from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, MAX_BOXES, WrittenBox
+
+GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
+"""What a graded answer judge may say; Mags-RL, appendix A.2."""
+
+AnswerScale = Literal["graded", "binary"]
+"""Of a judge of answers: quarters from 0 to 1, or right and wrong."""
+
+_ANY_ANSWER = ActionGrammar[str](parse=lambda text: text or None, separator="", expected="an answer")
+
+
+class AnswerJudge(Protocol):
+    """Says how far an answer means the same as the truth; a model behind it, which may be unavailable."""
+
+    def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
+        """Returns the grade of one answer, 0 for wrong to 1 for right."""
+        ...
+
+
+def extract_answer(text: str) -> str | None:
+    r"""Returns the final answer in one piece of the model's own text, as a world that reads leniently takes it.
+
+    That is the last complete `<answer>` outside of thoughts, and in it the last `\boxed{…}` or
+    `<|begin_of_box|>…<|end_of_box|>` where there is one.
+
+    Returns:
+        The answer, stripped; None when there is none.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        return None
+    found = last_section(without_thoughts(text), "answer")
+    if found is None:
+        return None
+    boxed = last_boxed(found[1])
+    return (found[1] if boxed is None else boxed).strip()
+
+
+def match_answer(
+    answer: str | None,
+    key: AnswerKey,
+    judge: AnswerJudge | None = None,
+    *,
+    relative_tolerance: float = RELATIVE_TOLERANCE,
+) -> JudgeScore:
+    """Returns how far an answer agrees with its key: R_acc of Argos, iVGR and ARM-Thinker.
+
+    Args:
+        answer: The model's answer; None when it gave none.
+        key: The truth and how to compare.
+        judge: Asked only for kind `semantic`, only where the texts differ, with grades 0 and 1.
+        relative_tolerance: As `score_answer` takes it.
+
+    Returns:
+        1 or 0, for kind `anls` the similarity; unavailable when the judge was.
+
+    Raises:
+        ConfigError: The key is semantic and there is no judge. No answer raises.
+    """
+    said = read_answer(answer)
+    if answer is None or said in ("", "refusal"):
+        return _unasked(said)
+    score = score_answer(answer, key, relative_tolerance=relative_tolerance)
+    if key.kind == "semantic" and score == 0.0:
+        return _ask(answer, key, judge)
+    return JudgeScore(value=score, reason={1.0: "right", 0.0: "wrong"}.get(score, f"similar by {score:.2f}"))
+
+
+def grade_answer(answer: str | None, key: AnswerKey, judge: AnswerJudge) -> JudgeScore:
+    """Returns a judge's grade of an answer, in quarters: the GPT score of Mags-RL, appendix A.2.
+
+    Args:
+        answer: The model's answer; None when it gave none.
+        key: The truth; the best grade over its accepted answers counts.
+        judge: Says 0, 0.25, 0.5, 0.75 or 1.
+
+    Returns:
+        The grade; 0 for a refusal or no answer, unasked; unavailable when a grade is missing that might be the best.
+    """
+    said = read_answer(answer)
+    if answer is None or said in ("", "refusal"):
+        return _unasked(said)
+    return _best_of([on_rubric(judge(key.question, truth, readings(answer)[-1]), GRADES) for truth in key.answers])
+
+
+def question_with_options(key: AnswerKey) -> str:
+    """Returns the question and, without which a letter means nothing, its options, one a line."""
+    return "\n".join((key.question, *lettered_options(key)))
+
+
+def in_words(key: AnswerKey) -> AnswerKey:
+    """Returns a key as a judge can read it: a choice with its options, and the right one's text beside its letter."""
+    options = {text[0].casefold(): text for text in lettered_options(key)}
+    answers = tuple(options.get(normalise(answer), answer) for answer in key.answers)
+    return AnswerKey(kind="exact", answers=answers, question=question_with_options(key))
+
+
+def lettered_options(key: AnswerKey) -> tuple[str, ...]:
+    """Returns `A. red`, `B. blue` and so on; nothing where the options are unknown."""
+    return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))
+
+
+def _unasked(said: str) -> JudgeScore:
+    return JudgeScore(value=0.0, reason="refused" if said else "no answer, or one that is too long")
+
+
+def _ask(answer: str, key: AnswerKey, judge: AnswerJudge | None) -> JudgeScore:
+    if judge is None:
+        raise ConfigError("A semantic answer key needs a judge; got None. Pass one, or use kind 'exact'.")
+    return _best_of([on_rubric(judge(key.question, truth, readings(answer)[-1]), (0.0, 1.0)) for truth in key.answers])
+
+
+def _best_of(scores: list[JudgeScore]) -> JudgeScore:
+    """Returns the best score that is there; unavailable only when all are, or when a missing one could be better."""
+    there = [score for score in scores if score.available]
+    best = max(there, key=lambda score: score.value, default=scores[0])
+    if len(there) < len(scores) and best.value != 1.0:
+        return next(score for score in scores if not score.available)
+    return best
+
+
+def intersection_over_union(first: WrittenBox, second: WrittenBox) -> float:
+    """Returns the area that two boxes share over the area that they cover, in [0, 1]; 0 where one is not proper."""
+    if not (first.is_proper and second.is_proper):
+        return 0.0
+    width = min(first.x2, second.x2) - max(first.x1, second.x1)
+    height = min(first.y2, second.y2) - max(first.y1, second.y1)
+    if width <= 0.0 or height <= 0.0:
+        return 0.0
+    # Tiny differences of large coordinates can make the quotient exceed 1 by a rounding error.
+    return min(1.0, width * height / (first.area + second.area - width * height))
+
+
+def box_reward(predicted: Sequence[WrittenBox], true: Sequence[WrittenBox]) -> float | None:
+    """Returns how well predicted boxes and true boxes cover each other: R_box.
+
+    Args:
+        predicted: The model's boxes, proper or not; beyond `MAX_BOXES` they are ignored.
+        true: The true boxes, in the same coordinate space.
+
+    Returns:
+        ½ (mean over true boxes of their best IoU + mean over predicted boxes of theirs), in [0, 1]; 0 without
+        predictions; None without true boxes, for then there is nothing to say and the term is left out.
+
+    Raises:
+        ConfigError: A true box is not proper.
+
+    Source: iVGR, equation 2. Choice: the two empty cases, which the equation leaves undefined.
+    """
+    if improper := [box for box in true if not box.is_proper]:
+        raise ConfigError(f"True boxes need x1 < x2, y1 < y2 and finite coordinates; got {improper[0]}.")
+    predicted = predicted[:MAX_BOXES]
+    if not true:
+        return None
+    if not predicted:
+        return 0.0
+    table = [[intersection_over_union(box, truth) for truth in true] for box in predicted]
+    precision = math.fsum(max(row) for row in table) / len(predicted)
+    recall = math.fsum(max(column) for column in zip(*table, strict=True)) / len(true)
+    return 0.5 * (recall + precision)
+
+
+def count_zoomable(
+    boxes: Sequence[WrittenBox], width_px: int, height_px: int, *, max_area: float = MAX_AREA_FRACTION
+) -> int:
+    """Returns how many boxes may be zoomed into: k of Mags-RL.
+
+    A box is valid when its corners are in order, it lies inside the image, and it covers less than 40 % of it.
+    Choice: a box that repeats an earlier one to the digit is not counted again, or one box written ten times would
+    count as ten objects found.
+
+    Args:
+        boxes: The model's boxes, in pixels of the image that it was shown.
+        width_px: Width of that image.
+        height_px: Height of that image.
+        max_area: Part of the image that a box stays below, in (0, 1].
+
+    Source: Mags-RL, appendix A.1 (order, 40 %) and B ("validation of coordinates and size limitation").
+    """
+    return sum(box.is_zoomable(width_px, height_px, max_area=max_area) for box in set(boxes))
+
+
+def sole_section(text: str, tag: str) -> str | None:
+    """Returns the inside of the one `<tag>…</tag>` of a piece; None when there is none, or more than one."""
+    if text.count(f"<{tag}>") != 1 or text.count(f"</{tag}>") != 1:
+        return None
+    found = sections(text, tag)
+    return found[0] if found else None
+
+
+def think_then_answer(text: str) -> tuple[str, str] | None:
+    """Returns the thought and the answer of a piece that is exactly `<think>…</think><answer>…</answer>`.
+
+    White space between is allowed; None when anything else is in the piece, or the answer is empty.
+    """
+    parsed = parse_response(text, FORMATS["free_think"], _ANY_ANSWER, 1)
+    return (parsed.sections["think"], parsed.sections["answer"]) if parsed.format_correct else None
+
+
+def thoughts_of(text: str) -> str:
+    """Returns what comes before the answer, tags included: the text in which boxes and reasoning are looked for.
+
+    That is everything before the first `<answer>` after the last `</think>`; empty for a piece that is too long.
+    """
+    if len(text) > MAX_TEXT_CHARS:
+        return ""
+    after_think = text.rfind("</think>") + 1
+    answer = text.find("<answer>", after_think)
+    return text if answer < 0 else text[:answer]

@@ -1,0 +1,289 @@
+"""What language models judge in each family of worlds: the prompts, the truth, and the claims extracted from a text.
+
+An extraction says what a text claims, never what is true. It is strict in its shape, so that a reply which says
+something else is unreadable, and lenient in names, so that no text can be made unreadable by naming odd things.
+
+Source: VAGEN, appendix D.1.2: natural language to a dictionary by a language model, then F1 by program. The
+paper does not print its dictionaries; these are ours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from agents.api.failures import UnreadableReplyError
+from judges.llm.judge_prompts import read_object
+from judges.state_text.exact_judge import judged_name, rules_of
+from judges.state_text.vocabulary import cells_at
+from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.responses.formats import Representation
+from vlm_envs.worlds.grids.relations import RELATION_PHRASES, named_cells, relation_text, relations_of
+
+_MAX_NUMBER = 1e6
+_MAX_NAME_CHARS = 40
+
+Vertical = Literal["above", "same", "below"]
+Horizontal = Literal["left", "same", "right"]
+Direction = Literal["ahead", "left", "right", "back"]
+
+_VERTICAL_SIGNS: dict[Vertical, int] = {"above": -1, "same": 0, "below": 1}
+_HORIZONTAL_SIGNS: dict[Horizontal, int] = {"left": -1, "same": 0, "right": 1}
+_VERTICAL_PHRASES: dict[Vertical, str] = {"above": "above", "same": "at the same row as", "below": "below"}
+_HORIZONTAL_PHRASES: dict[Horizontal, str] = {
+    "left": "to the left of",
+    "same": "at the same column as",
+    "right": "to the right of",
+}
+_GRID_NAME = re.compile(r"(player)|(box|target|hole)([0-9]{0,2})")
+
+State = Mapping[str, Any]
+
+
+class Extraction(Protocol):
+    """What a text claims, in a form that the exact judge can read."""
+
+    representation: ClassVar[Representation]
+    """The representation that `exact_text` is in."""
+
+    @classmethod
+    def read(cls, reply: str) -> Self:
+        """Returns what a reply says; raises `UnreadableReplyError` where it is not in the asked form."""
+        ...
+
+    def exact_text(self) -> str:
+        """Returns the claims as text of `representation`; empty where there are none."""
+        ...
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class _Root(_Strict):
+    @classmethod
+    def read(cls, reply: str) -> Self:
+        """Returns what a reply's JSON object says; see `Extraction.read`."""
+        try:
+            return cls.model_validate(read_object(reply))
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise UnreadableReplyError(f"{place[:60]}: {first['msg'][:100]}") from error
+
+
+class RelationClaim(_Strict):
+    """One object as seen from another; an axis of which nothing is said is None."""
+
+    subject: str
+    vertical: Vertical | None = None
+    horizontal: Horizontal | None = None
+    object: str
+
+    def clause(self) -> str | None:
+        """Returns the relation in words, or None where it claims nothing or names nothing known."""
+        subject, anchor, phrase = _grid_name(self.subject), _grid_name(self.object), self._phrase()
+        return f"{subject} is {phrase} {anchor}." if subject and anchor and phrase else None
+
+    def _phrase(self) -> str | None:
+        if self.vertical is not None and self.horizontal is not None:
+            return RELATION_PHRASES[_VERTICAL_SIGNS[self.vertical], _HORIZONTAL_SIGNS[self.horizontal]]
+        if self.vertical is not None:
+            return _VERTICAL_PHRASES[self.vertical]
+        return None if self.horizontal is None else _HORIZONTAL_PHRASES[self.horizontal]
+
+
+class GridExtraction(_Root):
+    """Relations between the things of a grid world."""
+
+    representation: ClassVar[Representation] = "natural_language"
+    relations: Annotated[list[RelationClaim], Field(max_length=120)]
+
+    def exact_text(self) -> str:
+        """Returns the relations as sentences, as the grid worlds write them."""
+        return " ".join(clause for relation in self.relations if (clause := relation.clause()))
+
+
+class TargetClaim(_Strict):
+    """Where the thing searched for is said to be."""
+
+    direction: Direction | None = None
+    distance_m: float | None = None
+
+
+class ObjectClaim(_Strict):
+    """A thing that is said to be in sight."""
+
+    type: str
+    direction: Direction | None = None
+    distance_m: float | None = None
+
+
+class EgocentricExtraction(_Root):
+    """The target's and the visible objects' directions and distances, as the player sees them."""
+
+    representation: ClassVar[Representation] = "structured"
+    target: TargetClaim | None = None
+    visible_objects: Annotated[list[ObjectClaim], Field(max_length=60)]
+
+    def exact_text(self) -> str:
+        """Returns the claims as a dictionary like the world's."""
+        fields: dict[str, Any] = {}
+        if self.target is not None:
+            fields |= _known(
+                target_direction_to_player=self.target.direction,
+                target_distance_to_player=_bounded(self.target.distance_m),
+            )
+        objects = [
+            _known(
+                type=_words(each.type) or "thing",
+                direction_to_player=each.direction,
+                distance_to_player=_bounded(each.distance_m),
+            )
+            for each in self.visible_objects
+        ]
+        return json.dumps(fields | {"visible_objects": objects}) if fields or objects else ""
+
+
+class PositionClaim(_Strict):
+    """Where a thing is said to be, in mm."""
+
+    name: str
+    xyz: Annotated[list[float], Field(min_length=3, max_length=3)]
+
+
+class MetricExtraction(_Root):
+    """Named positions on a table; a name may be there twice, as a text may contradict itself."""
+
+    representation: ClassVar[Representation] = "structured"
+    positions: Annotated[list[PositionClaim], Field(max_length=60)]
+    drawer_open_mm: float | None = None
+
+    def exact_text(self) -> str:
+        """Returns the positions as a dictionary like the world's."""
+        entries = [
+            f"{(_words(claim.name) or 'thing').replace(' ', '_')}_position: "
+            f"({', '.join(f'{_bounded(coordinate):.1f}' for coordinate in claim.xyz)})"
+            for claim in self.positions
+        ]
+        if self.drawer_open_mm is not None:
+            entries.append(f"drawer_open_mm: {_bounded(self.drawer_open_mm):.1f}")
+        return f"{{{', '.join(entries)}}}" if entries else ""
+
+
+def _grid_name(name: str) -> str | None:
+    match = _GRID_NAME.fullmatch(name.strip().lower().removeprefix("the "))
+    if match is None:
+        return None
+    return "the player" if match[1] else f"{match[2]}{match[3]}"
+
+
+def _words(name: str) -> str:
+    words = re.sub("[^a-z]+", " ", re.sub("(?<=[a-z])(?=[A-Z])", " ", name[:200]).lower()).split()
+    return " ".join(words)[:_MAX_NAME_CHARS].strip()
+
+
+def _bounded(number: float | None) -> float | None:
+    # Absurd numbers stay wrong when they are cut, and no reader stumbles over their exponents.
+    return None if number is None else max(-_MAX_NUMBER, min(_MAX_NUMBER, number))
+
+
+def _known(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Family:
+    """Worlds that are judged alike.
+
+    Attributes:
+        prompts: Folder of `judges/llm/prompts` with the family's prompts.
+        representations: Those that a language model is asked about; texts in others are read by rule as they are.
+        extraction: What is extracted from a text.
+        truth: What a judge model is told of the true state, of JSON's types.
+        context: What a reader of a text has to know of the task; nothing of the state.
+    """
+
+    prompts: str
+    representations: tuple[Representation, ...]
+    extraction: type[Extraction]
+    truth: Callable[[State], Any] = dict
+    context: Callable[[State], Mapping[str, str]] = lambda state: {}
+
+
+def family_of(world: str, representation: Representation) -> Family:
+    """Returns the family of a world, given by its name or an env id.
+
+    Raises:
+        ConfigError: No language model judges this world, or not in this representation.
+    """
+    name = judged_name(world)
+    rules_of(world)  # A world without facts says so itself.
+    family = FAMILIES.get("PrimitiveSkill" if name.startswith("PrimitiveSkill") else name)
+    if family is None:
+        raise ConfigError(
+            f"There are no judge prompts for {world!r}.{did_you_mean(name, FAMILIES)} Families: {', '.join(FAMILIES)}. "
+            "Add a folder to judges/llm/prompts and an entry to judges.llm.claim_extraction.FAMILIES."
+        )
+    if representation not in family.representations:
+        raise ConfigError(
+            f"A language model judges {name} in {', '.join(family.representations)}, not in {representation!r}. "
+            "The exact judge reads that by rule, without cost or error."
+        )
+    return family
+
+
+def _sokoban_truth(state: State) -> list[str]:
+    player = {"the player": cells_at(state, "player_position")[0]}
+    boxes = named_cells("box", cells_at(state, "box_positions"))
+    targets = named_cells("target", cells_at(state, "target_positions"))
+    relations = relations_of(boxes, player) + relations_of(targets, player) + relations_of(targets, boxes)
+    return [relation_text(relation) for relation in relations]
+
+
+def _frozen_lake_truth(state: State) -> list[str]:
+    things = {"the target": cells_at(state, "target_position")[0]}
+    things |= named_cells("hole", cells_at(state, "hole_positions"))
+    player = {"the player": cells_at(state, "player_position")[0]}
+    return [relation_text(relation) for relation in relations_of(things, player)]
+
+
+def _navigation_context(state: State) -> dict[str, str]:
+    if "target_obj_type" not in state:
+        raise ConfigError(
+            f"Expected a state with 'target_obj_type', got the keys {sorted(state)}. Is this another world's state?"
+        )
+    return {"target": str(state["target_obj_type"])}
+
+
+FAMILIES: dict[str, Family] = {
+    "Sokoban": Family(
+        prompts="sokoban",
+        representations=("natural_language",),
+        truth=_sokoban_truth,
+        extraction=GridExtraction,
+    ),
+    "FrozenLake": Family(
+        prompts="frozen_lake",
+        representations=("natural_language",),
+        truth=_frozen_lake_truth,
+        extraction=GridExtraction,
+    ),
+    "Navigation": Family(
+        prompts="navigation",
+        representations=("natural_language", "structured"),
+        context=_navigation_context,
+        extraction=EgocentricExtraction,
+    ),
+    "PrimitiveSkill": Family(
+        prompts="primitive_skill",
+        representations=("natural_language", "structured"),
+        extraction=MetricExtraction,
+    ),
+}
+"""Family of every judged world by name; the worlds of PrimitiveSkill share one."""

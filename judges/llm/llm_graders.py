@@ -1,0 +1,217 @@
+"""Language models that grade answers and consistency, extract answers, and write wrong responses.
+
+Sources of the graders: Mags-RL, appendix A.2 (answers on a scale of five) and r_ans; Argos, outcome reward
+(iii) (same meaning or not); iVGR, section 3.3 (consistency alpha). Prompts are ours and keep the scales'
+meaning.
+
+Mags-RL evaluates with two more: one reads the answer out of a reply, one says how much must be magnified
+(appendix A.2: data extractor, complexity score). Wrong responses, material for judges of responses, follow
+ARM-Thinker, section 3.2 and figure 8.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.api.client import ChatClient
+from agents.api.conversation import with_images
+from agents.api.failures import Unavailable, UnreadableReplyError
+from judges.grading import GRADES, AnswerScale
+from judges.llm.judge_prompts import answer_of, prompt_template, read_object, read_score, read_yes_no
+from judges.scores import JudgeScore
+from judges.word_consistency import CONSISTENCY_GRADES
+from vlm_envs.errors import require_choice, require_positive
+
+ZOOM_SCORES = tuple(range(1, 11))
+"""How much may have to be magnified: nothing, to what cannot be told without."""
+
+
+class LLMAnswerJudge:
+    """Grades how much an answer means what the right answer means.
+
+    Args:
+        client: The judge model.
+        scale: `graded` for one of `GRADES`, `binary` for 0 or 1.
+    """
+
+    def __init__(self, client: ChatClient, scale: AnswerScale = "graded") -> None:
+        require_choice("scale", scale, ("graded", "binary"))
+        self._client, self._is_graded = client, scale == "graded"
+        self._template = prompt_template(f"answer_{scale}")
+
+    def __call__(
+        self, question: str, truth: str, answer: str, *, images: Sequence[npt.NDArray[np.uint8]] = ()
+    ) -> JudgeScore:
+        """Returns the grade of one answer.
+
+        Args:
+            question: What was asked.
+            truth: The right answer.
+            answer: The policy's; a blank one scores 0 without a question to the model.
+            images: What the question is about, each uint8 [height, width, 3]; often not needed.
+
+        Returns:
+            The grade, or unavailable.
+        """
+        if not answer.strip():
+            return JudgeScore(value=0.0, reason="no answer")
+        messages = self._template.fill(question=question, reference=truth, answer=answer)
+        return _score_of(self._client.ask(with_images(messages, images), self._read))
+
+    def _read(self, reply: str) -> float:
+        return read_score(reply, GRADES) if self._is_graded else float(read_yes_no(reply))
+
+
+class LLMConsistencyJudge:
+    """Grades whether a text speaks of the same content of a picture as a reference: iVGR's alpha.
+
+    Source: iVGR, section 3.3: 1 for the same content, 0.7 for one kind of deviation, 0.3 for both, 0 for a
+    contradiction. The paper asks once at temperature 0.01, or takes the mean of four at 0.5; who takes the mean asks
+    this judge as often.
+
+    Args:
+        client: The judge model.
+        num_samples: Asking the same again gives the next of so many replies, and then the first again, so that a
+            mean of cached replies is a mean of different ones.
+
+    Raises:
+        ConfigError: Fewer than one sample.
+    """
+
+    def __init__(self, client: ChatClient, *, num_samples: int = 1) -> None:
+        require_positive("num_samples", num_samples)
+        self._client, self._num_samples = client, num_samples
+        self._template = prompt_template("consistency")
+        self._lock = threading.Lock()
+        self._next_sample: dict[Hashable, int] = {}
+
+    def __call__(self, question: str, reference: str, text: str, temperature: float = 0.01) -> JudgeScore:
+        """Returns the grade of one text.
+
+        Args:
+            question: What both reason about.
+            reference: The grounded reasoning from the archive.
+            text: The textual reasoning; a blank one scores 0 without a question to the model.
+            temperature: Of the sampling.
+
+        Returns:
+            One of `CONSISTENCY_GRADES`, or unavailable.
+        """
+        return self.begin(question, reference, text, temperature)[1]()
+
+    def begin(
+        self, question: str, reference: str, text: str, temperature: float = 0.01
+    ) -> tuple[Hashable, Callable[[], JudgeScore]]:
+        """Returns what tells the next reply to a question from others, and what asks for it; see `__call__`."""
+        if not text.strip():
+            return (question, reference, text), lambda: JudgeScore(value=0.0, reason="no text")
+        messages = self._template.fill(question=question, reference=reference, text=text)
+        asked = (messages, temperature)
+        sample = self._take_sample(asked)
+
+        def ask() -> JudgeScore:
+            return _score_of(self._client.ask(messages, _read_consistency, temperature=temperature, sample=sample))
+
+        return (asked, sample), ask
+
+    def _take_sample(self, question: Hashable) -> int:
+        with self._lock:
+            sample = self._next_sample.pop(question, 0)
+            if sample + 1 < self._num_samples:
+                self._next_sample[question] = sample + 1
+            return sample
+
+
+def _read_consistency(reply: str) -> float:
+    return read_score(reply, CONSISTENCY_GRADES)
+
+
+def _score_of(grade: float | Unavailable) -> JudgeScore:
+    if isinstance(grade, Unavailable):
+        return JudgeScore.unavailable(grade.reason)
+    return JudgeScore(value=grade, reason=f"graded {grade:g}")
+
+
+class LLMAnswerExtractor:
+    """Reads the final answer out of a reply that has it in no form of its own.
+
+    Args:
+        client: The model that reads.
+    """
+
+    def __init__(self, client: ChatClient) -> None:
+        self._client = client
+        self._template = prompt_template("answer_extraction")
+
+    def __call__(self, question: str, reply: str) -> str | None:
+        """Returns the answer, `Refusal` where there is none; None if the model is unavailable.
+
+        Args:
+            question: What was asked, with its options.
+            reply: The policy's; a blank one is a refusal without a question to the model.
+        """
+        if not reply.strip():
+            return "Refusal"
+        found = self._client.ask(self._template.fill(question=question, reply=reply), answer_of)
+        return None if isinstance(found, Unavailable) else found
+
+
+class LLMZoomJudge:
+    """Says how much of a picture has to be magnified to answer a question about it.
+
+    Args:
+        client: A model that sees.
+    """
+
+    def __init__(self, client: ChatClient) -> None:
+        self._client = client
+        self._template = prompt_template("zoom_need")
+
+    def __call__(self, question: str, images: Sequence[npt.NDArray[np.uint8]]) -> int | None:
+        """Returns a whole number from 1 to 10; None if the model is unavailable.
+
+        Args:
+            question: What was asked.
+            images: What it is about, as it was shown, each uint8 [height, width, 3].
+        """
+        messages = with_images(self._template.fill(question=question), images)
+        found = self._client.ask(messages, _read_zoom_score)
+        return None if isinstance(found, Unavailable) else found
+
+
+def _read_zoom_score(reply: str) -> int:
+    text = answer_of(reply)
+    if text not in map(str, ZOOM_SCORES):
+        raise UnreadableReplyError(f"expected a whole number from 1 to 10, got {text[:40]!r}")
+    return int(text)
+
+
+def write_wrong_responses(
+    client: ChatClient, request: str, right: str, number: int, *, images: Sequence[npt.NDArray[np.uint8]] = ()
+) -> tuple[str, ...] | Unavailable:
+    """Returns responses to a request that are wrong, or why there are none.
+
+    Args:
+        client: The model.
+        request: What is responded to.
+        right: A right response.
+        number: How many are asked for, at least 1.
+        images: What the request is about, each uint8 [height, width, 3].
+
+    Returns:
+        At least that many texts; whether they are wrong and differ is for the caller to check.
+    """
+
+    def read(reply: str) -> tuple[str, ...]:
+        wrong = read_object(reply).get("wrong")
+        texts = [each.strip() for each in wrong if isinstance(each, str)] if isinstance(wrong, list) else []
+        if len([each for each in texts if each]) < number:
+            raise UnreadableReplyError(f'expected {{"wrong": [...]}} with {number} texts')
+        return tuple(filter(None, texts))
+
+    messages = prompt_template("wrong_responses").fill(request=request, right=right, number=number)
+    return client.ask(with_images(messages, images), read)

@@ -1,0 +1,173 @@
+"""Language models as judges of state texts: one verdict on a text, or its claims taken down and then counted.
+
+    direct       text + true state ── model ──> YES / NO ──> 1 / 0
+    extraction   text              ── model ──> claims ── exact judge (+ true state) ──> F1
+
+In the second way the model never sees the truth, so it cannot be talked into a verdict.
+
+Source: VAGEN, appendix D.1.1 (direct) and D.1.2 (extraction, then F1). The prompts are ours and keep the rubrics'
+meaning.
+
+`llm_judges` puts them in the place of the exact judge, for `judges.turn_rewards.shape` and so for a trainer:
+
+    with ChatClient(config) as client:
+        shaped = shape(turns, terms, judge_for=llm_judges(client, "extraction"))
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
+
+from agents.api.client import ChatClient
+from agents.api.conversation import Message
+from agents.api.failures import Unavailable
+from judges.batched_judging import TextAndState, score_together
+from judges.llm.claim_extraction import Extraction, family_of
+from judges.llm.judge_prompts import prompt_template, read_yes_no
+from judges.scores import JudgeScore
+from judges.state_text.exact_judge import ExactJudge
+from judges.turn_rewards import JudgeFor, Section
+from vlm_envs.errors import require_choice
+from vlm_envs.responses.formats import Representation
+
+Skill = Literal["grounding", "worldmodeling"]
+"""What a text shows: that the model saw the state it is in, or that it foresaw the next one."""
+
+_Verdict = TypeVar("_Verdict")
+
+Method = Literal["direct", "extraction"]
+
+SKILL_OF: dict[Section, Skill] = {"observation": "grounding", "prediction": "worldmodeling"}
+"""What each section of a response shows."""
+
+
+class ReplyJudge(ABC, Generic[_Verdict]):
+    """A judge that asks one question for each text; a subclass says which, and what the reply is worth.
+
+    Args:
+        client: The judge model.
+        world: A world's name or an env id.
+        skill: Whether texts describe the state they come with or foretell it.
+        representation: Of the texts.
+
+    Raises:
+        ConfigError: No language model judges this world, or not in this representation.
+    """
+
+    prompts: ClassVar[str]
+    """How the names of its prompts begin."""
+
+    def __init__(
+        self,
+        client: ChatClient,
+        world: str,
+        skill: Skill = "grounding",
+        representation: Representation = "natural_language",
+    ) -> None:
+        self.client = client
+        self._world, self._family = world, family_of(world, representation)
+        self._template = prompt_template(f"{self._family.prompts}/{self.prompts}_{skill}")
+
+    def score(self, text: str, state: Mapping[str, Any]) -> JudgeScore:
+        """Returns the score of a text against a state, or unavailable; a blank text scores 0 without a question.
+
+        Raises:
+            ConfigError: The state is another world's. No text and no failure of the endpoint raises.
+        """
+        return self.score_many([(text, state)])[0]
+
+    def score_many(self, claims: Sequence[TextAndState]) -> list[JudgeScore]:
+        """Returns the scores of many texts, in order; each distinct question is asked once.
+
+        Raises:
+            ConfigError: A state is another world's.
+        """
+        return score_together([(self, claims)])[0]
+
+    def questions(self, claims: Sequence[TextAndState]) -> dict[Hashable, tuple[Message, ...]]:
+        """Returns the distinct questions about some claims; none about a blank text."""
+        asked = (self._messages(text, state) for text, state in claims if text.strip())
+        return {question: question for question in asked}
+
+    def ask(self, question: tuple[Message, ...]) -> _Verdict | Unavailable:
+        """Returns the model's answer to one question."""
+        return self.client.ask(question, self._read)
+
+    def read(
+        self, claims: Sequence[TextAndState], answers: Mapping[Hashable, _Verdict | Unavailable]
+    ) -> list[JudgeScore]:
+        """Returns the claims' scores, from the answers to their questions."""
+        return [
+            self._score(answers[self._messages(text, state)], state)
+            if text.strip()
+            else JudgeScore(value=0.0, reason="nothing was said")
+            for text, state in claims
+        ]
+
+    def _score(self, answer: _Verdict | Unavailable, state: Mapping[str, Any]) -> JudgeScore:
+        return JudgeScore.unavailable(answer.reason) if isinstance(answer, Unavailable) else self._worth(answer, state)
+
+    @abstractmethod
+    def _read(self, reply: str) -> _Verdict:
+        """Returns what a reply says; raises `UnreadableReplyError` where it is not in the asked form."""
+
+    @abstractmethod
+    def _messages(self, text: str, state: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Returns the question about a text."""
+
+    @abstractmethod
+    def _worth(self, verdict: _Verdict, state: Mapping[str, Any]) -> JudgeScore:
+        """Returns the score that a verdict means."""
+
+
+class DirectJudge(ReplyJudge[bool]):
+    """Asks whether a text agrees with the true state: YES is 1, NO is 0."""
+
+    prompts = "direct"
+
+    def _read(self, reply: str) -> bool:
+        return read_yes_no(reply)
+
+    def _messages(self, text: str, state: Mapping[str, Any]) -> tuple[Message, ...]:
+        return self._template.fill(truth=self._family.truth(state), text=text)
+
+    def _worth(self, verdict: bool, state: Mapping[str, Any]) -> JudgeScore:
+        return JudgeScore(value=float(verdict), reason="the model says yes" if verdict else "the model says no")
+
+
+class ExtractionJudge(ReplyJudge[Extraction]):
+    """Has a text's claims taken down by a model that does not know the truth, and lets the exact judge count them."""
+
+    prompts = "extract"
+
+    def _read(self, reply: str) -> Extraction:
+        return self._family.extraction.read(reply)
+
+    def _messages(self, text: str, state: Mapping[str, Any]) -> tuple[Message, ...]:
+        return self._template.fill(text=text, **self._family.context(state))
+
+    def _worth(self, verdict: Extraction, state: Mapping[str, Any]) -> JudgeScore:
+        return self._exact.score(verdict.exact_text(), state)
+
+    @cached_property
+    def _exact(self) -> ExactJudge:
+        return ExactJudge(self._world, self._family.extraction.representation)
+
+
+def llm_judges(client: ChatClient, method: Method) -> dict[Section, JudgeFor]:
+    """Returns what `shape` takes as `judge_for`: observations and predictions have prompts of their own.
+
+    Args:
+        client: The judge model.
+        method: `direct` for a verdict, `extraction` for claims that the exact judge counts.
+    """
+    judge_type = DirectJudge if require_choice("method", method, get_args(Method)) == "direct" else ExtractionJudge
+
+    def judge_for(skill: Skill) -> JudgeFor:
+        return functools.cache(lambda env_id, representation: judge_type(client, env_id, skill, representation))
+
+    return {section: judge_for(skill) for section, skill in SKILL_OF.items()}

@@ -1,1 +1,0 @@
-"""Readers of the model's own text: sections, points and times, boxes, numbers and answers."""

@@ -1,1 +1,0 @@
-"""Judging text of a search through a home: directions and distances of things, as seen by the player."""

@@ -1,0 +1,381 @@
+"""Facts of a grid: on which side of each other objects are, which cell each is in, and how many claims are right.
+
+Relative facts say on which side of each other two objects are: "box0 is above and to the left of the player" is
+two facts, one for each axis. An aligned axis ("at the same row") is a fact like the others, as the worlds' own
+text states it.
+
+Absolute facts say which cell each object is in, read from structured and symbolic state text. Both readers
+accept any string in time linear in its length and never raise: what cannot be read is not a claim. The grid's
+size and its walls are not scored, as they are the same in every state of a level.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from judges.state_text.tally import Tally
+from judges.state_text.vocabulary import PLAYER, Cell, ObjectVocabulary, cells_at
+
+Name = tuple[str, int]
+"""An object as a text tells it apart: its kind and the order in which the text introduced it."""
+
+Sides = tuple[set[int], set[int]]
+"""Signs claimed for an object against another: vertical (-1 above) and horizontal (-1 left); 0 is aligned."""
+
+THE_PLAYER: Name = (PLAYER, 0)
+SOME, ALL = -1, -2
+"""Counts of a plural without a number ("there are holes"), and of every object of its kind ("all holes")."""
+
+_MAX_COUNT = 20
+_MAX_PAIRINGS = 120
+_CountMatrix = npt.NDArray[np.int64]
+
+Pairing = dict[Name, Cell]
+
+CellsByKind = dict[str, set[Cell]]
+
+# A key is a whole word, with or without quotes; four digits bound the integers that are converted.
+_KEY = re.compile(r"\b([a-z_]{1,40})[0-9]{0,3}[\"']?\s{0,20}[:=]")
+_CELL = re.compile(r"[(\[]\s{0,20}(-?[0-9]{1,4})\s{0,20},\s{0,20}(-?[0-9]{1,4})\s{0,20}[)\]]")
+_DECORATION = str.maketrans("", "", " \t\r,|'\"[]`")
+
+
+@dataclass(slots=True)
+class RelationClaims:
+    """The relations that a text claims between the objects of a world.
+
+    Attributes:
+        vocabulary: Decides which pairs are facts; others are dropped, for they can be neither right nor wrong.
+        by_object: The sides claimed for each object or group of objects against others.
+        counts: How many objects each group has, or `SOME` or `ALL`.
+        denied: The sides that single objects are denied to lie on; a wrong denial is a wrong claim.
+        num_excess: Facts of each kind that plurals claim beyond what they stand for.
+    """
+
+    vocabulary: ObjectVocabulary
+    by_object: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
+    counts: dict[Name, int] = field(default_factory=dict)
+    denied: dict[Name, dict[Name, Sides]] = field(default_factory=dict)
+    num_excess: dict[str, int] = field(default_factory=dict)
+
+    def add(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
+        """Claims that `subject` lies on side `sign` of `anchor` along `axis` (0 vertical, 1 horizontal)."""
+        self._note(self.by_object, subject, anchor, axis, sign)
+
+    def deny(self, subject: Name, anchor: Name, axis: int, sign: int) -> None:
+        """Denies what `add` claims."""
+        if subject not in self.counts and anchor not in self.counts:
+            self._note(self.denied, subject, anchor, axis, sign)
+
+    def _note(self, noted: dict[Name, dict[Name, Sides]], subject: Name, anchor: Name, axis: int, sign: int) -> None:
+        if self.vocabulary.is_scored(anchor[0], subject[0]):
+            subject, anchor, sign = anchor, subject, -sign
+        elif not self.vocabulary.is_scored(subject[0], anchor[0]):
+            return
+        noted.setdefault(subject, {}).setdefault(anchor, (set(), set()))[axis].add(sign)
+
+    def take_member(self, group: Name, member: Name) -> None:
+        """Turns one object of a group into one by itself; a group without a number has no others left then."""
+        self.by_object |= {
+            member: {anchor: (set(sides[0]), set(sides[1])) for anchor, sides in self.by_object.get(group, {}).items()}
+        }
+        self.counts[group] = max(0, self.counts.get(group, 0) - 1)
+
+    def expanded(self, cells: Mapping[str, tuple[Cell, ...]]) -> RelationClaims:
+        """Returns the same claims with each group replaced by single objects.
+
+        A plural without a number claims as many objects as truly lie on its sides of the player, but at least two.
+        If only one is there, the second is in excess: it counts as claimed but does not cancel a right claim.
+        """
+        if not self.counts:
+            return self
+        names = set(self.by_object).union(*self.by_object.values(), self.counts)
+        expanded = RelationClaims(self.vocabulary)
+        copies: dict[Name, list[Name]] = {}
+        num_named: dict[str, int] = {}
+        for name in sorted(names):
+            count = self._count(name, cells)
+            start = num_named.get(name[0], 0)
+            copies[name] = [(name[0], start + copy) for copy in range(count)] if name != THE_PLAYER else [name]
+            num_named[name[0]] = start + count
+            if count == 1 and self.counts.get(name) == SOME:
+                num_facts = sum(len(signs) for sides in self.by_object[name].values() for signs in sides)
+                expanded.num_excess[name[0]] = expanded.num_excess.get(name[0], 0) + num_facts
+        for subject, anchors in self.by_object.items():
+            for copy in copies[subject]:
+                expanded.by_object[copy] = {
+                    anchor_copy: sides for anchor, sides in anchors.items() for anchor_copy in copies[anchor]
+                }
+        return expanded
+
+    def _count(self, name: Name, cells: Mapping[str, tuple[Cell, ...]]) -> int:
+        """Returns how many objects a name stands for in a state; 1 for a plural without a number where one lies."""
+        count = self.counts.get(name, 1)
+        if count == ALL:
+            return len(cells[name[0]])
+        if count != SOME:
+            return min(count, _MAX_COUNT)
+        sides = self.by_object.get(name, {}).get(THE_PLAYER, (set(), set()))
+        num_sides = sum(map(len, sides))
+        player = {THE_PLAYER: cells[PLAYER][0]}
+        num_lying = sum(_correct_sides({THE_PLAYER: sides}, cell, player).said == num_sides for cell in cells[name[0]])
+        return num_lying if num_sides and num_lying else 2
+
+    def num_denied_wrongly(self, cells: Mapping[str, tuple[Cell, ...]]) -> dict[str, int]:
+        """Returns, for each kind, how many true sides are denied of objects that are the only ones of their kind."""
+        numbers: dict[str, int] = {}
+        for subject, anchors in self.denied.items():
+            for anchor, sides in anchors.items():
+                if subject in self.by_object and len(cells[subject[0]]) == len(cells[anchor[0]]) == 1:
+                    (cell,), (origin,) = cells[subject[0]], cells[anchor[0]]
+                    wrong = sum(_sign(cell[axis] - origin[axis]) in sides[axis] for axis in (0, 1))
+                    numbers[subject[0]] = numbers.get(subject[0], 0) + wrong
+        return numbers
+
+    def of_kind(self, kind: str) -> list[dict[Name, Sides]]:
+        """Returns what is claimed of each object of a kind, in the order of their introduction."""
+        return [self.by_object[name] for name in sorted(self.by_object) if name[0] == kind]
+
+    def names_of_kind(self, kind: str) -> list[Name]:
+        """Returns every object of a kind that is named, on either side of a relation."""
+        anchors = (anchor for sides in self.by_object.values() for anchor in sides)
+        return sorted({name for name in itertools.chain(self.by_object, anchors) if name[0] == kind})
+
+
+def tally_relations(claims: RelationClaims, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
+    """Returns how claimed relations compare with a state, named objects paired with real ones as well as can be.
+
+    Names are free: "box0" may be any box, if one box is used for it throughout. The pairing is the one with
+    the highest weighted score, found exactly: by the Hungarian method, for every pairing of the objects that
+    others refer to. Where those pairings exceed 120 (say five boxes against six), only the order of
+    introduction and the Hungarian pairing of the objects referred to are tried.
+
+    Two signs claimed for a pair on one axis contradict each other: both count as claimed, neither as correct,
+    so listing every direction earns nothing. An axis that is not mentioned is read as aligned where it is, if the
+    other axis is right: "the goal is below" says all there is to say of a goal straight below.
+
+    Args:
+        claims: The text's claims about objects, by the names that it gives them.
+        state: The true state.
+        vocabulary: The world's kinds of objects: where they stand in the state, and which pairs are facts.
+
+    Returns:
+        A tally for each category's name, in facts (an axis of a pair).
+
+    Raises:
+        ValueError: The state is another world's.
+    """
+    cells = {c.kind: cells_at(state, c.state_key) for c in vocabulary.categories}
+    cells[PLAYER] = cells_at(state, "player_position")
+    num_denied = claims.num_denied_wrongly(cells)
+    claims = claims.expanded(cells)
+    num_true, num_claimed, share = {}, {}, {}
+    for c in vocabulary.categories:
+        num_true[c.name] = 2 * len(cells[c.kind]) * sum(len(cells[anchor]) for anchor in c.relative_to)
+        num_claimed[c.name] = sum(
+            len(signs) for sides in claims.of_kind(c.kind) for pair in sides.values() for signs in pair
+        ) + num_denied.get(c.kind, 0)
+        share[c.name] = c.weight / max(1, num_true[c.name] + num_claimed[c.name])
+    pairings = _pairings(claims, cells, vocabulary)
+    counts = (_num_correct(claims, cells, vocabulary, pairing) for pairing in pairings)
+    best = max(counts, key=lambda count: sum(share[name] * sum(number) for name, number in count.items()))
+    return {
+        c.name: Tally(
+            num_correct=best[c.name].said,
+            num_claimed=num_claimed[c.name] + claims.num_excess.get(c.kind, 0),
+            num_true=num_true[c.name],
+            num_implied=best[c.name].unsaid,
+            num_excess=claims.num_excess.get(c.kind, 0),
+        )
+        for c in vocabulary.categories
+    }
+
+
+class _Correct(NamedTuple):
+    """Right facts: those claimed, and aligned axes that are not mentioned."""
+
+    said: int
+    unsaid: int
+
+
+def _pairings(
+    claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary
+) -> Iterator[Pairing]:
+    """Yields ways to give a real cell to the player and to every named object that others are described against."""
+    anchor_kinds = sorted({kind for c in vocabulary.categories for kind in c.relative_to} - {PLAYER})
+    choices = [list(_assignments(claims, kind, cells)) for kind in anchor_kinds]
+    for chosen in itertools.product(*choices):
+        pairing: Pairing = {THE_PLAYER: cells[PLAYER][0]}
+        for part in chosen:
+            pairing.update(part)
+        yield pairing
+
+
+def _assignments(claims: RelationClaims, kind: str, cells: Mapping[str, tuple[Cell, ...]]) -> Iterator[Pairing]:
+    names, real = claims.names_of_kind(kind), cells[kind]
+    fewer, more = sorted((len(names), len(real)))
+    if math.perm(more, fewer) > _MAX_PAIRINGS:
+        from scipy.optimize import linear_sum_assignment  # Rare, and slow to import.
+
+        pairing = {THE_PLAYER: cells[PLAYER][0]}
+        matrix = _correct_matrix([claims.by_object.get(name, {}) for name in names], real, pairing)
+        rows, columns = linear_sum_assignment(matrix, maximize=True)
+        yield dict(zip(names, real, strict=False))
+        yield {names[row]: real[column] for row, column in zip(rows, columns, strict=True)}
+    elif len(names) <= len(real):
+        for order in itertools.permutations(real, len(names)):
+            yield dict(zip(names, order, strict=True))
+    else:
+        for subset in itertools.permutations(names, len(real)):
+            yield dict(zip(subset, real, strict=True))
+
+
+def _num_correct(
+    claims: RelationClaims, cells: Mapping[str, tuple[Cell, ...]], vocabulary: ObjectVocabulary, pairing: Pairing
+) -> dict[str, _Correct]:
+    counts = {}
+    for category in vocabulary.categories:
+        referred_to = any(category.kind in other.relative_to for other in vocabulary.categories)
+        if referred_to:
+            named = (
+                _correct_sides(claims.by_object.get(name, {}), cell, pairing)
+                for name, cell in pairing.items()
+                if name[0] == category.kind
+            )
+            counts[category.name] = _total(named)
+        else:
+            counts[category.name] = _best_total(claims.of_kind(category.kind), cells[category.kind], pairing)
+    return counts
+
+
+def _total(counts: Iterable[_Correct]) -> _Correct:
+    said, unsaid = 0, 0
+    for count in counts:
+        said, unsaid = said + count.said, unsaid + count.unsaid
+    return _Correct(said, unsaid)
+
+
+def _correct_matrix(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _CountMatrix:
+    """Returns the correct facts of each named object if it were each real one: int [num_named, num_real]."""
+    counts = [[sum(_correct_sides(sides, cell, pairing)) for cell in real] for sides in claimed]
+    return np.array(counts, dtype=np.int64).reshape(len(claimed), len(real))
+
+
+def _best_total(claimed: list[dict[Name, Sides]], real: tuple[Cell, ...], pairing: Pairing) -> _Correct:
+    """Returns the right facts of the named objects, each paired with a real one of its own as well as can be."""
+    if not claimed or not real:
+        return _Correct(0, 0)
+    matrix = _correct_matrix(claimed, real, pairing)
+    if min(matrix.shape) == 1:
+        # One row or column needs no assignment, and this is the usual case on the training path.
+        pairs = [np.unravel_index(int(matrix.argmax()), matrix.shape)]
+    else:
+        from scipy.optimize import linear_sum_assignment  # Not the usual case, and slow to import.
+
+        pairs = list(zip(*linear_sum_assignment(matrix, maximize=True), strict=True))
+    return _total(_correct_sides(claimed[row], real[column], pairing) for row, column in pairs)
+
+
+def _correct_sides(sides: dict[Name, Sides], cell: Cell, pairing: Pairing) -> _Correct:
+    said, unsaid = 0, 0
+    for anchor, signs in sides.items():
+        if anchor in pairing:
+            true = [_sign(cell[axis] - pairing[anchor][axis]) for axis in (0, 1)]
+            right = [signs[axis] == {true[axis]} for axis in (0, 1)]
+            said += sum(right)
+            # A side implies that the other axis is aligned; being in one row implies nothing about the column.
+            unsaid += any(right[axis] and true[axis] and not signs[1 - axis] and not true[1 - axis] for axis in (0, 1))
+    return _Correct(said, unsaid)
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
+
+
+def read_structured(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
+    """Returns the cells of `{player_position: (4, 2), box_positions: [(3, 2)], …}`, or the same as Python or JSON.
+
+    Args:
+        text: Any string.
+        vocabulary: Gives the words that keys are made of; unknown keys are skipped.
+
+    Returns:
+        Every cell claimed for each kind, over the whole text.
+    """
+    text = text.lower()
+    claims: CellsByKind = {}
+    keys = list(_KEY.finditer(text))
+    ends = [*(key.start() for key in keys), len(text)][1:]
+    for key, end in zip(keys, ends, strict=True):
+        kind = vocabulary.kind_of(re.sub(r"_?(positions?|pos|coordinates?)$", "", key[1]))
+        if kind is not None:
+            cells = _CELL.finditer(text, key.end(), end)
+            claims.setdefault(kind, set()).update((int(cell[1]), int(cell[2])) for cell in cells)
+    return claims
+
+
+def read_symbolic(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
+    r"""Returns the cells of rows of symbols; lines that hold anything else are prose and end a grid.
+
+    Args:
+        text: Any string; symbols may be spaced out, quoted or fenced, and `\\n` may be written out.
+        vocabulary: Gives the symbols.
+
+    Returns:
+        Every cell claimed for each kind; a second grid's rows count from zero again.
+    """
+    claims: CellsByKind = {}
+    for row, line in _grid_rows(text.replace("\\n", "\n"), vocabulary.symbols):
+        for column, symbol in enumerate(line):
+            for kind in vocabulary.symbols[symbol]:
+                claims.setdefault(kind, set()).add((row, column))
+    return claims
+
+
+def _grid_rows(text: str, symbols: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[int, str]]:
+    row = 0
+    for line in text.split("\n"):
+        symbols_only = line.translate(_DECORATION)
+        # A single symbol is more often a stray letter or a bullet than a grid one cell wide.
+        if len(symbols_only) > 1 and symbols.keys() >= set(symbols_only):
+            yield row, symbols_only
+            row += 1
+        else:
+            row = 0
+
+
+def tally_cells(claims: CellsByKind, state: Mapping[str, Any], vocabulary: ObjectVocabulary) -> dict[str, Tally]:
+    """Returns how claimed cells compare with a state, as a tally for each category's name.
+
+    The player's cell is a fact of every category, so misplacing the player lowers each of them. Two cells
+    claimed for the one player contradict each other: both count as claimed, neither as correct. Objects of a
+    kind are interchangeable, and as a cell is right or wrong, the best matching is the set intersection.
+
+    Args:
+        claims: The cells that the text claims for each kind of object, and for the player.
+        state: What is true.
+        vocabulary: The world's kinds of objects, and where they stand in the state.
+
+    Raises:
+        ConfigError: The state is another world's.
+    """
+    true_player = set(cells_at(state, "player_position"))
+    players = claims.get(PLAYER, set())
+    tallies = {}
+    for category in vocabulary.categories:
+        true_cells = set(cells_at(state, category.state_key))
+        claimed_cells = claims.get(category.kind, set())
+        tallies[category.name] = Tally(
+            num_correct=len(true_cells & claimed_cells) + int(players == true_player),
+            num_claimed=len(claimed_cells) + len(players),
+            num_true=len(true_cells) + len(true_player),
+        )
+    return tallies

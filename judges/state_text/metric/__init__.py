@@ -1,1 +1,0 @@
-"""Judging text of a table: positions of named things in millimetres."""

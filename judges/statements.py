@@ -1,0 +1,471 @@
+"""What a text says, by words: what its clauses affirm and deny, values of things, relations of two things.
+
+    text ── clauses ──> affirmed words, denied words, values of things, relations of two things
+
+Choices: a clause ends at punctuation and at "and", "but", "while"; what is denied reaches from the negation to the end
+of its clause; "it" and "they" are what the clause before was about; all comparisons of size are one axis; a shade is
+its colour; several numbers of one thing may be parts of a whole. A false alarm costs a true text everything, so values
+say nothing where they are roughly, partly or once so ("about 20", "half full", "was …, now …"), of a part ("grey in the
+west") or of one among others ("the left light"), and nor do questions and clauses of doubt ("if", "might", "perhaps").
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Set
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.content.scenes.kinds.table import KINDS
+from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
+
+MAX_CLAUSES = 200
+MAX_CLAUSE_CHARS = 600
+"""Clauses of a text, and characters of each, that are read: this bounds the time spent on it."""
+
+_BREAK = re.compile(r"[!?;,\n()]|[.:](?!\d)|\b(?:but|and|while|whereas|although|though|however)\b", re.IGNORECASE)
+SCORE = r"(?<![\d.-])\d{1,3}-\d{1,3}(?![\d-]|\.\d)"
+DECIMAL = r"(?<![\d.])\d{1,9}\.\d{1,9}(?!\.?\d)"
+_TOKEN = re.compile(rf"\d{{1,2}}:\d\d\b|{SCORE}|{DECIMAL}|[^\W_]+(?:['’][^\W_]+)?")
+_DASH = re.compile(r"(?<=\d)[\N{EN DASH}\N{MINUS SIGN}](?=\d)")
+
+_SAID_SHORTER = (
+    (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
+    (re.compile(r"\bno longer\b(?! than)"), " not "),
+    (re.compile(r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b"), " not "),
+    (re.compile(r"\bin front of\b"), " front "),
+    (re.compile(r"\b(?:on top of|atop)\b"), " on "),
+    (re.compile(r"\b(?:turned|switched) (?=on\b|off\b)"), ""),
+)
+_FAR_FROM = re.compile(r"\bfar from (?:being )?(?=([^\W_]+))")
+_NEGATIONS = frozenset("not no never without neither nor none cannot".split())  # noqa: SIM905
+_SHORT_NOT = ("n't", "n’t")
+_NO_DENIAL = frozenset("only other more less longer further doubt".split())  # noqa: SIM905
+"""What may follow "no" or "not" without anything being denied."""
+
+_FUNCTION_WORDS = (
+    "the this that these those there here and are was were been being has have had does did its his her their them "
+    "they with within for from into onto over near beside next behind before after between which what who where "
+    "when than then stands stand lies lie sits sit hangs hang shows show says say reads read "
+    "displays display can could will would "
+    "may might seems seem looks look appears appear see seen you your our also just very some any all both each "
+    "every other another side off hand picture image photo scene"
+)
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+_PRONOUNS = frozenset(("it", "they", "he", "she", "one"))
+_NOT_A_NUMBER_AFTER = frozenset(("the", "this", "that", "which", "other", "each", "every", "no", "another"))
+_NAMED_BY_NUMBER = frozenset(("number", "numbered", "page", "line", "route"))
+_ROUGHLY = frozenset(
+    ("about", "around", "approximately", "roughly", "nearly", "almost", "over", "under", "least", "most")
+)
+_BOUND = frozenset(("more", "fewer", "less", "up"))
+"""Before "than" or "to" and a number, which is then not how many there are."""
+_IN_PART = frozenset(("half", "partly", "partially", "nearly", "almost"))
+_ORDINALS = frozenset("first second third fourth fifth sixth last next".split())  # noqa: SIM905
+_PLACES = frozenset("left right top bottom upper lower middle front back rear".split())  # noqa: SIM905
+_TELLING = _ORDINALS | _PLACES | {"other", "another", "each"}
+"""What tells a thing from another of its name, so that it is not the one that the other text speaks of."""
+_REGIONS = _PLACES | frozenset("west east north south centre center distance".split())  # noqa: SIM905
+UNSAID = frozenset("if whether might may maybe perhaps possibly could would".split())  # noqa: SIM905
+"""Words of doubt: a clause with one of them affirms nothing."""
+ASKING = frozenset(("if", "whether"))
+_EXACTLY = frozenset(("exactly", "only", "just", "precisely"))
+_PAST = frozenset("was were previously formerly earlier".split())  # noqa: SIM905
+
+_SHADES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("navy", "azure", "cobalt"), ("blue",)),
+    **dict.fromkeys(("turquoise", "teal", "cyan", "aqua"), ("teal", "blue", "green")),
+    **dict.fromkeys(("maroon", "crimson", "scarlet", "burgundy"), ("red",)),
+    **dict.fromkeys(("violet", "lavender", "lilac", "mauve", "indigo"), ("purple",)),
+    "magenta": ("purple", "pink"),
+    **dict.fromkeys(("golden", "amber", "mustard"), ("golden", "yellow")),
+    **dict.fromkeys(("beige", "ivory", "khaki"), ("beige",)),
+    "silver": ("silver", "grey"),
+    "bronze": ("brown",),
+}
+"""Other words for colours, with the colours that they may also be called."""
+_FAMILIES: Mapping[str, str] = {
+    **dict.fromkeys((*COLORS, *_SHADES, "gray"), "colour"),
+    **dict.fromkeys(SMALL_NUMBERS, "number"),
+    **dict.fromkeys(("small", "tiny", "little", "large", "big", "huge"), "size"),
+    **dict.fromkeys(("open", "closed", "shut"), "state"),
+    **dict.fromkeys(("full", "empty"), "content"),
+}
+SAME: Mapping[str, str] = {
+    "gray": "grey",
+    "tiny": "small",
+    "little": "small",
+    "big": "large",
+    "huge": "large",
+    "shut": "closed",
+    **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
+}
+_COLOR_WORDS = "|".join(sorted((*COLORS, *_SHADES, "gray")))
+_COLOR_OF = (
+    (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOR_WORDS})\b))"), r"\1"),
+    (re.compile(rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), r"\1 "),
+    (re.compile(rf"\bits colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), "it "),
+)
+_TWO_COLORS = re.compile(rf"\b({_COLOR_WORDS}),? and (?=(?:{_COLOR_WORDS})\b)")
+_ONE_AXIS = {
+    "cover": "upright",
+    "surface": "upright",
+    "ground": "upright",
+    "extent": "size",
+    "bulk": "size",
+    "place": "depth",
+}
+_PREPOSITIONS = frozenset("on over under above below beneath underneath behind".split())  # noqa: SIM905
+_SIDES = frozenset("left right top front back side".split())  # noqa: SIM905
+OPPOSITES: Mapping[str, tuple[str, int]] = {
+    word: (_ONE_AXIS.get(axis, axis), sign)
+    for axis, words in {
+        "across": ("left", "right"),
+        "upright": ("above", "below"),
+        "cover": ("over", "under"),
+        "surface": ("on", "beneath"),
+        "ground": ("on", "underneath"),
+        "size": ("taller", "shorter"),
+        "extent": ("larger", "smaller"),
+        "bulk": ("bigger", "tinier"),
+        "depth": ("front", "back"),
+        "place": ("front", "behind"),
+    }.items()
+    for word, sign in zip(words, (1, -1), strict=True)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What one clause says.
+
+    Attributes:
+        affirmed: Its content words that are not denied, in the singular.
+        denied: Those that are.
+        subject: What it is about, in the singular; empty where nothing is.
+    """
+
+    affirmed: frozenset[str]
+    denied: frozenset[str]
+    subject: str
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What a text says.
+
+    Attributes:
+        clauses: In order.
+        values: Values said of a thing, by the thing and their family.
+        stated: Those said of "the" thing behind it ("the mug is red"), each with what else it may be called.
+        numbers: How many of a thing, each time that one is said.
+        relations: Signs said of two things on an axis, by both in alphabetical order and the axis.
+        both_ways: Those said of "the" one thing and "the" other, so that there is one sign only.
+        totals: How many there are, said as "there are", by all that follows the number.
+        open_values: Values that a thing could have.
+    """
+
+    clauses: list[Clause] = field(default_factory=list)
+    values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=dict)
+    numbers: dict[str, list[float]] = field(default_factory=dict)
+    relations: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
+    both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=dict)
+    totals: dict[str, set[int]] = field(default_factory=dict)
+    open_values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+
+
+@lru_cache(maxsize=8)
+def statements_of(text: str) -> Statements:
+    """Returns what a text says; nobody changes it afterwards, for it is kept for the next rule."""
+    claims = Statements()
+    subject, text = "", said_shorter(text.casefold())
+    is_over = frozenset(("was", "were")) | _PAST if re.search(r"\bnow\b", text) else frozenset()
+    for part in _BREAK.split(text, maxsplit=MAX_CLAUSES)[:MAX_CLAUSES]:
+        tokens = [SAME.get(token, token) for token in tokens_of(part[:MAX_CLAUSE_CHARS])]
+        cut = next(_denials(tokens), len(tokens))
+        own = next((token for token in tokens[:cut] if _is_noun(token)), "")
+        subject = singular(own) if own else subject
+        if not (UNSAID | is_over).isdisjoint(tokens):
+            if ASKING.isdisjoint(tokens):
+                _note_open(claims, tokens[:cut], subject)
+            continue
+        before, after = tokens[:cut], tokens[cut:]
+        affirmed = {singular(token) for token in before if _is_content(token)}
+        if not own and subject and _PRONOUNS & set(before):
+            affirmed.add(subject)
+        denied = {singular(token) for token in after if _is_content(token) and token not in _NEGATIONS}
+        claims.clauses.append(Clause(frozenset(affirmed), frozenset(denied), subject))
+        _note_values(claims, before, subject)
+        _note_relations(claims, before, subject)
+        _note_total(claims, tokens)
+    return claims
+
+
+def tokens_of(text: str) -> list[str]:
+    """Returns the words of a lower-case text; times, decimals, and scores stay whole: "3:15", "3.5" for 3.50, "3-2"."""
+    return [one_number(token) for token in _TOKEN.findall(with_hyphens(text))]
+
+
+def with_hyphens(text: str) -> str:
+    """Returns a text with hyphens for dashes between digits."""
+    return _DASH.sub("-", text)
+
+
+def one_number(word: str) -> str:
+    """Returns a decimal number in its shortest form, and any other word as it is."""
+    return f"{float(word):.12g}" if re.fullmatch(DECIMAL, word) else word
+
+
+def _note_open(claims: Statements, tokens: list[str], subject: str) -> None:
+    """Notes the values that a clause of doubt holds for possible."""
+    possible = Statements()
+    _note_values(possible, tokens, subject)
+    for named, values in possible.values.items():
+        claims.open_values.setdefault(named, set()).update(values)
+
+
+def _note_total(claims: Statements, tokens: list[str]) -> None:
+    """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
+    said = [token for token in tokens if token not in _EXACTLY]
+    if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
+        claims.totals.setdefault(" ".join(map(singular, said[3:])), set()).add(int(said[2]))
+
+
+@lru_cache(maxsize=8)
+def said_shorter(text: str) -> str:
+    """Returns a text with ways to deny, to say where and to count that take several words put into one."""
+    text = without_questions(text)
+    for pattern, shorter in (*_SAID_SHORTER, *_COLOR_OF):
+        text = pattern.sub(shorter, text)
+    text = _FAR_FROM.sub(lambda match: "not " if family_of(match[1]) else match.group(), text)
+    return _TWO_COLORS.sub(r"\1 ", in_digits(text))
+
+
+def _denials(tokens: list[str]) -> Iterator[int]:
+    """Yields where something begins to be denied."""
+    for place, token in enumerate(tokens):
+        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        if (token in _NEGATIONS and after not in _NO_DENIAL) or token.endswith(_SHORT_NOT):
+            yield place
+
+
+def _note_values(claims: Statements, tokens: list[str], subject: str) -> None:
+    """Notes each value with the word that it stands before, or else with what the clause is about."""
+    for place, token in enumerate(tokens):
+        family = family_of(token)
+        if family is None or _is_not_of_the_whole(tokens, place, family):
+            continue
+        run = next((place + n for n, after in enumerate(tokens[place:]) if family_of(after) is None), None)
+        is_attribute = run is not None and _is_noun(tokens[run])
+        thing = singular(tokens[run]) if run is not None and is_attribute else subject
+        if family == "score" and is_attribute:
+            continue  # "2-3 mugs" are a range.
+        if thing:
+            meant = set(_SHADES.get(token, (token,)))
+            claims.values.setdefault((thing, family), set()).update(meant)
+            if family == "number":
+                claims.numbers.setdefault(thing, []).append(float(token) if token[0].isdecimal() else 0.0)
+            elif thing == subject and place + 1 == len(tokens) and _is_the_one(tokens[:place], subject):
+                claims.stated.setdefault((thing, family), []).append(meant)
+    if tokens and tokens[-1] in ("on", "off") and subject:
+        claims.values.setdefault((subject, "switch"), set()).add(tokens[-1])
+
+
+def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
+    """Returns whether a value is no count, no exact one, or said of a part or of one thing among others."""
+    before, after = tokens[:place], tokens[place + 1 :]
+    last = before[-1] if before else ""
+    if family == "number":
+        is_bound = last in ("than", "to") and len(before) > 1 and before[-2] in _BOUND
+        is_one = tokens[place] == "1" and (last in _NOT_A_NUMBER_AFTER or after[:1] == ["of"])
+        return is_one or is_bound or last in _ROUGHLY or last in _NAMED_BY_NUMBER
+    is_region = (
+        after[:1] in (["in"], ["at"], ["on"], ["to"]) and not _REGIONS.isdisjoint(after) and last in ("is", "are")
+    )
+    return is_region or last in _IN_PART or before[:1] == ["1"] or not _TELLING.isdisjoint(before)
+
+
+def _is_the_one(before: list[str], subject: str) -> bool:
+    """Returns whether what stands before a value is "the" thing, with nothing to tell it from others of its name."""
+    return len(before) > 2 and before[0] == "the" and singular(before[1]) == subject and before[-1] in ("is", "are")
+
+
+def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None:
+    """Notes which of two things is on which side; a side without a second thing is a value of the first."""
+    for place, token in enumerate(tokens):
+        if token not in OPPOSITES or (
+            token == "on" and (place + 1 == len(tokens) or _SIDES & set(tokens[place + 1 :]))
+        ):
+            continue
+        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        is_note = place == 1 and len(tokens) == 3 and _are_bare(tokens, place)
+        if (token not in _PREPOSITIONS and after and _is_noun(after) and not is_note) or (
+            token in _SIDES and after in ("is", "are")
+        ):
+            continue  # "the left mug" and "the mug on the left is" are names.
+        axis, sign = OPPOSITES[token]
+        first = _phrase(tokens[:place]) or subject
+        second = _phrase(tokens[place + 1 :])
+        if first and second:
+            pair = (first, second, axis) if first < second else (second, first, axis)
+            claims.relations.setdefault(pair, set()).add(sign if first < second else -sign)
+            if _are_the_ones(tokens, place) or _are_bare(tokens, place):
+                claims.both_ways.setdefault(pair, set()).add(sign if first < second else -sign)
+        elif first:
+            claims.values.setdefault((first, axis), set()).add(token)
+            if tokens[place - 2 :] == ["on", "the", token] and _are_the_ones(tokens, place):
+                claims.both_ways.setdefault((first, axis), set()).add(sign)
+
+
+def _are_the_ones(tokens: list[str], place: int) -> bool:
+    """Returns whether a clause relates "the" one thing to "the" other, and tells neither from another of its name."""
+    others = tokens[:place] + tokens[place + 1 :]
+    is_definite = tokens[0] == "the" and "is" in tokens[:place] and "the" in tokens[place - 1 :]
+    return is_definite and _TELLING.isdisjoint(others)
+
+
+def _are_bare(tokens: list[str], place: int) -> bool:
+    """Returns whether a side stands between two nouns without articles, as in notes: "mug left of tree"."""
+    things = [token for token in tokens if token not in ("is", "of", "to", tokens[place])]
+    return len(things) == 2 and all(_is_noun(thing) and thing == singular(thing) for thing in things)
+
+
+def _phrase(tokens: list[str]) -> str:
+    """Returns the first thing of some words, with its colour where one stands before it."""
+    place = next((place for place, token in enumerate(tokens) if _is_noun(token)), None)
+    if place is None:
+        return ""
+    color = tokens[place - 1] if place and family_of(tokens[place - 1]) == "colour" else ""
+    return f"{color} {singular(tokens[place])}".strip()
+
+
+def family_of(token: str) -> str | None:
+    """Returns the kind of value that a word is, such as `color`; None for other words."""
+    if token.isdecimal() or re.fullmatch(DECIMAL, token):
+        return "number"
+    return "score" if re.fullmatch(SCORE, token) else _FAMILIES.get(token)
+
+
+def _is_content(token: str) -> bool:
+    if token in _FUNCTION or token in _PRONOUNS or token.endswith(_SHORT_NOT):
+        return False
+    return token.isdecimal() or len(token) > 2
+
+
+def _is_noun(token: str) -> bool:
+    names = _is_content(token) and ":" not in token
+    return names and family_of(token) is None and token not in OPPOSITES and token not in _NEGATIONS
+
+
+_NUMBER = r"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:nan|infinity|inf))"
+_GAP = r"[ \t]{0,4}"
+_NUMBERS = rf"{_NUMBER}(?:(?:{_GAP}[,;]{_GAP}|[ \t]{{1,4}}){_NUMBER}){{1,63}}"
+_FLAT = rf"[\[(]{_GAP}{_NUMBERS}{_GAP}[\])]"
+_NESTED = rf"[\[(]{_GAP}{_FLAT}(?:{_GAP},?{_GAP}{_FLAT}){{0,63}}{_GAP}[\])]"
+_COORDINATES = rf"(?:{_NESTED}|{_FLAT}|(?<=>){_GAP}{_NUMBERS}{_GAP}(?=<))"
+_LABEL = r"(?:bbox(?:_2d)?|box|boxes|bounding box|coordinates|position|point|region|area)"
+_BOXES = re.compile(
+    rf"(?:\b(?:at|in|inside|within|around|near)[ \t](?:the[ \t])?(?:{_LABEL}[ \t]?)?|\b{_LABEL}[ \t]?:[ \t]?)?"
+    rf"{_COORDINATES}(?:{_GAP}(?:,|and|to)?{_GAP}{_COORDINATES}){{0,63}}",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r"<[^<>]{0,200}>")
+_MARK = "\0"
+"""Stands for removed boxes until the punctuation around them is removed too."""
+_AROUND_MARKS = (
+    (re.compile(rf"[\[({{][ \t]*{_MARK}[ \t]*[\])}}]"), _MARK),  # brackets that hold nothing else
+    (re.compile(rf",[ \t]*{_MARK}[ \t]*,"), _MARK),  # commas that set off nothing else
+    (re.compile(_MARK), " "),
+    (re.compile(r"[^\S\n]+"), " "),
+    (re.compile(r" (?=[.,;:!?])"), ""),
+)
+_SENTENCE = re.compile(r"(?:[^.!?？;\n]|[.](?=\d))+[.!?？;\n]?")
+_BEGINS_QUESTION = re.compile(
+    r"\s*(?:is|are|was|were|am|do|does|did|can|could|has|have|had|will|would|should|shall)\b", re.IGNORECASE
+)
+
+
+def without_boxes(text: str) -> str:
+    """Returns a text without boxes, points, and tags, as it would have been written without them.
+
+    Several boxes in a row, brackets and commas around nothing else, and words that only lead to a box ("at [1, 2, 3,
+    4]") are removed as well, and no two blanks remain in a row.
+    """
+    text = _TAG.sub(" ", _BOXES.sub(_MARK, text.replace(_MARK, " ")))
+    for pattern, shorter in _AROUND_MARKS:
+        text = pattern.sub(shorter, text)
+    return text
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Yields the sentences of a text with the mark that ends each; lines and semicolons end sentences too."""
+    for match in _SENTENCE.finditer(text):
+        yield match.group()
+
+
+def is_question(sentence: str) -> bool:
+    """Returns whether a sentence asks: by its mark, or by an auxiliary verb that begins it."""
+    return sentence.endswith(("?", "？")) or _BEGINS_QUESTION.match(sentence) is not None
+
+
+def without_questions(text: str) -> str:
+    """Returns a text without its questions."""
+    return " ".join(sentence for sentence in sentences(text) if not is_question(sentence))
+
+
+_IRREGULAR: Mapping[str, str] = {
+    "men": "man",
+    "women": "woman",
+    "children": "child",
+    "people": "person",
+    "feet": "foot",
+    "teeth": "tooth",
+    "mice": "mouse",
+    "geese": "goose",
+    "knives": "knife",
+    "wolves": "wolf",
+    "leaves": "leaf",
+    "shelves": "shelf",
+    "loaves": "loaf",
+    "scarves": "scarf",
+    "buses": "bus",
+    "gases": "gas",
+    "lenses": "lens",
+    "tomatoes": "tomato",
+    "potatoes": "potato",
+    **{kind.several: kind.name for kind in KINDS.values()},
+}
+_ES = re.compile(r"(?<=ss|ch|sh)es\Z|(?<=x)es\Z")
+_NAMES: Mapping[str, str] = {
+    **{other: kind.name for kind in KINDS.values() for other in kind.also},
+    "couch": "sofa",
+    "television": "tv",
+    "airplane": "plane",
+    "aeroplane": "plane",
+    "telephone": "phone",
+    "photograph": "photo",
+}
+"""Other names of things, in the singular."""
+
+
+def singular(noun: str) -> str:
+    """Returns a noun in the singular; a word that is in no known plural stays as it is."""
+    if noun in _IRREGULAR:
+        return _IRREGULAR[noun]
+    if len(noun) > 5 and noun.endswith("ies"):
+        return f"{noun[:-3]}y"
+    if len(noun) > 4 and _ES.search(noun):
+        return noun[:-2]
+    return noun[:-1] if len(noun) > 3 and noun.endswith("s") and not noun.endswith("ss") else noun
+
+
+def shared_names(*texts: Set[str]) -> Mapping[str, str]:
+    """Returns other names of things with the name to use for them, unless one text uses both names.
+
+    A text that names a cup and a mug names two things.
+    """
+    return {
+        other: name for other, name in _NAMES.items() if not any(other in words and name in words for words in texts)
+    }

@@ -1,0 +1,277 @@
+"""Reward shaping: named terms that the trainer adds to the raw reward of each turn.
+
+    turns ── judges ──> scores of what they say ── terms ──> named rewards per turn
+
+Source: VAGEN, section 5.1: the sum over turns t of 0.5 times the score of observation_t against s_t and 0.5
+times the score of prediction_t against s_{t+1}, paid only where the response's format is right; and appendix
+D.1.2 for the repetition penalty. The world's own reward is not touched here. A judge that could not answer
+makes its turn unavailable: it is to be masked, for a zero would teach the policy that its answer was wrong.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Protocol
+
+from judges.batched_judging import TextAndState, score_together
+from judges.repetition_penalty import RepetitionConfig, RepetitionPenalty
+from judges.scores import Judge, JudgeScore
+from judges.state_text.exact_judge import ExactJudge, has_rules
+from judges.state_text.tally import Tally
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.formats import Representation
+from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.world import SEEN
+
+Section = Literal["observation", "prediction"]
+JudgeFor = Callable[[str, Representation], Judge]
+"""Finds the judge of an env id and a representation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ScoredTurn:
+    """A turn, what its judges say of it, and what that earns.
+
+    Attributes:
+        turn: What was played.
+        env_id: Its world, which says how its texts are read.
+        scores: The score of each section that was judged; a section without a text to judge has none.
+        rewards: Reward of each term by name; all 0 where the turn is unavailable.
+    """
+
+    turn: Turn
+    env_id: str
+    scores: Mapping[Section, JudgeScore] = field(default_factory=dict)
+    rewards: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def available(self) -> bool:
+        """False where a judge could not answer and the turn is to be masked."""
+        return all(score.available for score in self.scores.values())
+
+    @property
+    def total(self) -> float:
+        """What the trainer adds to the turn's raw reward."""
+        return math.fsum(self.rewards.values())
+
+    def text(self, section: Section) -> str | None:
+        """Returns the text to judge; None where the format is wrong, the section is absent or there are no rules."""
+        if not self.turn.info.get("format_correct") or not has_rules(self.env_id):
+            return None
+        text: str | None = self.turn.info.get("sections", {}).get(section)
+        return text
+
+    def truth(self, section: Section) -> Mapping[str, Any]:
+        """Returns the state that a section speaks of: the present for observations, the next for predictions."""
+        state: Mapping[str, Any] = self.turn.state if section == "observation" else self.turn.info["state"]
+        return state
+
+
+class RewardTerm(Protocol):
+    """One named part of the shaped reward."""
+
+    @property
+    def name(self) -> str:
+        """The part's name in logs, unique among the terms in use."""
+        ...
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        """The sections whose scores the term reads."""
+        ...
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """Returns the reward of each turn of a batch, in order."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SectionReward:
+    """Pays for what one section says.
+
+    Attributes:
+        name: The part's name in logs.
+        sections: The section, alone.
+        weight: Reward of a perfect text.
+    """
+
+    name: str
+    sections: tuple[Section]
+    weight: float = 0.5
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """Returns weight times the score of each turn's section, in [0, weight]; 0 where there was nothing to judge."""
+        (section,) = self.sections
+        return [self.weight * turn.scores[section].value if section in turn.scores else 0.0 for turn in turns]
+
+
+grounding_reward = functools.partial(SectionReward, name="grounding", sections=("observation",))
+"""Pays for an observation that agrees with the state the policy saw; its weight is the paper's beta_g."""
+
+worldmodeling_reward = functools.partial(SectionReward, name="worldmodeling", sections=("prediction",))
+"""Pays for a prediction that agrees with the state the actions led to; its weight is the paper's beta_w."""
+
+
+class RepetitionTerm:
+    """Penalizes incorrect text that the policy keeps writing, with one history per world and section.
+
+    Incorrect is a text of which less than 0.7 of the stated facts are true; facts left out do not count. A text
+    without facts, and one whose judge counts no facts (`direct`), is as correct as its score says.
+
+    A world's observations are compared with its observations only: otherwise a world that is seldom sampled
+    could never have a frequent text.
+
+    Args:
+        config: Shared by all histories; the paper's values by default.
+    """
+
+    name = "repetition"
+    sections: tuple[Section, ...] = ("observation", "prediction")
+
+    def __init__(self, config: RepetitionConfig | None = None) -> None:
+        self._config = config or RepetitionConfig()
+        self._penalties: dict[str, RepetitionPenalty] = {}
+
+    def __call__(self, turns: Sequence[ScoredTurn]) -> list[float]:
+        """Returns the sum of each turn's penalties, at most 0; remembers the batch."""
+        rewards = [0.0] * len(turns)
+        for key, members in self._members_by_history(turns).items():
+            penalty = self._penalties.setdefault(key, RepetitionPenalty(self._config))
+            texts = [text for _, text, _ in members]
+            penalties = penalty.penalize(texts, [precision for _, _, precision in members])
+            for (index, _, _), reward in zip(members, penalties, strict=True):
+                rewards[index] += reward
+        return rewards
+
+    def _members_by_history(self, turns: Sequence[ScoredTurn]) -> dict[str, list[tuple[int, str, float]]]:
+        members: dict[str, list[tuple[int, str, float]]] = {}
+        for index, scored in enumerate(turns):
+            for section, score in scored.scores.items():
+                key = f"{scored.env_id}/{scored.turn.info['representation']}/{section}"
+                members.setdefault(key, []).append((index, scored.text(section) or "", _precision(score)))
+        return members
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns every history, for a checkpoint: JSON types only."""
+        return {key: penalty.state_dict() for key, penalty in self._penalties.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continues from what `state_dict` returned."""
+        self._penalties = {}
+        for key, history in state.items():
+            self._penalties[key] = RepetitionPenalty(self._config)
+            self._penalties[key].load_state_dict(history)
+
+
+def _precision(score: JudgeScore) -> float:
+    return score.value if math.isnan(score.precision) else score.precision
+
+
+@functools.lru_cache(maxsize=64)
+def exact_judge(env_id: str, representation: Representation) -> Judge:
+    """Returns the exact judge of a world and a representation; it holds no state, so one serves all turns."""
+    return ExactJudge(env_id, representation)
+
+
+def shape(
+    trajectories: Sequence[Trajectory],
+    terms: Sequence[RewardTerm],
+    judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
+) -> list[tuple[ScoredTurn, ...]]:
+    """Returns the turns of a batch of episodes, judged and rewarded by name.
+
+    Every section is judged once, however many terms read its score, and only if a term does. All that one judge has
+    to judge it is given at once.
+
+    Args:
+        trajectories: The episodes.
+        terms: The parts of the shaped reward, with distinct names.
+        judge_for: Finds the judge of an env id and a representation; or one such function for each section, where
+            observations and predictions are judged differently, as language models do.
+
+    Raises:
+        ConfigError: Two terms share a name, or a section that a term reads has no judge.
+    """
+    names = [term.name for term in terms]
+    if len(set(names)) != len(names):
+        raise ConfigError(f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.")
+    turns = [ScoredTurn(turn=turn, env_id=each.env_id) for each in trajectories for turn in each.turns]
+    all_scores = _score_sections(turns, sections_of(terms), judge_for)
+    turns = [replace(turn, scores=scores) for turn, scores in zip(turns, all_scores, strict=True)]
+    columns = [term(turns) for term in terms]
+    rewarded = iter(
+        replace(turn, rewards={n: c[i] if turn.available else 0.0 for n, c in zip(names, columns, strict=True)})
+        for i, turn in enumerate(turns)
+    )
+    return [tuple(next(rewarded) for _ in each.turns) for each in trajectories]
+
+
+def sections_of(terms: Sequence[RewardTerm]) -> list[Section]:
+    """Returns the sections whose scores some terms read."""
+    return sorted({section for term in terms for section in term.sections})
+
+
+def _score_sections(
+    turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
+) -> list[dict[Section, JudgeScore]]:
+    """Returns the scores of each turn's sections; judges of one model ask about all texts at once."""
+    asked = claims_by_judge(turns, sections, judge_for)
+    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
+    judged = score_together([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
+    for (_, claims), column in zip(asked, judged, strict=True):
+        for (index, section, _), score in zip(claims, column, strict=True):
+            scores[index][section] = score
+    return scores
+
+
+def claims_by_judge(
+    turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
+) -> list[tuple[Judge, list[tuple[int, Section, TextAndState]]]]:
+    """Returns each judge with what it is to score: of which turn, by its number, which section, and what it says."""
+    asked: dict[int, tuple[Judge, list[tuple[int, Section, TextAndState]]]] = {}
+    for index, turn in enumerate(turns):
+        for section in sections:
+            text = turn.text(section)
+            if text is not None:
+                judge = _judge_finder(judge_for, section)(turn.env_id, turn.turn.info["representation"])
+                _, claims = asked.setdefault(id(judge), (judge, []))
+                claims.append((index, section, (text, turn.truth(section))))
+    return list(asked.values())
+
+
+def _judge_finder(judge_for: JudgeFor | Mapping[Section, JudgeFor], section: Section) -> JudgeFor:
+    if not isinstance(judge_for, Mapping):
+        return judge_for
+    if section not in judge_for:
+        raise ConfigError(f"Reward terms read {section!r}, but judge_for has only {sorted(judge_for)}. Add its judge.")
+    return judge_for[section]
+
+
+def score_thoughts(turn: Turn) -> float | None:
+    """Returns how right a turn's thoughts were of what it was shown, from 0 to 1.
+
+    It is the F1 score of facts between commas, word for word, against those that the world would write there:
+    `"5 ahead, 2 left"` are two. Strategies with a section `observation` have judges, who read it whatever its words.
+
+    Returns:
+        The mean over sections, 0 where the format was wrong; None where the strategy has no such thoughts.
+    """
+    true = {name: text for name, text in turn.seen_sections.items() if name != SEEN}
+    if not true:
+        return None
+    if not turn.info.get("format_correct"):
+        return 0.0
+    said = turn.info.get("sections") or {}
+    return sum(_facts_right(said.get(name, ""), text) for name, text in true.items()) / len(true)
+
+
+def _facts_right(said: str, true: str) -> float:
+    claimed, facts = _facts(said), _facts(true)
+    return Tally(num_correct=len(claimed & facts), num_claimed=len(claimed), num_true=len(facts)).f1
+
+
+def _facts(text: str) -> set[str]:
+    return {fact for part in text.split(",") if (fact := " ".join(part.lower().split()))}

@@ -1,1 +1,0 @@
-"""What the trainer adds to the reward of single turns."""

@@ -1,0 +1,81 @@
+import queue
+import threading
+from contextlib import closing
+from functools import partial
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+
+import agents.human
+from agents.human import Window
+from agents.registry import make_agent
+from agents.rollout import rollout
+from vlm_envs.errors import ConfigError
+from vlm_envs.vector.make import world_vector
+
+ASKED_OR_OVER = """() => /^Played/.test(document.getElementById("state").textContent) ? "over"
+    : !document.getElementById("answer").disabled && document.images[0].complete && "asked" """
+
+
+@pytest.fixture
+def played(monkeypatch):
+    """Plays FrozenLake in a window on another thread; gives its address and the episodes."""
+    opened, episodes = queue.Queue(), queue.Queue()
+    monkeypatch.setattr(agents.human, "Window", partial(Window, open_url=opened.put))
+
+    def play():
+        agent = make_agent("human", window=True)
+        with closing(agent), closing(world_vector("VLM/FrozenLake-v0", max_turns=3)) as worlds:
+            episodes.put(rollout(agent, worlds, seeds=[3], env_ids=["VLM/FrozenLake-v0"])[0])
+
+    thread = threading.Thread(target=play, daemon=True)
+    thread.start()
+    yield opened.get(timeout=30), episodes
+    thread.join(timeout=30)
+
+
+def test_a_person_plays_an_episode_in_a_browser(chromium, played):
+    url, episodes = played
+    page = chromium.new_page(viewport={"width": 375, "height": 700})
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(url)
+    page.set_default_timeout(60_000)
+    while page.wait_for_function(ASKED_OR_OVER).json_value() == "asked":
+        width, height = page.evaluate("(i => [i.naturalWidth, i.naturalHeight])(document.querySelector('img'))")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 375
+        page.get_by_label("Your answer").fill("Up")
+        page.get_by_label("Your answer").press("Enter")
+    episode = episodes.get(timeout=30)
+    assert episode.turns[0].observation["image"].shape[:2] == (height, width)
+    assert all("Up" in turn.response_text and not turn.info.get("parse_error") for turn in episode.turns)
+    assert all(address.startswith((url, "data:")) for address in asked)
+
+
+def test_nobody_answers_without_the_word_in_the_address():
+    opened = []
+    with closing(Window(opened.append)) as window:
+        assert opened == [window.url]
+        elsewhere = window.url.rsplit("/", 2)[0]
+        for path, content in (("/", None), ("/next", None), ("/answer?number=1", b"Up"), ("/wrong/answer", b"Up")):
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(elsewhere + path, content)
+
+
+def test_an_answer_to_an_earlier_turn_is_passed_over():
+    with closing(Window(lambda url: None)) as window:
+        answers = queue.Queue()
+        asking = threading.Thread(target=lambda: answers.put(window.ask({"text": "one"}, "")), daemon=True)
+        asking.start()
+        assert window.turn_after(0)["number"] == 1
+        urlopen(f"{window.url}answer?number=7", b"wrong")
+        urlopen(f"{window.url}answer?number=0", b"wrong")
+        assert answers.empty()
+        urlopen(f"{window.url}answer?number=1", "Süd <b>".encode())
+        assert answers.get(timeout=10) == "Süd <b>"
+
+
+def test_a_window_is_asked_for_by_yes_or_no():
+    with pytest.raises(ConfigError, match="window"):
+        make_agent("human", window="terminal")

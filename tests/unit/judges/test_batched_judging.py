@@ -1,0 +1,283 @@
+"""What one judge after the other was asked before is asked at once now, and every reward is as it was."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+
+import pytest
+
+from agents.api.endpoint_config import EndpointConfig
+from agents.oracle import OracleAgent
+from agents.perception.likelihood import HFLikelihood
+from agents.rollout import rollout
+from judges.episode_rewards.episode_reading import true_boxes
+from judges.episode_rewards.ivgr import MEAN_OF_FOUR, IvgrJudge
+from judges.scores import JudgeScore
+from tests.unit.agents.api.endpoint import FakeEndpoint, Gathering, reply, status
+from tests.unit.judges.episodes import episode_judge, with_response, with_state
+from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.config.world_spec import WorldSpec
+from training.rewards.turn_scores import TurnScorer
+from training.rewards.verifier import Verifier
+
+SMALL = {"side_px": 400, "target_px": (16, 40)}
+NUM_PARALLEL = 8
+
+
+def episodes_of(name: str, num: int = 4, **kwargs):
+    spec = WorldSpec(env_id=f"VLM/{name}-v0", kwargs={**SMALL, **kwargs})
+    with spec.make_vector(num, split="train") as worlds:
+        return rollout(OracleAgent(), worlds, list(range(num)), env_ids=[spec.env_id] * num)
+
+
+def open_questions(num: int):
+    """Episodes whose answers only a model can compare, each another."""
+    (first,) = episodes_of("ZoomQA", 1, prompt_format="points")
+    things = [f"a thing like number {index}" for index in range(num)]
+    return [
+        with_state(
+            with_response(first, f"<think>So.</think><answer>{thing}</answer>"),
+            **{"answer_kind": "semantic", "options": (), "answer": thing},
+        )
+        for thing in things
+    ]
+
+
+@pytest.mark.parametrize("method", ["argos", "agentic"])
+def test_an_iterations_questions_are_under_way_together(method):
+    episodes = open_questions(64)
+    with Gathering(threading.Barrier(NUM_PARALLEL)) as server:
+        if method == "agentic":
+            server.answer = lambda messages: "<think>I see.</think><answer>True</answer>"
+        config = EndpointConfig(
+            model="judge", base_url=server.base_url, api_key_variable="", max_parallel=NUM_PARALLEL, max_attempts=1
+        )
+        scorer = TurnScorer(
+            JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=method, endpoint=config)
+        )
+        rewards = scorer._episode_judge(episodes)
+        assert len(server.requests) == 64, "once each"
+        assert server.max_at_once == NUM_PARALLEL, "64 requests in 8 rounds of 8"
+        assert not server.together.broken, "every one of them found its seven neighbours"
+        assert scorer.metrics()["llm_judge/questions"] == 64
+        scorer.close()
+    assert all(reward.available and reward.total > 0 for reward in rewards)
+
+
+def test_observations_and_predictions_are_under_way_together():
+    spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language"})
+    with spec.make_vector(4, split="train") as worlds:
+        trajectories = rollout(OracleAgent(), worlds, [0, 1, 2, 3], env_ids=[spec.env_id] * 4)
+    short = [replace(each, turns=each.turns[:1]) for each in trajectories]
+    with Gathering(threading.Barrier(NUM_PARALLEL)) as server:
+        config = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", max_attempts=1)
+        scorer = TurnScorer(JudgeConfig(method="direct", endpoint=config))
+        scored = scorer.score(short)
+        assert server.max_at_once == len(server.requests) == NUM_PARALLEL, "4 observations and 4 predictions"
+        scorer.close()
+    assert [sum(each.turns[0].rewards.values()) for each in scored] == [1.0] * 4
+
+
+class Counting:
+    """Notes what it is asked, and how often it is asked several things together."""
+
+    def __init__(self, answer):
+        self.answer, self.asked, self.sizes = answer, [], []
+
+    def __call__(self, *question):
+        self.asked.append(question)
+        return self.answer(*question)
+
+    def map(self, function, items):
+        items = list(items)
+        self.sizes.append(len(items))
+        return [function(item) for item in items]
+
+
+def test_the_same_is_asked_and_paid_at_once_and_one_by_one():
+    episodes = open_questions(6)
+    results = []
+    for _ in range(2):
+        judge = Counting(lambda question, truth, answer: JudgeScore(value=float(answer.endswith(("1", "3")))))
+        results.append([episode_judge("argos", answer_judge=judge, map_fn=judge.map)(episodes), judge])
+    rewards, judge = results[0]
+    alone = [episode_judge("argos", answer_judge=judge.answer)([episode])[0] for episode in episodes]
+    assert rewards == alone == results[1][0]
+    assert judge.sizes == [6]
+    assert len(judge.asked) == 6
+
+
+def test_a_judge_unavailable_for_one_episode_is_so_for_no_other():
+    def out_for_two(question, truth, answer):
+        return JudgeScore.unavailable("down") if answer.endswith("2") else JudgeScore(value=1.0)
+
+    rewards = episode_judge("argos", answer_judge=out_for_two)(open_questions(4))
+    assert [reward.available for reward in rewards] == [True, True, False, True]
+    assert rewards[2].reason == "down", "and not that it was not asked yet"
+
+
+def test_likelihoods_come_in_one_batch(tiny_directory, monkeypatch):
+    episodes = episodes_of("ZoomQA", 5, prompt_format="points", answer_kinds=("choice", "number"))
+    sizes = []
+    log_probs = HFLikelihood.log_probs
+
+    def counted(self, queries):
+        sizes.append(len(queries))
+        return log_probs(self, queries)
+
+    monkeypatch.setattr(HFLikelihood, "log_probs", counted)
+    models = Verifier(VerifierConfig(likelihood=str(tiny_directory))).models
+    rewards = episode_judge("argos", **models)(episodes)
+    assert sizes == [5]
+    alone = [reward for episode in episodes for reward in episode_judge("argos", **models)([episode])]
+    assert [each.total for each in rewards] == pytest.approx([each.total for each in alone], abs=1e-4)
+
+
+def test_ivgr_asks_all_consistency_at_once_and_its_archive_is_as_if_it_had_not():
+    grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
+    judge = Counting(lambda *question: JudgeScore(value=0.7))
+    at_once = IvgrJudge(judge, map_fn=judge.map)
+    rewards = at_once([*grounded, *textual])
+    asked = len(judge.asked)
+    assert judge.sizes == [len(set(judge.asked))]
+    one_by_one = IvgrJudge(lambda *question: JudgeScore(value=0.7))
+    expected = {}
+    for first, second in zip(grounded, textual, strict=True):
+        expected[id(first)], expected[id(second)] = one_by_one([first, second])
+    assert rewards == [expected[id(episode)] for episode in (*grounded, *textual)]
+    assert at_once.state_dict() == one_by_one.state_dict(), "lookups are counted once"
+    assert asked == sum(bool(true_boxes(episode)) for episode in textual)
+
+
+def test_a_sampled_judge_is_asked_as_often_as_it_would_be():
+    grounded, textual = (episodes_of("ZoomQA", 1, prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
+    grades = iter([0.0, 0.3, 0.7, 1.0] * 2)
+    judge = IvgrJudge(lambda *question: JudgeScore(value=next(grades)), settings=MEAN_OF_FOUR)
+    rewards = judge([*grounded, *textual, *[replace(each) for each in textual]])
+    assert [reward.terms.get("consistency") for reward in rewards[1:]] == [0.5, 0.5]
+
+
+def scorer_of(server, method, *settings, **endpoint):
+    limits = {"max_parallel": NUM_PARALLEL, "max_attempts": 1, **endpoint}
+    config = EndpointConfig(model="judge", base_url=server.base_url, api_key_variable="", **limits)
+    judge = {"grounding_weight": 0.0, "worldmodeling_weight": 0.0, "episode_reward": method, "endpoint": config}
+    return TurnScorer(JudgeConfig(**judge, reward_settings=settings))
+
+
+def test_a_slow_judge_is_waited_for_once_and_an_outage_masks_its_own_episode():
+    num = NUM_PARALLEL
+    episodes, under_way = open_questions(num), threading.Barrier(num)
+
+    def after_a_while(server):
+        def answer(handler):
+            under_way.wait(60)  # until all have been asked
+            is_out = b"number 3" in json.dumps(server.requests[answers.index(answer)]["messages"]).encode()
+            (status(503) if is_out else reply("<think>So.</think><answer>YES</answer>"))(handler)
+
+        return answer
+
+    with FakeEndpoint() as server:
+        answers = [after_a_while(server) for _ in range(num)]
+        server.script.extend(answers)
+        scorer = scorer_of(server, "argos")
+        scored = scorer.score(episodes)
+        assert scorer.metrics()["llm_judge/unavailable"] == 1
+        scorer.close()
+    assert not under_way.broken, "all were under way together"
+    assert [each.episode_available for each in scored] == [index != 3 for index in range(num)]
+    assert [each.trajectory for each in scored] == episodes, "in order"
+    assert {sum(each.turn_rewards) for each in scored if each.episode_available} != {0.0}
+
+
+def test_four_judgements_of_one_text_are_under_way_together(tmp_path):
+    grounded, textual = (episodes_of("ZoomQA", 1, prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
+    same = [*textual, *[replace(each) for each in textual]]
+    settings = ("num_judgements=4", "temperature=0.5")
+    with Gathering(threading.Barrier(4)) as server:
+        grades = iter(["1", "0.7", "0.3", "0"])
+        server.answer = lambda messages: f"<think>So.</think><answer>{next(grades)}</answer>"
+        scorer = scorer_of(server, "ivgr", *settings, cache_dir=tmp_path)
+        first = scorer._episode_judge([*grounded, *same])
+        assert server.max_at_once == len(server.requests) == 4, "the second text's four are in the cache"
+        assert not server.together.broken
+        assert {request["temperature"] for request in server.requests} == {0.5}
+        scorer.close()
+        again = scorer_of(server, "ivgr", *settings, cache_dir=tmp_path)
+        assert again._episode_judge([*grounded, *same]) == first, "and so is everything in another process"
+        assert len(server.requests) == 4
+        again.close()
+    assert [reward.terms["consistency"] for reward in first[1:]] == [0.5, 0.5]
+
+
+def test_as_many_questions_are_under_way_as_the_endpoint_allows():
+    with FakeEndpoint() as server:
+        scorer = scorer_of(server, "argos", max_parallel=3)
+        assert all(reward.available for reward in scorer._episode_judge(open_questions(9)))
+        assert 1 <= server.max_at_once <= 3
+        scorer.close()
+
+
+class Failing:
+    """Gives answers, and raises at the question of this number."""
+
+    def __init__(self, answer, fails_at):
+        self.answer, self.fails_at, self.num_asked = answer, fails_at, 0
+
+    def __call__(self, *question):
+        self.num_asked += 1
+        if self.num_asked == self.fails_at:
+            raise KeyboardInterrupt
+        return self.answer(*question)
+
+
+def test_a_judge_that_raises_in_the_middle_leaves_the_archive_as_it_was():
+    grounded, textual = (episodes_of("ZoomQA", prompt_format=f"ivgr_{name}") for name in ("grounded", "textual"))
+
+    def grade(*question):
+        return JudgeScore(value=0.7)
+
+    whole, judge = IvgrJudge(grade), IvgrJudge(Failing(grade, fails_at=1))
+    with pytest.raises(KeyboardInterrupt):
+        judge([*grounded, *textual])
+    assert judge.state_dict() == whole.state_dict() == IvgrJudge().state_dict(), "nothing was looked up or archived"
+    assert judge([*grounded, *textual]) == whole([*grounded, *textual])
+    assert judge.state_dict() == whole.state_dict()
+
+
+def test_a_model_that_raises_after_the_judge_of_answers_leaves_no_answers_behind():
+    episodes = open_questions(2)
+    asked = []
+
+    def grades(question, truth, answer):
+        asked.append(answer)
+        return JudgeScore(value=1.0)
+
+    def raises(queries):
+        raise KeyboardInterrupt
+
+    judge = episode_judge("argos", answer_judge=grades, likelihoods=raises)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            judge(episodes)
+    assert len(asked) == 4, "both batches ask for themselves"
+
+
+def test_a_scorer_whose_episode_judge_raises_has_its_history_from_before():
+    spec = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language"})
+    with spec.make_vector(2, split="train") as worlds:
+        trajectories = rollout(OracleAgent(), worlds, [0, 1], env_ids=[spec.env_id] * 2)
+    scorer = TurnScorer(JudgeConfig(repetition_penalty=0.1))
+    scorer.score(trajectories)
+    before = scorer.state_dict()
+    assert any(before["repetition"].values())
+
+    def raises(episodes):
+        raise KeyboardInterrupt
+
+    scorer._episode_judge, scorer._episode_name = raises, "paper"
+    with pytest.raises(KeyboardInterrupt):
+        scorer.score(trajectories)
+    scorer._episode_judge = None
+    assert scorer.state_dict() == before
