@@ -9,16 +9,19 @@ from pathlib import Path
 
 from vlm_envs import __version__
 from vlm_envs.arguments.options import Commands, run_command
-from vlm_envs.cli import check, film, gallery, list_worlds, new, play, report
+from vlm_envs.cli import check, gallery, list_worlds, play
+from vlm_envs.cli.film import FilmOptions, run_film
+from vlm_envs.cli.new import NewOptions, run_new
+from vlm_envs.cli.report import ReportOptions, run_report
 
 COMMANDS: Commands = {
     "list": (list_worlds.ListOptions, list_worlds.run),
-    "new": (new.NewOptions, new.run),
+    "new": (NewOptions, run_new),
     "check": (check.CheckOptions, check.run),
     "play": (play.PlayOptions, play.run),
     "gallery": (gallery.GalleryOptions, gallery.run),
-    "report": (report.ReportOptions, report.run),
-    "film": (film.FilmOptions, film.run),
+    "report": (ReportOptions, run_report),
+    "film": (FilmOptions, run_film),
 }
 
 SCRIPT = "vlm-envs"

@@ -34,7 +34,7 @@ class FilmOptions:
         require_at_least(self, 1, "num_episodes")
 
 
-def run(options: FilmOptions) -> None:
+def run_film(options: FilmOptions) -> None:
     """Writes the film, and prints where it is and how large."""
     from vlm_envs.records.film import write_film  # Pillow, for which a wrong option must not wait
 

@@ -38,7 +38,7 @@ class NewOptions:
     folder: Path = Path()
 
 
-def run(options: NewOptions) -> None:
+def run_new(options: NewOptions) -> None:
     """Writes the package and prints what to do with it."""
     package = options.folder.expanduser() / options.name
     _require_name(options.name)

@@ -14,8 +14,7 @@ from typing import Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.cli import keys
-from vlm_envs.cli.keys import Ask, Command
+from vlm_envs.cli.keys import HAS_KEYS, Ask, Command, from_editor, from_keys, from_lines, raw_keys
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.settings import Settings, parse_settings
 from vlm_envs.cli.terminal import (
@@ -87,13 +86,13 @@ def run(options: PlayOptions) -> None:
         play_in_window(session)
         return
     colors = options.colors or colors_of(sys.stdout, os.environ)
-    is_terminal = keys.HAS_KEYS and sys.stdin.isatty() and sys.stdout.isatty()
+    is_terminal = HAS_KEYS and sys.stdin.isatty() and sys.stdout.isatty()
     if is_terminal and session.needs_no_line:
         _play_with_keys(session, colors)
     elif is_terminal:
         _play_with_editor(session, colors)
     else:
-        has_quit = serve(session, keys.from_lines(sys.stdin), _Printer(session, colors).show)
+        has_quit = serve(session, from_lines(sys.stdin), _Printer(session, colors).show)
         if not (has_quit or session.over):
             print("The input ended before the episode.")
 
@@ -184,8 +183,8 @@ def _play_with_keys(session: Session, colors: Colors) -> None:
     descriptor = sys.stdin.fileno()
     print(ENTER_SCREEN, end="", flush=True)
     try:
-        with keys.raw_keys(descriptor):
-            serve(session, keys.from_keys(descriptor, session.keys()), show)
+        with raw_keys(descriptor):
+            serve(session, from_keys(descriptor, session.keys()), show)
     finally:
         print(LEAVE_SCREEN, end="", flush=True)
         print("\n".join(session.status()))
@@ -203,8 +202,8 @@ def _play_with_editor(session: Session, colors: Colors) -> None:
         printer.show()
         echo("")
 
-    with keys.raw_keys(descriptor):
-        serve(session, keys.from_editor(descriptor, session.keys, echo), show)
+    with raw_keys(descriptor):
+        serve(session, from_editor(descriptor, session.keys, echo), show)
     print()
 
 

@@ -36,7 +36,7 @@ class ReportOptions:
         require_at_least(self, 1, "every_s")
 
 
-def run(options: ReportOptions) -> None:
+def run_report(options: ReportOptions) -> None:
     """Writes the report, and prints where it is."""
     try:
         from vlm_envs.records.report.page import build_report

@@ -98,7 +98,7 @@ class ZoomStrategy(TwoPassStrategy):
         """Returns one look at the middle, for a first thought has a zoom in it."""
         if state.calls or state.num_passed:
             return ()
-        return (Zoom((_middle(self.space(state.sample, context)),)),)
+        return (Zoom((_middle_box(self.space(state.sample, context)),)),)
 
     def write_zoom(self, action: Zoom) -> str:
         """Returns one list of boxes in its tags."""
@@ -216,11 +216,11 @@ def zoom_boxes(sample: Sample, context: QAContext) -> tuple[WrittenBox, ...]:
     limit = MAX_AREA_FRACTION * space.width * space.height
     written = [WrittenBox(box.x1, box.y1, box.x2, box.y2) for box in tight]
     if not written or any(box.area >= limit for box in written):
-        return (_middle(space),)
+        return (_middle_box(space),)
     return tuple(dict.fromkeys(written))
 
 
-def _middle(space: Space | None) -> WrittenBox:
+def _middle_box(space: Space | None) -> WrittenBox:
     """Returns the middle one of three by three parts of a picture."""
     assert space is not None, "a strategy that zooms needs a picture"
     width, height = space.width // 3, space.height // 3

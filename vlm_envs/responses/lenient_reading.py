@@ -86,7 +86,7 @@ def read_response(
         return strict
     if strict.format_correct:
         return _with_lenient_section(strict, response_format, grammar)
-    actions, num_cut, unread = _read_actions(text, response_format, grammar, max_actions)
+    actions, num_cut, unread = _lenient_actions(text, response_format, grammar, max_actions)
     if len(actions) < len(strict.actions):  # a tag in another case stands within the answer
         return strict
     return replace(strict, actions=actions, num_actions_cut=num_cut, unread=unread)
@@ -101,7 +101,7 @@ def _with_lenient_section(
     return strict if action is None else replace(strict, actions=(action,))
 
 
-def _read_actions(
+def _lenient_actions(
     text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT], max_actions: int
 ) -> tuple[tuple[ActionT, ...], int, str]:
     """Returns the actions, how many were cut, and why there are none if there are none."""

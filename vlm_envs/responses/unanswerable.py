@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-_NOUN = (
+_DOCUMENT = (
     r"(?:document|report|paper|text|file|pdf|slide|page|content|context|passage|article|information|image|excerpt|table"
     r"|chart|figure|section|statement|source|data)s?"
 )
-_SOURCE = rf"(?:(?:any of )?(?:the|this|that|these|those|any) )?(?:(?:given|provided|available|supplied) )?{_NOUN}"
+_SOURCE = rf"(?:(?:any of )?(?:the|this|that|these|those|any) )?(?:(?:given|provided|available|supplied) )?{_DOCUMENT}"
 _DOES_NOT = r"(?:do(?:es)? not|doesn['’]?t|don['’]?t|did not|didn['’]?t)(?: explicitly)?"
 _HOLD = (
     r"(?:say|state|contain|mention|provide|specify|include|give|list|show|answer|report|indicate|disclose|cover|discuss"

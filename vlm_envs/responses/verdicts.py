@@ -18,11 +18,11 @@ _BRACKETS_AND_QUOTES = re.compile(r"[\[\](){}\"“”„«»‹›‘’]|(?<![^
 _BETWEEN_SENTENCES = re.compile(r"(?<=[.!;])\s+|\n")
 
 _LEAD = r"(?:(?:my |the )?(?:(?:overall|final) )?(?:judge?ment|verdict|decision|answer)(?: is)?\s*[:\-–—]?\s*)?"
-_NOUN = r"(?:(?:the )?(?:answer|response|resp|option|candidate)[ _:]*)?"
+_RESPONSE = r"(?:(?:the )?(?:answer|response|resp|option|candidate)[ _:]*)?"
 _BETTER = (
     r"(?: is(?: the)?(?: slightly| clearly| much)? (?:better|best|right|correct|preferred)(?: one| answer| response)?)?"
 )
-_WHICH = re.compile(rf"{_LEAD}{_NOUN}(?P<verdict>[1-9]){_BETTER}")
+_WHICH = re.compile(rf"{_LEAD}{_RESPONSE}(?P<verdict>[1-9]){_BETTER}")
 _WHETHER = re.compile(rf"{_LEAD}(?P<verdict>true|false)")
 
 

@@ -1,15 +1,4 @@
-"""HR-Bench: questions about images of 4,096 or 7,680 pixels, each four times with its options turned on by one.
-
-Layout: tables such as `hr_bench_4k.tsv`, tab-separated with a line of names: `index`, `question`, `answer` (a letter),
-`category` (`single` or `cross`), `A` to `D`, `cycle_category`, `image` (base64). A field that holds tabs, quotes or
-line breaks is quoted as in CSV. The same rows are published as `hr_bench_4k.parquet`, with the same columns and the
-images as base64 text, too; such a table is read where there is no `.tsv` of its name, and needs pyarrow. All of it is
-one evaluation set, so it is all `test`; with `is_benchmark=False` it is divided by a hash of the base64 text, and the
-four turns of a question stay together. Tables have gigabytes: they are read once from end to end, and images when they
-are shown, in parquet after those before them in their row group, which takes longer.
-
-Not run on the original data here. The parquet's columns are those that public readers of it use.
-"""
+"""HR-Bench: questions about images of 4,096 or 7,680 pixels, each four times with its options turned on by one."""
 
 from __future__ import annotations
 
@@ -28,56 +17,60 @@ from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import MAX_FILE_BYTES, FileRoot
 
-LETTERS = "ABCD"
-_NEEDED = ("index", "question", "answer", "category", *LETTERS, "image")
+_HRBENCH_LETTERS = "ABCD"
+_HRBENCH_NEEDED = ("index", "question", "answer", "category", *_HRBENCH_LETTERS, "image")
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
+def _hrbench_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     """Yields the rows of all tables together, and what is wrong with a table from some row on."""
     for name in copy.files:
         try:
-            yield from (_of_parquet if name.endswith(".parquet") else _of_tsv)(copy, name)
+            yield from (_hrbench_parquet_rows if name.endswith(".parquet") else _hrbench_tsv_rows)(copy, name)
         except BrokenRowError as error:
             yield error
         except ToolError as error:
             raise ConfigError(f"{name} cannot be read: {error}") from error
 
 
-def _files(root: FileRoot) -> list[str]:
+def _hrbench_files(root: FileRoot) -> list[str]:
     """Returns the tables, each once: the same rows are published in two formats."""
     tables = root.names(".tsv")
     stems = {name.removesuffix(".tsv") for name in tables}
     return [*tables, *(name for name in root.names(".parquet") if name.removesuffix(".parquet") not in stems)]
 
 
-def _of_parquet(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
+def _hrbench_parquet_rows(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
     for number, (group, place, fields) in enumerate(table_rows(copy.root, name), start=1):
         stored = partial(table_image, copy.root, name, group, place, "image")
-        yield row_or_error(partial(_table_row, copy, fields, stored, f"{name}, row {number}"))
+        yield row_or_error(partial(_hrbench_parquet_row, copy, fields, stored, f"{name}, row {number}"))
 
 
-def _table_row(copy: Copy, fields: Fields, stored: Callable[[str | bytes], TableImage], where: str) -> PictureRow:
+def _hrbench_parquet_row(
+    copy: Copy, fields: Fields, stored: Callable[[str | bytes], TableImage], where: str
+) -> PictureRow:
     """Returns a row of a table; `stored` returns where the content of its image is."""
-    if missing := [column for column in _NEEDED if column not in fields]:
-        raise broken(where, f"the columns {', '.join(_NEEDED)}", f"none called {', '.join(missing)}")
+    if missing := [column for column in _HRBENCH_NEEDED if column not in fields]:
+        raise broken(where, f"the columns {', '.join(_HRBENCH_NEEDED)}", f"none called {', '.join(missing)}")
     content = image_content(fields["image"])
     if not isinstance(content, str | bytes) or not content:
         raise broken(where, "an image as base64 text", fields["image"])
-    texts = {column: "" if (value := fields[column]) is None else str(value) for column in _NEEDED[:-1]}
+    texts = {column: "" if (value := fields[column]) is None else str(value) for column in _HRBENCH_NEEDED[:-1]}
     image = stored(content)
-    return _row(copy, texts, image, image.digest, f"{image.name.removesuffix('.parquet')}/{texts['index']}", where)
+    return _hrbench_row(
+        copy, texts, image, image.digest, f"{image.name.removesuffix('.parquet')}/{texts['index']}", where
+    )
 
 
-def _of_tsv(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
+def _hrbench_tsv_rows(copy: Copy, name: str) -> Iterator[PictureRow | BrokenRowError]:
     columns: list[str] = []
-    for number, start, record in _records(copy.root, name):
+    for number, start, record in _hrbench_records(copy.root, name):
         if columns:
-            yield row_or_error(partial(_tsv_row, copy, name, columns, start, record, f"{name}, row {number}"))
+            yield row_or_error(partial(_hrbench_tsv_row, copy, name, columns, start, record, f"{name}, row {number}"))
         else:
-            columns = _columns(record.removeprefix(codecs.BOM_UTF8), name)
+            columns = _hrbench_columns(record.removeprefix(codecs.BOM_UTF8), name)
 
 
-def _records(root: FileRoot, name: str) -> Iterator[tuple[int, int, bytes]]:
+def _hrbench_records(root: FileRoot, name: str) -> Iterator[tuple[int, int, bytes]]:
     """Yields number, first byte and text of each row of a table; quoted fields may hold line breaks."""
     with root.opened(name) as file:
         number, start, pending = 0, 0, b""
@@ -96,44 +89,44 @@ def _records(root: FileRoot, name: str) -> Iterator[tuple[int, int, bytes]]:
             raise broken(f"{name}, row {number}", "quotes that are closed", pending[:40].decode("utf-8", "replace"))
 
 
-def _columns(record: bytes, name: str) -> list[str]:
-    columns = _fields(record, f"{name}, row 0")
-    if missing := [column for column in _NEEDED if column not in columns]:
-        raise broken(f"{name}, row 0", f"the columns {', '.join(_NEEDED)}", f"none called {', '.join(missing)}")
+def _hrbench_columns(record: bytes, name: str) -> list[str]:
+    columns = _hrbench_fields(record, f"{name}, row 0")
+    if missing := [column for column in _HRBENCH_NEEDED if column not in columns]:
+        raise broken(f"{name}, row 0", f"the columns {', '.join(_HRBENCH_NEEDED)}", f"none called {', '.join(missing)}")
     if columns[-1] != "image":
         raise broken(f"{name}, row 0", "image as the last column", columns[-1])
     return columns
 
 
-def _fields(record: bytes, where: str) -> list[str]:
+def _hrbench_fields(record: bytes, where: str) -> list[str]:
     try:
         return next(csv.reader([record.decode("utf-8")], delimiter="\t"))
     except (UnicodeDecodeError, csv.Error, StopIteration) as error:
         raise broken(where, "tab-separated UTF-8", str(error)) from error
 
 
-def _tsv_row(copy: Copy, name: str, columns: list[str], start: int, record: bytes, where: str) -> PictureRow:
+def _hrbench_tsv_row(copy: Copy, name: str, columns: list[str], start: int, record: bytes, where: str) -> PictureRow:
     """Returns a row of a table; its image is its last column, and found by its place in the file."""
     head, _, image = record.rpartition(b"\t")
-    fields = dict(zip(columns, _fields(head + b"\t", where), strict=False))
+    fields = dict(zip(columns, _hrbench_fields(head + b"\t", where), strict=False))
     if len(fields) < len(columns) or not image:
         raise broken(where, f"{len(columns)} columns", f"{len(fields)} columns")
     quotes = 1 if image.startswith(b'"') else 0
     place = start + len(head) + 1 + quotes
     stored = StoredImage(folder=copy.root.folder, name=name, start=place, length=len(image) - 2 * quotes)
     digest = hashlib.blake2b(image.strip(b'"'), digest_size=16).hexdigest()
-    return _row(copy, fields, stored, digest, f"{name.removesuffix('.tsv')}/{fields['index']}", where)
+    return _hrbench_row(copy, fields, stored, digest, f"{name.removesuffix('.tsv')}/{fields['index']}", where)
 
 
-def _row(
+def _hrbench_row(
     copy: Copy, fields: Mapping[str, str], image: StoredImage | TableImage, digest: str, key: str, where: str
 ) -> PictureRow:
     """Returns a row; `digest` is of the base64 text of its image."""
-    if missing := [column for column in ("question", *LETTERS) if not fields[column].strip()]:
+    if missing := [column for column in ("question", *_HRBENCH_LETTERS) if not fields[column].strip()]:
         raise broken(where, f"something in column {missing[0]}", fields[missing[0]])
     if not fields["index"].isdecimal():
         raise broken(where, "a whole number as index", fields["index"])
-    if fields["answer"].strip() not in tuple(LETTERS):
+    if fields["answer"].strip() not in tuple(_HRBENCH_LETTERS):
         raise broken(where, "A, B, C or D as answer", fields["answer"])
     return PictureRow(
         key=key,
@@ -143,7 +136,7 @@ def _row(
             where,
             "choice",
             fields["answer"].strip(),
-            options=[fields[letter].strip() for letter in LETTERS],
+            options=[fields[letter].strip() for letter in _HRBENCH_LETTERS],
             question=fields["question"].strip(),
         ),
         category=category(fields["category"]),
@@ -153,7 +146,19 @@ def _row(
 
 HRBENCH = Dataset(
     expected="a folder with hr_bench_4k or hr_bench_8k, as .tsv or .parquet",
-    files=_files,
-    rows=_rows,
+    files=_hrbench_files,
+    rows=_hrbench_rows,
     is_benchmark=True,
 )
+"""HR-Bench: questions about images of 4,096 or 7,680 pixels, each four times with its options turned on by one.
+
+Layout: tables such as `hr_bench_4k.tsv`, tab-separated with a line of names: `index`, `question`, `answer` (a letter),
+`category` (`single` or `cross`), `A` to `D`, `cycle_category`, `image` (base64). A field that holds tabs, quotes or
+line breaks is quoted as in CSV. The same rows are published as `hr_bench_4k.parquet`, with the same columns and the
+images as base64 text, too; such a table is read where there is no `.tsv` of its name, and needs pyarrow. All of it is
+one evaluation set, so it is all `test`; with `is_benchmark=False` it is divided by a hash of the base64 text, and the
+four turns of a question stay together. Tables have gigabytes: they are read once from end to end, and images when they
+are shown, in parquet after those before them in their row group, which takes longer.
+
+Not run on the original data here. The parquet's columns are those that public readers of it use.
+"""

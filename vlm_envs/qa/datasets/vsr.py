@@ -1,10 +1,4 @@
-"""VSR: is a statement about where things are in a photograph true?
-
-Layout: `train.jsonl`, `dev.jsonl` and `test.jsonl`, each line with `image` (a file name), `caption`, `label` (0 or 1)
-and `relation`; the images in a folder `images` beside them, or in one of COCO's inside it. The files are the splits.
-
-All published statements of both its divisions, random and zero-shot, were read here; the images were not at hand.
-"""
+"""VSR: is a statement about where things are in a photograph true?"""
 
 from __future__ import annotations
 
@@ -14,21 +8,21 @@ from vlm_envs.qa.datasets.picture_rows import PictureRow
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
 from vlm_envs.qa.datasets.source import Copy, Dataset
 
-_FILES = {"train.jsonl": "train", "dev.jsonl": "val", "test.jsonl": "test"}
-_FOLDERS = ("images/", "", "images/train2017/", "images/val2017/", "train2017/", "val2017/", "trainval2017/")
+_VSR_FILES = {"train.jsonl": "train", "dev.jsonl": "val", "test.jsonl": "test"}
+_VSR_FOLDERS = ("images/", "", "images/train2017/", "images/val2017/", "train2017/", "val2017/", "trainval2017/")
 
 
-def _rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
+def _vsr_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
     for name in copy.files:
-        stem, split = name.removesuffix(".jsonl"), _FILES[name]
+        stem, split = name.removesuffix(".jsonl"), _VSR_FILES[name]
 
         def row(fields: Fields, where: str, number: int, stem: str = stem, split: str = split) -> PictureRow:
-            return _row(copy, fields, where, key=f"{stem}/{number}", split=split)
+            return _vsr_row(copy, fields, where, key=f"{stem}/{number}", split=split)
 
         yield from each_row(copy.root, name, row)
 
 
-def _row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> PictureRow:
+def _vsr_row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> PictureRow:
     caption, label, image = text(fields, "caption", where), fields.get("label"), text(fields, "image", where)
     if label not in (0, 1):
         raise broken(where, "0 or 1 as 'label'", label)
@@ -39,13 +33,20 @@ def _row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> Pic
         split=split,
         answer=answer_key(where, "exact", *(("yes", "true") if label else ("no", "false")), question=question),
         category=category(text(fields, "relation", where)),
-        images=tuple(copy.image(start + image) for start in _FOLDERS),
+        images=tuple(copy.image(start + image) for start in _VSR_FOLDERS),
         facts=caption if label else f'It is not so that "{caption}"',
     )
 
 
 VSR = Dataset(
-    expected=f"a folder with {', '.join(_FILES)} and a folder images",
-    files=lambda root: root.existing(_FILES),
-    rows=_rows,
+    expected=f"a folder with {', '.join(_VSR_FILES)} and a folder images",
+    files=lambda root: root.existing(_VSR_FILES),
+    rows=_vsr_rows,
 )
+"""VSR: is a statement about where things are in a photograph true?
+
+Layout: `train.jsonl`, `dev.jsonl` and `test.jsonl`, each line with `image` (a file name), `caption`, `label` (0 or 1)
+and `relation`; the images in a folder `images` beside them, or in one of COCO's inside it. The files are the splits.
+
+All published statements of both its divisions, random and zero-shot, were read here; the images were not at hand.
+"""

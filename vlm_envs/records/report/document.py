@@ -16,9 +16,9 @@ from vlm_envs.records.json_lines import replace_file
 from vlm_envs.records.report.headline import written_p
 from vlm_envs.records.report.values import short
 
-_HERE = Path(__file__).parent
+HERE = Path(__file__).parent
 
-EPISODE_SCRIPTS = tuple(_HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
+EPISODE_SCRIPTS = tuple(HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
 """What chooses an episode and draws it; it reads the element `payload`, with the `images` that turns name."""
 
 
@@ -44,7 +44,7 @@ def document(
         **values: The template's variables. Texts are escaped.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([template.parent, _HERE]),
+        loader=jinja2.FileSystemLoader([template.parent, HERE]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -54,7 +54,7 @@ def document(
     environment.filters.update(filters or {})
     script = _joined(scripts)
     return environment.get_template(template.name).render(
-        style=Markup(_joined([_HERE / "style.css", *styles])),
+        style=Markup(_joined([HERE / "style.css", *styles])),
         script=Markup(script),
         script_hash=csp_hash(script),
         payload=script_json(payload),

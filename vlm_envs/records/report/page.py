@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
-from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
+from vlm_envs.records.report.document import EPISODE_SCRIPTS, HERE, document, write_document
 from vlm_envs.records.report.episodes import episode_browser
 from vlm_envs.records.report.failures import failures
 from vlm_envs.records.report.headline import compare_runs, comparisons, find, sentence
@@ -18,7 +18,6 @@ from vlm_envs.records.report.panels import Panel, PanelGroup, laid_beside, panel
 from vlm_envs.records.report.values import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth
 from vlm_envs.records.run_data import RunReader, slug
 
-_HERE = Path(__file__).parent
 _SHOWN_IF_ANY = ("num_lost", "nonfinite_rewards")
 """Columns of evaluations that are left out where all are zero."""
 
@@ -83,8 +82,8 @@ def _page(
     configs = {run or name: reader.config for run, reader in readers.items()}
     env_ids = list(dict.fromkeys(each.env_id for each in compared))
     return document(
-        _HERE / "report.html.j2",
-        scripts=[*EPISODE_SCRIPTS, _HERE / "report.js"],
+        HERE / "report.html.j2",
+        scripts=[*EPISODE_SCRIPTS, HERE / "report.js"],
         payload={"panels": drawn, "reload_s": reload_s, **browser},
         filters={"cell": _cell, "heading": _heading, "look": look_classes},
         name=name,

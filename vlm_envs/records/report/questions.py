@@ -75,7 +75,7 @@ def call_of(episode: Record, index: int) -> Record | None:
         boxes = ", ".join(_written(box) for box in find_boxes(written))
         sentence = f"Zoomed into {boxes} of image 1" if boxes else "Zoomed into nothing"
     else:
-        sentence = _sentence(written, _numbers(episode))
+        sentence = _call_sentence(written, _numbers(episode))
     if turn.get("action_effective") is not False:
         return {"sentence": sentence}
     after = [*episode["turns"], episode["final"]][index + 1]
@@ -83,7 +83,7 @@ def call_of(episode: Record, index: int) -> Record | None:
     return {"sentence": sentence, "refused": reason[1] if reason else "it had no effect"}
 
 
-def _sentence(call: str, numbers: Mapping[str, int]) -> str:
+def _call_sentence(call: str, numbers: Mapping[str, int]) -> str:
     """Returns a tool call in words; `numbers` are the images' numbers by name."""
     try:
         value = json.loads(call)

@@ -15,12 +15,11 @@ from markupsafe import Markup
 from vlm_envs.records.episode_record import world_of
 from vlm_envs.records.json_lines import Record, parse_object
 from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
-from vlm_envs.records.report.document import document, write_document
+from vlm_envs.records.report.document import HERE, document, write_document
 from vlm_envs.records.report.panels import COLD_START, PanelGroup, panel_groups
 from vlm_envs.records.report.values import shared_x_range, short
 from vlm_envs.records.run_data import STAGES, RunReader
 
-_HERE = Path(__file__).parent
 _HEADINGS = ("stage", "evaluation", "world", "solved", "95% interval", "episodes", "reward", "loss")
 _NOT_METRICS = frozenset({"iteration", "phase", "elapsed_s"})
 
@@ -59,7 +58,7 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
     groups, marks = panel_groups(metrics, evaluations), [float(each.first) for each in spans[1:]]
     save_curves(groups, home / "curves.png", title=home.resolve().name, marks=marks)
     html = document(
-        _HERE / "stages.html.j2",
+        HERE / "stages.html.j2",
         scripts=[],
         payload={},
         filters={"look": look_classes},
@@ -97,7 +96,7 @@ def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[tuple[str, 
     rows: list[tuple[str, ...]] = []
     for folder, reader in _readers(directory, folders).items():
         losses = [line for line in reader.metrics() if line.get("eval_loss") is not None]
-        for label, line in zip(("before", "after"), _ends(losses), strict=False):
+        for label, line in zip(("before", "after"), _end_lines(losses), strict=False):
             rows.append((folder, label, "rows held out", "", "", "", "", short(line["eval_loss"])))
         for line in reader.evaluations():
             low, high = (short(line[key], "rate") for key in ("success_low", "success_high"))
@@ -126,7 +125,7 @@ def stages_table(directory: Path, folders: Sequence[str]) -> str:
     )
 
 
-def _ends(lines: Sequence[Record]) -> list[Record]:
+def _end_lines(lines: Sequence[Record]) -> list[Record]:
     """Returns the first and the last of some lines; of one alone, that."""
     return [lines[0], lines[-1]] if len(lines) > 1 else [*lines]
 

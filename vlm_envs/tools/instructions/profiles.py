@@ -27,7 +27,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vlm_envs.errors import require_choice
-from vlm_envs.tools.instructions import numerals
+from vlm_envs.tools.instructions.numerals import (
+    DECIMAL_PERCENTAGES,
+    DECIMALS,
+    NUMBERS,
+    PERCENTAGES,
+    STANDALONE_DIGITS,
+    STANDALONE_NUMBERS,
+)
 from vlm_envs.tools.instructions.segmentation import cleaned
 
 POEM_MAX_LINE_CHARS = 60
@@ -140,9 +147,9 @@ ARM = Profile(
     edges=outer_dots_dropped,
     units=lines_or_sentences,
     open_hashtags=True,
-    percentages=numerals.DECIMAL_PERCENTAGES,
-    numbers=numerals.DECIMALS,
-    arabic_numbers=numerals.STANDALONE_DIGITS,
+    percentages=DECIMAL_PERCENTAGES,
+    numbers=DECIMALS,
+    arabic_numbers=STANDALONE_DIGITS,
 )
 
 MM_IFENGINE = Profile(
@@ -153,9 +160,9 @@ MM_IFENGINE = Profile(
     edges=exact_edges,
     units=sentences,
     open_hashtags=False,
-    percentages=numerals.PERCENTAGES,
-    numbers=numerals.NUMBERS,
-    arabic_numbers=numerals.STANDALONE_NUMBERS,
+    percentages=PERCENTAGES,
+    numbers=NUMBERS,
+    arabic_numbers=STANDALONE_NUMBERS,
 )
 
 PROFILES: dict[str, Profile] = {profile.name: profile for profile in (ARM, MM_IFENGINE)}

@@ -1,11 +1,4 @@
-"""MP-DocVQA: questions about windows of up to 20 pages of scanned documents, as page pictures.
-
-Not run on the original data here; the layout is that of its download: `train.json` and `val.json` (one of them may be
-missing), in the folder or in its folder `question_answers`, each an object whose `data` is a list of `questionId`,
-`question`, `doc_id`, `page_ids`, `answers`, `answer_page_idx`; pictures `images/<page id>.jpg`. `test.json` is read if
-its rows have answers; the published ones have none and are left out. Text is searched if there is OCR
-(`ocr/<page id>.json`, Textract). Splits are the data set's own. Answers are compared by ANLS.
-"""
+"""MP-DocVQA: questions about windows of up to 20 pages of scanned documents, as page pictures."""
 
 from __future__ import annotations
 
@@ -19,16 +12,18 @@ from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.files import FileRoot
 
-_FILES = tuple(f"{split}.json" for split in SPLITS)
-_QUESTIONS = "question_answers"
+_MP_DOCVQA_FILES = tuple(f"{split}.json" for split in SPLITS)
+_MP_DOCVQA_QUESTIONS = "question_answers"
 """Folder of the download that holds the files of questions."""
 
 
-def _files(root: FileRoot) -> list[str]:
-    return root.existing(_FILES) or root.existing(f"{_QUESTIONS}/{name}" for name in _FILES)
+def _mp_docvqa_files(root: FileRoot) -> list[str]:
+    return root.existing(_MP_DOCVQA_FILES) or root.existing(
+        f"{_MP_DOCVQA_QUESTIONS}/{name}" for name in _MP_DOCVQA_FILES
+    )
 
 
-def _rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
+def _mp_docvqa_rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
     for file in copy.files:
         split = file.rpartition("/")[2].removesuffix(".json")
 
@@ -82,5 +77,15 @@ def answered_row(fields: Fields, where: str, folder: str, split: str) -> PagesRo
 
 
 MP_DOCVQA = Dataset(
-    expected=f"a folder with any of {', '.join(_FILES)}, or a folder {_QUESTIONS} with them", files=_files, rows=_rows
+    expected=f"a folder with any of {', '.join(_MP_DOCVQA_FILES)}, or a folder {_MP_DOCVQA_QUESTIONS} with them",
+    files=_mp_docvqa_files,
+    rows=_mp_docvqa_rows,
 )
+"""MP-DocVQA: questions about windows of up to 20 pages of scanned documents, as page pictures.
+
+Not run on the original data here; the layout is that of its download: `train.json` and `val.json` (one of them may be
+missing), in the folder or in its folder `question_answers`, each an object whose `data` is a list of `questionId`,
+`question`, `doc_id`, `page_ids`, `answers`, `answer_page_idx`; pictures `images/<page id>.jpg`. `test.json` is read if
+its rows have answers; the published ones have none and are left out. Text is searched if there is OCR
+(`ocr/<page id>.json`, Textract). Splits are the data set's own. Answers are compared by ANLS.
+"""

@@ -1,13 +1,4 @@
-"""Any folder of PDF files with a file of questions.
-
-The folder holds the PDF files and `questions.jsonl` (one object per line) or `questions.json` (a list of objects) with
-the keys `document` (a file name), `question`, `answer` (a text, a number, or a list of accepted ones), and, if wanted,
-`pages` (those that hold the answer, from 1), `kind` (`anls` if left out, `exact`, `number` or `semantic`), `category`
-and `split`. Other columns are not read and are reported once; a misspelled one breaks its row.
-
-Questions that name no split are divided by a hash of the document's name; told that they are a benchmark, they are all
-`test`.
-"""
+"""Any folder of PDF files with a file of questions."""
 
 from __future__ import annotations
 
@@ -22,21 +13,21 @@ from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, answer
 from vlm_envs.qa.datasets.source import Copy, Dataset
 from vlm_envs.splits import SPLITS
 
-FILES = ("questions.jsonl", "questions.json")
-KINDS = ("anls", "exact", "number", "semantic")
-COLUMNS = ("document", "question", "answer", "pages", "kind", "category", "split")
-OTHER_NAMES = {"label": "answer", "pdf": "document", "file": "document"}
+_PDF_FILES = ("questions.jsonl", "questions.json")
+_PDF_KINDS = ("anls", "exact", "number", "semantic")
+_PDF_COLUMNS = ("document", "question", "answer", "pages", "kind", "category", "split")
+_PDF_OTHER_NAMES = {"label": "answer", "pdf": "document", "file": "document"}
 
 
-def _rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
-    with checked_columns(copy.files[0], COLUMNS, OTHER_NAMES) as columns:
-        yield from each_row(copy.root, copy.files[0], partial(_row, copy, columns))
+def _pdf_rows(copy: Copy) -> Iterator[DocumentRow | BrokenRowError]:
+    with checked_columns(copy.files[0], _PDF_COLUMNS, _PDF_OTHER_NAMES) as columns:
+        yield from each_row(copy.root, copy.files[0], partial(_pdf_row, copy, columns))
 
 
-def _row(copy: Copy, columns: Columns, fields: Fields, where: str, number: int) -> DocumentRow:
+def _pdf_row(copy: Copy, columns: Columns, fields: Fields, where: str, number: int) -> DocumentRow:
     columns.check(fields, where)
     name = document_name(fields, "document", where)
-    kind: Any = one_of(fields, "kind", KINDS, where) or "anls"
+    kind: Any = one_of(fields, "kind", _PDF_KINDS, where) or "anls"
     return DocumentRow(
         key=str(number + 1),
         where=where,
@@ -49,8 +40,18 @@ def _row(copy: Copy, columns: Columns, fields: Fields, where: str, number: int) 
 
 
 PDF_FOLDER = Dataset(
-    expected=f"a folder of PDF files with {' or '.join(FILES)}, a question a row",
-    files=lambda root: root.existing(FILES),
-    rows=_rows,
+    expected=f"a folder of PDF files with {' or '.join(_PDF_FILES)}, a question a row",
+    files=lambda root: root.existing(_PDF_FILES),
+    rows=_pdf_rows,
     is_benchmark=False,
 )
+"""Any folder of PDF files with a file of questions.
+
+The folder holds the PDF files and `questions.jsonl` (one object per line) or `questions.json` (a list of objects) with
+the keys `document` (a file name), `question`, `answer` (a text, a number, or a list of accepted ones), and, if wanted,
+`pages` (those that hold the answer, from 1), `kind` (`anls` if left out, `exact`, `number` or `semantic`), `category`
+and `split`. Other columns are not read and are reported once; a misspelled one breaks its row.
+
+Questions that name no split are divided by a hash of the document's name; told that they are a benchmark, they are all
+`test`.
+"""
