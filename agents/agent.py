@@ -12,8 +12,7 @@ import numpy as np
 from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason
 
 if TYPE_CHECKING:
-    from vlm_envs.vector.env import VectorWorld
-    from vlm_envs.vector.joined import JoinedWorlds
+    from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from agents.window.window import Window
 from vlm_envs.cli.terminal import colors_of
 from vlm_envs.errors import require_flag
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 from vlm_envs.world import World
 
 

@@ -20,8 +20,8 @@ from vlm_envs.errors import require_positive
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import VectorWorld
 
 MOST_SEQUENCES = 100
 """Sequences of named actions that are tried; where a turn has room for more, repetitions and alternations of two."""

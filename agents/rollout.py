@@ -14,8 +14,7 @@ from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play
 from agents.turns import ended_by_agent, failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.joined import JoinedWorlds
+from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 def rollout(

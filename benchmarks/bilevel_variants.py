@@ -32,7 +32,7 @@ from training.recipes.shipped import RECIPES
 from training.sweeps.waiting import spawned_pool
 from vlm_envs.errors import ConfigError, did_you_mean, require
 from vlm_envs.records.run_data import RunReader
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import wilson_interval
 
 RESULT = "result.json"
 NUM_LAST = 10

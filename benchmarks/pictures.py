@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vlm_envs.errors import require
-from vlm_envs.statistics.rates import Interval
+from vlm_envs.statistics.success_rates import Interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

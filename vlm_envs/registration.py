@@ -133,7 +133,7 @@ def register(env_id: str, entry_point: str, **kwargs: Any) -> None:
         entry_point: `"module:Class"`.
         **kwargs: Arguments it is made with unless told otherwise.
     """
-    gym.register(env_id, entry_point, vector_entry_point=f"vlm_envs.vector.make:{env_id}", kwargs=kwargs)
+    gym.register(env_id, entry_point, vector_entry_point=f"vlm_envs.vector.make_vec:{env_id}", kwargs=kwargs)
 
 
 def register_worlds() -> None:

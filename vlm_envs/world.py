@@ -29,10 +29,15 @@ from vlm_envs.errors import (
 )
 from vlm_envs.making import WorldType
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
-from vlm_envs.responses.formats import ResponseFormat
-from vlm_envs.responses.lenient_reading import READINGS, read_response
-from vlm_envs.responses.parsing import ParsedResponse
-from vlm_envs.responses.prompts import PromptSpec, first_prompt, format_reminder, next_prompt, turn_prompt
+from vlm_envs.responses.formats import (
+    PromptSpec,
+    ResponseFormat,
+    first_prompt,
+    format_reminder,
+    next_prompt,
+    turn_prompt,
+)
+from vlm_envs.responses.parsing import READINGS, ParsedResponse, read_response
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation, require_image
@@ -86,7 +91,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             episode is over.
         reading: How actions are read. `"strict"` executes only actions of responses in the format; `"lenient"` also
             executes those of the last complete `<answer>` in any other response. The format reward, `format_correct`,
-            and `parse_error` do not depend on it. See `vlm_envs.responses.lenient_reading`.
+            and `parse_error` do not depend on it. See `vlm_envs.responses.parsing`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
 
     Raises:

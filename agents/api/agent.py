@@ -22,7 +22,7 @@ from agents.api.sampling import MAX_TOKENS
 from agents.api.transcript import recorded_reply, recorded_request
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.trajectory import Observation, observation_images
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 NO_TEXT = "(no text)"
 """Stands where a side said nothing: some providers refuse a message without a word."""

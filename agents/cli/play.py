@@ -32,7 +32,7 @@ from vlm_envs.cli.terminal import Colors, colors_of
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.registration import arguments_of, make
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 _FROM_PYTHON = {"model", "encoder", "sampling"}
 """Settings of agents that are objects."""

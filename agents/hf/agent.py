@@ -26,7 +26,7 @@ from agents.hf.sampling import SamplingConfig
 from agents.hf.template import processor_template
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 def load_checkpoint(

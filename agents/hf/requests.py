@@ -9,8 +9,7 @@ from agents.agent import Response
 from agents.hf.chat import PromptSegment
 from agents.hf.conversations import Conversations, SampledResponse
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.joined import JoinedWorlds
+from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 class RequestSampler(Protocol):

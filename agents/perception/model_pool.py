@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from agents.api.failures import Unavailable
 from agents.perception.model_worker import LoadError, ModelWorker, require_gpus
 from vlm_envs.errors import EngineUnavailableError, WorkerError
-from vlm_envs.vector.ray_cluster import connected_ray, import_paths
+from vlm_envs.vector.ray_workers import connected_ray, import_paths
 
 _NUM_STARTS = 3
 """How often in a row an actor may die before its models are loaded."""

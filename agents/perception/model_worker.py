@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from vlm_envs.errors import EngineUnavailableError, WorkerError, require
-from vlm_envs.vector.piped_worker import START_TIMEOUT_S
-from vlm_envs.vector.ray_cluster import connected_ray, import_paths, last_line, spread_over_machines
+from vlm_envs.vector.ray_workers import connected_ray, import_paths, last_line, spread_over_machines
+from vlm_envs.vector.workers import START_TIMEOUT_S
 
 LOAD_TIMEOUT_S = 600.0
 """How long an actor may take to import its modules and load its models, in seconds."""

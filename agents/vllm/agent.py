@@ -23,7 +23,7 @@ from agents.vllm.pictures import require_sendable
 from agents.vllm.sampler import VLLMSampler
 from vlm_envs.errors import require
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 WeightsOf = Callable[[Any], Mapping[str, Tensor]]
 

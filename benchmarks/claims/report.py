@@ -15,7 +15,7 @@ from benchmarks.markdown import TESTED, of_columns, of_rows, told_gaps
 from benchmarks.pictures import interval_point, legend_below
 from vlm_envs.errors import require
 from vlm_envs.statistics.bootstrap import PairedDifference, by_level, paired_seeds_bootstrap, seeds_interval
-from vlm_envs.statistics.rates import Interval, repeated_interval
+from vlm_envs.statistics.success_rates import Interval, repeated_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

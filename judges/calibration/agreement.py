@@ -17,7 +17,7 @@ from judges.batches import score_many
 from judges.calibration.chance import DescribedState
 from judges.scores import Judge, JudgeScore
 from vlm_envs.errors import ConfigError
-from vlm_envs.statistics.rates import Interval, wilson_interval
+from vlm_envs.statistics.success_rates import Interval, wilson_interval
 
 TextKind = Literal["own", "other", "perturbed"]
 

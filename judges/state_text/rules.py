@@ -21,7 +21,7 @@ from judges.state_text.grid.relations import tally_relations
 from judges.state_text.grid.vocabulary import VOCABULARIES, ObjectVocabulary, world_name
 from judges.state_text.metric.rules import MetricRules
 from judges.state_text.tally import Part, Tally
-from vlm_envs.adapter.settings import NAMESPACE as ADAPTED
+from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.registration import NAMESPACE, RESOLVERS, VARIANTS, WORLDS
 from vlm_envs.responses.formats import Representation

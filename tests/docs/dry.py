@@ -134,11 +134,11 @@ def _check_call(call: ast.Call, function: Any) -> None:
     import gymnasium as gym
 
     import vlm_envs
-    from vlm_envs.adapter.settings import require_env
-    from vlm_envs.adapter.world import AdaptedWorld
+    from vlm_envs.adapter.adapted_world import AdaptedWorld
+    from vlm_envs.adapter.adapter_settings import require_env
     from vlm_envs.making import added_arguments, keyword_parameters
     from vlm_envs.registration import creator_of, registered_name
-    from vlm_envs.vector.make import world_vector
+    from vlm_envs.vector.make_vec import world_vector
 
     keywords = {keyword.arg for keyword in call.keywords if keyword.arg}
     said = [ast.unparse(call)]

@@ -19,7 +19,7 @@ from training.config.saved import plain, rebuilt
 from training.config.supervised.sft import SFTConfig
 from training.config.worlds.mix import MixConfig
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.adapter.settings import source_of
+from vlm_envs.adapter.adapter_settings import source_of
 from vlm_envs.adapter.stored import (
     changed_arguments,
     changed_functions,

@@ -21,7 +21,7 @@ from vlm_envs.content.judging.datasets.reading import FileRow, document_of, pict
 from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
 from vlm_envs.records.json_lines import replace_file
-from vlm_envs.responses.encodable import encodable
+from vlm_envs.responses.formats import encodable
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.files import FileRoot, decode_image
 

@@ -19,7 +19,7 @@ from vlm_envs.qa.datasets.unshown import told_left_out
 from vlm_envs.records.episode_record import start_of
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import split_seeds
-from vlm_envs.statistics.clusters import counted_episodes, evaluated_rate
+from vlm_envs.statistics.success_rates import counted_episodes, evaluated_rate
 from vlm_envs.trajectory import Trajectory
 
 _UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}

@@ -15,7 +15,7 @@ from training.config.judges import JudgeConfig, VerifierConfig
 from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.worlds.spec import WorldSpec, world_names
-from vlm_envs.adapter.settings import NAMESPACE as ADAPTED
+from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
 from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name

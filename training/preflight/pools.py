@@ -11,7 +11,7 @@ from training.config.worlds.pool_levels import PoolLevel, chosen_levels, read_le
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.errors import ConfigError, VLMEnvsError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 _Found = dict[str, tuple[PoolLevel, int, PoolConfig]]
 """Levels by their id, with the place of their world among all, and the pool that they are in."""

@@ -39,7 +39,7 @@ from training.preflight.pools import require_pools
 from training.preflight.sampler import require_sampler
 from training.preflight.unjudged import unjudged_terms
 from training.preflight.wandb_login import require_wandb
-from vlm_envs.adapter.settings import NAMESPACE
+from vlm_envs.adapter.adapter_settings import NAMESPACE
 from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, require
 from vlm_envs.qa.datasets.splitting import remedy_of

@@ -17,7 +17,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.adapter.settings import AdapterSettings, require_env
+from vlm_envs.adapter.adapter_settings import AdapterSettings, require_env
 from vlm_envs.errors import ConfigError, EngineUnavailableError, WorldContractError, require
 
 _CHANNELS = (1, 3, 4)

@@ -34,8 +34,10 @@ class CheckOptions:
 
 def run(options: CheckOptions) -> int:
     """Prints one line per check as soon as it is done; returns 1 if any failed."""
-    from vlm_envs.testing.contract import run_checks  # Only this command needs it.
-    from vlm_envs.testing.watching import watched
+    from vlm_envs.testing.contract import (
+        run_checks,  # Only this command needs it.
+        watched,
+    )
     from vlm_envs.testing.world_under_test import WorldUnderTest
 
     env_id = registered_name(options.env_id)

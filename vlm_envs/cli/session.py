@@ -12,7 +12,7 @@ import numpy.typing as npt
 from vlm_envs.cli.keys import Ask, Command
 from vlm_envs.cli.lookup import make_world
 from vlm_envs.errors import SolverLimitError
-from vlm_envs.responses.lenient_reading import read_response
+from vlm_envs.responses.parsing import read_response
 from vlm_envs.world import World
 
 MAX_ACTIONS_PER_LINE = 100

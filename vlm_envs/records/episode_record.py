@@ -74,7 +74,7 @@ def episode_record(
 
 
 def start_of(trajectory: Trajectory) -> Record:
-    """Returns the part of an episode's record that `vlm_envs.statistics.clusters` reads."""
+    """Returns the part of an episode's record that `vlm_envs.statistics.success_rates` reads."""
     start = {"seed": trajectory.seed, "start_state_hash": trajectory.start_state_hash}
     return start | _cluster_of(trajectory)
 

@@ -14,7 +14,7 @@ from vlm_envs.records.json_lines import Record, RunExistsError
 from vlm_envs.records.run_data import RunWriter, holds_run, slug
 from vlm_envs.requirements import install_command
 from vlm_envs.spaces import FreeText
-from vlm_envs.statistics.clusters import evaluated_rate
+from vlm_envs.statistics.success_rates import evaluated_rate
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
 

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 
 from vlm_envs.errors import LevelError, WorldContractError
-from vlm_envs.responses.lenient_reading import READINGS
-from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
-from vlm_envs.testing.episodes import first_seed
-from vlm_envs.testing.world_under_test import TOLERANCE, AnyWorld, WorldUnderTest, described, require
+from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, READINGS
+from vlm_envs.testing.world_under_test import TOLERANCE, AnyWorld, WorldUnderTest, described, first_seed, require
 from vlm_envs.trajectory import Observation
 
 HOSTILE_NUMBERS = ("abc", "-1", "99999999999", "1e400", "0.5", "²", "9" * 5_000, "")

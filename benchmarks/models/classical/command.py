@@ -21,7 +21,7 @@ from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.exports.discrete import BLOCK_PX, Controls, Seeing
 from vlm_envs.registration import arguments_of, make, registered_name
 from vlm_envs.requirements import install_command
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import wilson_interval
 
 if TYPE_CHECKING:
     from benchmarks.models.classical.train import TrainingPlan, Validation

@@ -30,7 +30,7 @@ from vlm_envs.exports.discrete import DiscreteWorld
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 _RECENT_EPISODES = 1_000
 _VALIDATION_ENVS = 32

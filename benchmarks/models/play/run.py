@@ -31,10 +31,10 @@ from vlm_envs.errors import require
 from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import SPLIT_SEEDS, split_seeds
-from vlm_envs.statistics.clusters import by_cluster, cluster_of
+from vlm_envs.statistics.success_rates import by_cluster, cluster_of
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import VectorWorld
 
 LEAST_FOR_CI = 16
 """Episodes before an interval is looked at."""

@@ -27,7 +27,7 @@ from PIL import Image, ImageDraw, ImageFont
 from agents.agent import Agent, Response
 from training.data.curation.proposals import Asked, Proposal, Proposer, asked_by
 from vlm_envs.trajectory import Observation, observation_images
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 Pixels = npt.NDArray[np.uint8]
 

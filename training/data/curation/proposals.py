@@ -24,7 +24,7 @@ from vlm_envs.qa.strategies import point_in_percents
 from vlm_envs.qa.task import options_of
 from vlm_envs.qa.videos import time
 from vlm_envs.trajectory import Observation, observation_images
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 MAX_LABELS = 10
 """Things that are looked for in a question's pictures. Source: Argos, Figures 5 and 6."""

@@ -12,7 +12,7 @@ from training.data.worlds.adaptive_shares import AdaptiveShares
 from training.data.worlds.pools import Pool
 from training.data.worlds.shown_levels import ShownLevels
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 _MAX_SIZES = 2
 """Vectors kept of a world whose shares change without end."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.qa.datasets.rows import BrokenRowError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 _logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
-from vlm_envs.responses.structured_text import structured_text
+from vlm_envs.responses.formats import structured_text
 
 _TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
 _MAX_CHARS = 4_000

@@ -10,9 +10,8 @@ from typing import Any
 from vlm_envs.records.episode_record import episode_keys, levels_of, world_of
 from vlm_envs.records.json_lines import MissingRunDataError, Record
 from vlm_envs.records.run_data import PHASES, RunReader
-from vlm_envs.statistics.clusters import cluster_of, counted_episodes, num_levels_of
-from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes
-from vlm_envs.statistics.rates import Interval, wilson_interval
+from vlm_envs.statistics.paired_tests import PairedOutcomes, pair_outcomes
+from vlm_envs.statistics.success_rates import Interval, cluster_of, counted_episodes, num_levels_of, wilson_interval
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,7 @@ from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.replay import replay
 from vlm_envs.registration import make
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 FROZEN_LAKE = "VLM/FrozenLake-v0"
 UP = "<think>Up is free.</think><answer>Up</answer>"

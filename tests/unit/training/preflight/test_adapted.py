@@ -8,7 +8,7 @@ from training.config.judges import JudgeConfig
 from training.config.worlds.spec import WorldSpec
 from training.preflight.judges import without_judges
 from training.preflight.start import how_to_plan
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 LAKE = WorldSpec(env_id="adapt:FrozenLake-v1")
 

@@ -5,10 +5,10 @@ import pytest
 from gymnasium import spaces
 
 from tests.unit.vlm_envs.adapter.tally import SPACES
-from vlm_envs.adapter.actions import action_texts
+from vlm_envs.adapter.adapted_actions import action_texts
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import FORMATS
-from vlm_envs.responses.lenient_reading import read_response
+from vlm_envs.responses.parsing import read_response
 
 
 def texts_of(space, named=None, own_names=()):

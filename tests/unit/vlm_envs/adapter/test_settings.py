@@ -5,8 +5,8 @@ import pytest
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs import registration
-from vlm_envs.adapter import settings
-from vlm_envs.adapter.functions import function_of
+from vlm_envs.adapter import adapter_settings
+from vlm_envs.adapter.adapter_settings import function_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, registered_name
 
@@ -18,7 +18,7 @@ def _registry(monkeypatch):
     """Forgets what a test registers."""
     monkeypatch.setattr(gym.envs.registration, "registry", {**gym.registry})
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
-    monkeypatch.setattr(settings, "SOURCES", {})
+    monkeypatch.setattr(adapter_settings, "SOURCES", {})
 
 
 def test_the_id_comes_from_the_environment_or_the_name():
@@ -100,7 +100,7 @@ def test_wrong_files_are_explained_in_one_line(text, words, tmp_path):
 def test_missing_files_packages_and_second_adaptations_are_explained(monkeypatch):
     with pytest.raises(ConfigError, match=r"nowhere\.toml: the file cannot be read"):
         registered_name("adapt:nowhere.toml")
-    monkeypatch.setattr(settings, "PACKAGES", {"Lacking": "no_such_package"})
+    monkeypatch.setattr(adapter_settings, "PACKAGES", {"Lacking": "no_such_package"})
     with pytest.raises(ConfigError, match="pip install no-such-package"):
         registered_name("adapt:LackingEnv-v0")
     with pytest.raises(ConfigError, match="adapted world already"):
@@ -201,8 +201,8 @@ def test_functions_are_named_or_given():
     ("display", "expected"), [({}, "egl"), ({"DISPLAY": ":0"}, None), ({"MUJOCO_GL": "osmesa"}, "osmesa")]
 )
 def test_libraries_draw_without_a_display_unless_there_is_one_or_a_choice(display, expected, monkeypatch):
-    monkeypatch.setattr(settings.sys, "platform", "linux")
-    monkeypatch.setattr(settings.os, "environ", {**display})
-    settings.require_env(TALLY)
-    assert settings.os.environ.get("MUJOCO_GL") == expected
-    assert ("PYGLET_HEADLESS" in settings.os.environ) == ("DISPLAY" not in display)
+    monkeypatch.setattr(adapter_settings.sys, "platform", "linux")
+    monkeypatch.setattr(adapter_settings.os, "environ", {**display})
+    adapter_settings.require_env(TALLY)
+    assert adapter_settings.os.environ.get("MUJOCO_GL") == expected
+    assert ("PYGLET_HEADLESS" in adapter_settings.os.environ) == ("DISPLAY" not in display)

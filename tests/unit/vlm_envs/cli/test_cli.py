@@ -21,7 +21,7 @@ from vlm_envs.cli.settings import parse_settings
 from vlm_envs.errors import ConfigError, LevelError, VLMEnvsError
 from vlm_envs.testing.checks import CHECKS, splits_are_disjoint
 from vlm_envs.testing.contract import CheckResult, check_world
-from vlm_envs.testing.planner import Planner
+from vlm_envs.testing.world_under_test import Planner
 
 CHECKOUT = Path(__file__).parents[4]
 

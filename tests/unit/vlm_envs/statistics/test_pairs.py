@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
-from vlm_envs.statistics.pairs import PairedOutcomes, holm, mcnemar_exact, pair_outcomes, sign_flip_test
+from vlm_envs.statistics.paired_tests import PairedOutcomes, holm, mcnemar_exact, pair_outcomes, sign_flip_test
 
 
 def test_mcnemar_by_hand():

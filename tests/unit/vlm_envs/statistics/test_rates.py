@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binomtest
 
-from vlm_envs.statistics.pairs import PairedOutcomes
-from vlm_envs.statistics.rates import paired_rates_interval, repeated_interval, wilson_interval
+from vlm_envs.statistics.paired_tests import PairedOutcomes
+from vlm_envs.statistics.success_rates import paired_rates_interval, repeated_interval, wilson_interval
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,9 @@ import pytest
 
 import vlm_envs
 from vlm_envs.errors import EngineUnavailableError, WorkerError
-from vlm_envs.vector import ray_cluster
-from vlm_envs.vector.make import world_vector
-from vlm_envs.vector.ray_cluster import connected_ray, import_paths
-from vlm_envs.vector.ray_worker import RayWorker
+from vlm_envs.vector import ray_workers
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.ray_workers import RayWorker, connected_ray, import_paths
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def init(monkeypatch, tmp_path):
 
 
 def test_worlds_are_imported_without_ray():
-    code = "import sys, vlm_envs, vlm_envs.vector.make, training.config.worlds.spec; print('ray' in sys.modules)"
+    code = "import sys, vlm_envs, vlm_envs.vector.make_vec, training.config.worlds.spec; print('ray' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "False\n"
 
@@ -98,7 +97,7 @@ def test_a_cluster_of_this_machine_is_joined_while_it_answers(init, tmp_path):
 
 @pytest.mark.parametrize("says", OTHERS.values(), ids=OTHERS.keys())
 def test_a_port_that_another_program_has_now_is_no_cluster(init, tmp_path, monkeypatch, says):
-    monkeypatch.setattr(ray_cluster, "_REACH_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(ray_workers, "_REACH_TIMEOUT_S", 0.5)
     (tmp_path / "ray").mkdir()
     with listening(says) as address:
         (tmp_path / "ray" / "ray_current_cluster").write_text(address)
@@ -151,7 +150,7 @@ def test_the_kinds_of_workers_are_named_where_one_is_mistyped():
 
 
 def test_an_actor_that_hangs_when_it_is_connected_to_is_not_waited_for_without_end(monkeypatch):
-    monkeypatch.setattr("vlm_envs.vector.ray_worker.START_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("vlm_envs.vector.ray_workers.START_TIMEOUT_S", 0.2)
     worker = RayWorker(env_fns={0: None}, paths="")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         with pytest.raises(WorkerError, match=r"environments \[0\] took no connection within 0.2 s"):

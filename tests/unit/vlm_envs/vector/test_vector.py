@@ -22,9 +22,9 @@ from gymnasium.wrappers.vector import DictInfoToList, RecordEpisodeStatistics
 import vlm_envs
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld, Unmakable
 from vlm_envs.errors import ConfigError, EpisodeOverError, LevelError, WorkerError
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.episodes import Observations
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.running_episodes import Observations
+from vlm_envs.vector.vector_world import VectorWorld
 
 RIGHT = "<answer>Right</answer>"
 UNICODE = "naïve 世界 🙂 \ud800 \x00 <b>\\n\n</b>"
@@ -397,7 +397,7 @@ def test_worlds_of_ones_own_are_found_by_every_worker(kind: str) -> None:
 def test_a_vector_of_what_nobody_registered_is_refused_at_once() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'VLM/Sokoban-v0'"):
         world_vector("VLM/Sokobann-v0", 2, workers="process")
-    assert not hasattr(vlm_envs.vector.make, "VLM/Sokobann-v0")
+    assert not hasattr(vlm_envs.vector.make_vec, "VLM/Sokobann-v0")
 
 
 def test_unknown_argument_of_the_world_is_named() -> None:

@@ -15,8 +15,7 @@ from vlm_envs.records.report.page import build_report
 from vlm_envs.records.report.panels import panel_groups
 from vlm_envs.records.run_data import RunReader, RunWriter, training_label
 from vlm_envs.registration import make
-from vlm_envs.statistics.clusters import evaluated_rate
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import evaluated_rate, wilson_interval
 from vlm_envs.trajectory import Trajectory, Turn
 
 ENV_ID = "VLM/FrozenLake-v0"

@@ -1,6 +1,6 @@
 """Vectors of registered worlds, whoever registered them.
 
-`"vlm_envs.vector.make:VLM/Sokoban-v0"` is the vector entry point of `VLM/Sokoban-v0`, and likewise for every other id.
+`"vlm_envs.vector.make_vec:VLM/Sokoban-v0"` is the vector entry point of `VLM/Sokoban-v0`, and so on for every id.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from vlm_envs.errors import ConfigError, require_choice, require_positive
 from vlm_envs.making import ACTION_MODES, WorldType, added_arguments, keyword_parameters
 from vlm_envs.registration import creator_of, make, registered_name
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 _VECTOR_ARGUMENTS = ("workers", "num_workers", "step_timeout_s", "start_method")
 

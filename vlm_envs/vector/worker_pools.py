@@ -16,8 +16,7 @@ from multiprocessing import connection
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 
-from vlm_envs.vector.piped_worker import PipedWorker
-from vlm_envs.vector.workers import Call, CallResult, Dumps, EnvDescription, EnvFn, EnvGroup, pack_calls
+from vlm_envs.vector.workers import Call, CallResult, Dumps, EnvDescription, EnvFn, EnvGroup, PipedWorker, pack_calls
 
 _logger = logging.getLogger(__name__)
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.adapter.actions import Action
-from vlm_envs.adapter.settings import AdapterSettings
+from vlm_envs.adapter.adapted_actions import Action
+from vlm_envs.adapter.adapter_settings import AdapterSettings
 from vlm_envs.adapter.simulator import AdaptedState, Simulator, notice
 from vlm_envs.errors import GenerationError, LevelError, require
 from vlm_envs.parts import Dynamics, Task, View
