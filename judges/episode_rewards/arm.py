@@ -24,7 +24,7 @@ from judges.reading.answers import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
 from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.state import CallRecord
+from vlm_envs.qa.qa_context import CallRecord
 from vlm_envs.responses.answers import read_answer
 from vlm_envs.trajectory import Trajectory
 

@@ -38,7 +38,7 @@ from judges.scores import JudgeScore, Reward, on_rubric
 from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
-from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
+from vlm_envs.tools.coordinates import WrittenBox, find_boxes
 from vlm_envs.trajectory import Trajectory
 
 GROUNDED = "ivgr_grounded"

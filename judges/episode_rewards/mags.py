@@ -44,7 +44,7 @@ from judges.scores import JudgeScore, Reward
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, read_answer
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
-from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, read_box_list
+from vlm_envs.tools.coordinates import MAX_AREA_FRACTION, read_box_list
 from vlm_envs.trajectory import Trajectory
 
 Stage = Literal[1, 2]

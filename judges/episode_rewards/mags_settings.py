@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from judges.episode_rewards.settings import RewardSettings
 from vlm_envs.arguments.ranges import require_at_least, require_between
-from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION
+from vlm_envs.tools.coordinates import MAX_AREA_FRACTION
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agents.api.failures import UnreadableReplyError
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.strict_json import read_json
+from vlm_envs.tools.tool_errors import ToolError
+from vlm_envs.tools.tool_registry import read_json
 
 MAX_REPLY_CHARS = 20_000
 """Longer replies are unreadable."""

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, MAX_BOXES, WrittenBox
+from vlm_envs.tools.coordinates import MAX_AREA_FRACTION, MAX_BOXES, WrittenBox
 
 
 def intersection_over_union(first: WrittenBox, second: WrittenBox) -> float:

@@ -1,7 +1,7 @@
 """Published layouts of questions with their true answers, row by row as `python -m training pairs` has its own.
 
 None was run on the original data here. MP-DocVQA's is that of its loader
-(`vlm_envs.qa.datasets.documents.mp_docvqa`); DeepEyes' is read off the public code that writes its tables
+(`vlm_envs.qa.datasets.document_datasets`); DeepEyes' is read off the public code that writes its tables
 (`create_train_dataset.py`); MM-IFEngine's is how LLaMA-Factory, with which its public code trains, reads conversations
 and preferences.
 """
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from vlm_envs.qa.datasets.documents.files import page_file
-from vlm_envs.qa.datasets.documents.mp_docvqa import answered_row
-from vlm_envs.qa.datasets.images import row_image
-from vlm_envs.qa.datasets.media import without_marks
-from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, text
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.files import FileRoot
+from vlm_envs.qa.datasets.dataset_images import row_image, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, broken, text
+from vlm_envs.qa.datasets.document_datasets import answered_row
+from vlm_envs.qa.datasets.document_rows import page_file
+from vlm_envs.tools.data_files import FileRoot
+from vlm_envs.tools.tool_errors import ToolError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,12 @@ from training.data.pair_layouts import LAYOUTS, Layout
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.datasets.armbench import judged_rows_of
 from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
-from vlm_envs.qa.datasets.media import media_fault, without_marks
-from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
+from vlm_envs.qa.datasets.dataset_images import media_fault, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, broken, each_row, text
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.formats import encodable
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.files import FileRoot, decode_image
+from vlm_envs.tools.data_files import FileRoot, decode_image
+from vlm_envs.tools.tool_errors import ToolError
 
 PICTURES = "pictures"
 """Folder beside the rows in which pictures of a table are saved, each once, by a hash of their bytes."""

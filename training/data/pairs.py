@@ -26,10 +26,10 @@ from training.config.pairs import JUDGED, PairsConfig
 from training.data.pair_questions import Question, read_questions
 from vlm_envs.content.judging.datasets.reading import picture_of
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.rows import BrokenRowError
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.answers import normalise
-from vlm_envs.tools.files import FileRoot
+from vlm_envs.tools.data_files import FileRoot
 
 _MAX_SHOWN_PIXELS = 1_048_576
 """Larger pictures are scaled down for the model that writes wrong responses."""

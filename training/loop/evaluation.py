@@ -15,7 +15,7 @@ from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
 from training.data.worlds.episodes import play_each, why_lost
 from training.engines.engine import Engine, LocalEngine
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.qa.datasets.unshown import told_left_out
+from vlm_envs.qa.datasets.dataset_splits import told_left_out
 from vlm_envs.records.episode_record import start_of
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import split_seeds

@@ -42,7 +42,7 @@ from training.preflight.wandb_login import require_wandb
 from vlm_envs.adapter.adapter_settings import NAMESPACE
 from vlm_envs.arguments.ranges import field_name, fields_named
 from vlm_envs.errors import ConfigError, require
-from vlm_envs.qa.datasets.splitting import remedy_of
+from vlm_envs.qa.datasets.dataset_splits import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
 from vlm_envs.records.run_data import RunReader, holds_run
 from vlm_envs.registration import registered_name

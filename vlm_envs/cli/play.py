@@ -100,7 +100,7 @@ def run(options: PlayOptions) -> None:
 def session_of(env_id: str, **kwargs: Any) -> Session:
     """Returns the session of a world; arguments as in `Session`."""
     creator = creator_of(env_id)
-    asking = sys.modules.get("vlm_envs.qa.world")  # Imported by every question-answering world, and by no other.
+    asking = sys.modules.get("vlm_envs.qa.qa_world")  # Imported by every question-answering world, and by no other.
     if asking is None or not (isinstance(creator, type) and issubclass(creator, asking.QAWorld)):
         return Session(env_id, **kwargs)
     from vlm_envs.cli.qa_session import QASession

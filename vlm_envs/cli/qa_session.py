@@ -12,13 +12,12 @@ import numpy.typing as npt
 
 from vlm_envs.cli.session import Session
 from vlm_envs.cli.typed import ZOOM_TOOL, Problem, Show, Situation, help_line, read_typed
-from vlm_envs.qa.context import regions
-from vlm_envs.qa.state import CallTool, QAState
-from vlm_envs.qa.task import QATask, options
+from vlm_envs.qa.qa_context import CallTool, QAState, regions
+from vlm_envs.qa.qa_world import QATask, options
 from vlm_envs.tools.coordinates import Percents, convert
 from vlm_envs.tools.pictures import within_budget
-from vlm_envs.tools.registry import ToolCall, parse_tool_call
-from vlm_envs.tools.stores import ORIGINAL_IMAGE
+from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE
+from vlm_envs.tools.tool_registry import ToolCall, parse_tool_call
 
 PAN = 0.5
 """Part of a region's sides by which an arrow moves it."""

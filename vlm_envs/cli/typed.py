@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from vlm_envs.errors import did_you_mean
-from vlm_envs.qa.state import Act, Answer, CallTool, QAState, Zoom
-from vlm_envs.qa.task import QATask, options_of
-from vlm_envs.qa.zoom_strategies import ZoomStrategy
+from vlm_envs.qa.qa_context import Act, Answer, CallTool, QAState, Zoom
+from vlm_envs.qa.qa_world import QATask, options_of
+from vlm_envs.qa.strategies import ZoomStrategy
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, stated_number, stated_verdict
-from vlm_envs.tools.registry import ToolRegistry
-from vlm_envs.tools.stores import ORIGINAL_IMAGE
-from vlm_envs.tools.written_boxes import WrittenBox
+from vlm_envs.tools.coordinates import WrittenBox
+from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE
+from vlm_envs.tools.tool_registry import ToolRegistry
 
 ZOOM_TOOL = "image_zoom_in_tool"
 PAGE_TOOL = "doc_page_retrieval_by_index"

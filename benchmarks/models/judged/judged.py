@@ -34,7 +34,7 @@ from judges.reading.sections import thoughts_of
 from judges.scores import JudgeScore
 from judges.turn_rewards.shaping import JudgeFor, ScoredTurn, Section, claims_by_judge, exact_judge
 from vlm_envs.responses.answers import AnswerKey, anls, inclusion
-from vlm_envs.tools.written_boxes import find_boxes
+from vlm_envs.tools.coordinates import find_boxes
 from vlm_envs.trajectory import Trajectory, Turn
 
 _BELIEFS = ("observation", "prediction", "think", "rethink")

@@ -19,10 +19,10 @@ from typing import Any
 
 from agents.agent import Agent
 from training.rewards.pointing import pointing_prompt, read_places, replies
+from vlm_envs.qa.qa_world import options_of
 from vlm_envs.qa.sample import Sample
 from vlm_envs.qa.strategies import point_in_percents
-from vlm_envs.qa.task import options_of
-from vlm_envs.qa.videos import time
+from vlm_envs.qa.video_questions import time
 from vlm_envs.trajectory import Observation, observation_images
 from vlm_envs.vector.vector_world import VectorWorld
 

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vlm_envs.qa.datasets.images import row_images
-from vlm_envs.qa.datasets.media import unread_media
+from vlm_envs.qa.datasets.dataset_images import row_images, unread_media
 
 PLACEHOLDER = "<image>"
 """Stands in a user's text where a picture goes."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.files import FileRoot
+from vlm_envs.tools.data_files import FileRoot
+from vlm_envs.tools.tool_errors import ToolError
 
 _NUM_THREADS = 8
 """Threads that check images: decoding holds no lock."""

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from vlm_envs.errors import ConfigError, VLMEnvsError
-from vlm_envs.qa.datasets.rows import BrokenRowError
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
 from vlm_envs.vector.vector_world import VectorWorld
 
 _logger = logging.getLogger(__name__)

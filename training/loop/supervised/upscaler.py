@@ -36,7 +36,7 @@ from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunWriter, holds_run
 from vlm_envs.statistics.bootstrap import paired_bootstrap
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
+from vlm_envs.tools.zoom import BicubicUpscaler, LanczosUpscaler, Upscaler
 
 WEIGHTS = "smfanet.safetensors"
 """The trained network, within `latest`."""

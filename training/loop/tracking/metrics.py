@@ -18,7 +18,7 @@ from training.algorithms.functional.grpo import zero_variance_groups
 from training.batch import OBSERVED, Batch
 from training.loop.evaluation import mean_metrics
 from training.rewards.score import ScoredTrajectory
-from vlm_envs.qa.task import tool_was_used
+from vlm_envs.qa.qa_world import tool_was_used
 from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.trajectory import Trajectory
 

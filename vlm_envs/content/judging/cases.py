@@ -10,8 +10,8 @@ import numpy as np
 
 from vlm_envs.errors import ConfigError, require_choice
 from vlm_envs.qa.sample import Evidence
-from vlm_envs.tools.documents import Document
-from vlm_envs.tools.instructions.constraints import Constraint
+from vlm_envs.tools.instruction_checkers import Constraint
+from vlm_envs.tools.pdf_documents import Document
 from vlm_envs.tools.pictures import ImageRef
 
 TRACKS = ("fine_grained", "document", "instruction_following")

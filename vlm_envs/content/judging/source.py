@@ -19,7 +19,7 @@ from vlm_envs.content.judging.samples import judging_sample
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
 from vlm_envs.qa.sample import Sample, SampleSource
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.tools.instructions.profiles import PROFILES
+from vlm_envs.tools.text_profiles import PROFILES
 
 _MAX_TRIES = 400
 _MAX_SEED = 2**63

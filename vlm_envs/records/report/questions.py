@@ -8,8 +8,7 @@ import string
 from collections.abc import Iterator, Mapping, Sequence
 
 from vlm_envs.records.json_lines import Record
-from vlm_envs.tools.coordinates import padded_size, written_extent
-from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
+from vlm_envs.tools.coordinates import WrittenBox, find_boxes, padded_size, written_extent
 
 _MAX_MARKS = 64
 """Marks drawn per episode; a response may name any number of boxes."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.spaces import MAX_RESOLUTION
-from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.worlds.svg import painter_process
 from vlm_envs.worlds.svg.markup import MAX_BYTES, MarkupError, read_markup
 from vlm_envs.worlds.svg.painter_process import PaintingError

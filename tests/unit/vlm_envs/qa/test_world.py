@@ -17,11 +17,11 @@ from agents.oracle import OracleAgent, RandomAgent
 from tests.unit.slow import quick
 from tests.unit.vlm_envs.qa.quiz import SQUARE_PX, QuizWorld
 from vlm_envs.errors import ConfigError
+from vlm_envs.qa.qa_world import QAWorld
 from vlm_envs.qa.strategies import STRATEGIES
-from vlm_envs.qa.world import QAWorld
 from vlm_envs.responses.formats import KNOWN_TAGS
 from vlm_envs.testing.contract import check_world
-from vlm_envs.tools.written_boxes import find_boxes
+from vlm_envs.tools.coordinates import find_boxes
 
 ENV_ID = "VLM/QuizForTests-v0"
 ZOOM = '{"name": "image_zoom_in_tool", "arguments": {"image": "original_image", "bbox_2d": [0, 0, 500, 500]}}'

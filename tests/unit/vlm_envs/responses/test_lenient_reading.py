@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.qa.state import Answer, CallTool, Zoom
+from vlm_envs.qa.qa_context import Answer, CallTool, Zoom
 from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.responses.formats import FORMATS, KNOWN_TAGS, QA_FORMATS
 from vlm_envs.responses.parsing import (

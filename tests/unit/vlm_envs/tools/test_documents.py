@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.unit.vlm_envs.tools.pdfs import encrypted_pdf, form_pdf, pdf
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.tools import errors
-from vlm_envs.tools.documents import DocumentShelf, PdfDocument, PdfFolder, PictureDocument
-from vlm_envs.tools.errors import ToolError, ToolErrorKind
+from vlm_envs.tools import tool_errors
+from vlm_envs.tools.pdf_documents import DocumentShelf, PdfDocument, PdfFolder, PictureDocument
 from vlm_envs.tools.pictures import Picture
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2: pip install '.[tools]'")
 
@@ -101,7 +101,7 @@ def test_documents_of_too_many_pages_are_refused():
 
 
 def test_large_files_are_refused(monkeypatch):
-    monkeypatch.setattr("vlm_envs.tools.documents.MAX_PDF_BYTES", 100)
+    monkeypatch.setattr("vlm_envs.tools.pdf_documents.MAX_PDF_BYTES", 100)
     with pytest.raises(ToolError, match="at most 100 are read"):
         report().page_text(1)
 
@@ -118,7 +118,7 @@ def test_pages_of_any_size_are_bounded(size):
 
 
 def test_text_is_bounded(monkeypatch):
-    monkeypatch.setattr("vlm_envs.tools.documents.MAX_PAGE_CHARS", 5)
+    monkeypatch.setattr("vlm_envs.tools.pdf_documents.MAX_PAGE_CHARS", 5)
     assert report().page_text(1) == "first"
 
 
@@ -168,7 +168,7 @@ def test_threads_may_share_a_document():
 def test_nothing_is_said_of_documents_open_at_the_end(tmp_path):
     (tmp_path / "a.pdf").write_bytes(pdf(["a"]))
     program = (
-        "import sys; from vlm_envs.tools.documents import PdfFolder\n"
+        "import sys; from vlm_envs.tools.pdf_documents import PdfFolder\n"
         "document = PdfFolder(sys.argv[1]).document('a'); print(document.page_text(1))"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
@@ -180,7 +180,7 @@ def test_a_missing_engine_names_the_extra(monkeypatch):
     def missing(name):
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(errors.importlib, "import_module", missing)
+    monkeypatch.setattr(tool_errors.importlib, "import_module", missing)
     with pytest.raises(EngineUnavailableError, match=r"pip install -e '\.\[tools\]'"):
         report().page_text(1)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.errors import ToolError, ToolErrorKind
-from vlm_envs.tools.files import MAX_IMAGE_PIXELS, FileRoot, decode_image, image_size
+from vlm_envs.tools.data_files import MAX_IMAGE_PIXELS, FileRoot, decode_image, image_size
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
 
 
 def png(width=4, height=3):

@@ -12,12 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.arguments import Arguments, Field
-from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.registry import Tool, ToolCall, ToolOutput, ToolRegistry, parse_tool_call
-from vlm_envs.tools.stores import ImageStore, Memory
-from vlm_envs.tools.strict_json import MAX_JSON_CHARS, MAX_JSON_DEPTH, read_json
+from vlm_envs.tools.tool_arguments import Arguments, Field
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
+from vlm_envs.tools.tool_memory import ImageStore, Memory
+from vlm_envs.tools.tool_registry import (
+    MAX_JSON_CHARS,
+    MAX_JSON_DEPTH,
+    Tool,
+    ToolCall,
+    ToolOutput,
+    ToolRegistry,
+    parse_tool_call,
+    read_json,
+)
 
 CHECKOUT = Path(__file__).parents[4]
 

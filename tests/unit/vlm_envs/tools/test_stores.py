@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.errors import ToolError, ToolErrorKind
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.stores import ImageStore, Memory, TextStore
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
+from vlm_envs.tools.tool_memory import ImageStore, Memory, TextStore
 
 
 def picture(value=0, width=4, height=3):

@@ -17,7 +17,7 @@ from training.data.worlds.mix import MixedWorlds
 from training.data.worlds.pools import open_pool, open_pools
 from training.preflight.pools import require_pools
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.splitting import content_split
+from vlm_envs.qa.datasets.dataset_splits import content_split
 
 KINDS = ("train", "train", "train", "train", "test", "val")
 

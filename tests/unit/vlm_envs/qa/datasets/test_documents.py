@@ -11,11 +11,11 @@ from PIL import Image
 
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
-from vlm_envs.qa.datasets.documents.registry import document_source
-from vlm_envs.qa.documents import DocumentContext
+from vlm_envs.qa.datasets.document_datasets import document_source
+from vlm_envs.qa.document_context import DocumentContext
 from vlm_envs.responses.answers import score_answer
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.tools.errors import ToolError
+from vlm_envs.tools.tool_errors import ToolError
 
 for package in ("pypdfium2", "bm25s", "pydantic"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")

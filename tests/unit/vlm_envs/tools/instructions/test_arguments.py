@@ -6,9 +6,13 @@ import pytest
 
 pydantic = pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 
-from vlm_envs.tools.instructions.arguments import MAX_COUNT, MAX_ITEMS, MAX_SUBSTRING_CHARS  # noqa: E402
-from vlm_envs.tools.instructions.checkers import CHECKERS  # noqa: E402
-from vlm_envs.tools.instructions.constraints import Constraint  # noqa: E402
+from vlm_envs.tools.instruction_checkers import (  # noqa: E402
+    CHECKERS,
+    MAX_COUNT,
+    MAX_ITEMS,
+    MAX_SUBSTRING_CHARS,
+    Constraint,
+)
 
 WORDS = "check_whether_response_word_count_in_range"
 RANGES = "check_whether_each_paragraph_sentence_number_in_range_list"

@@ -15,9 +15,14 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from tests.unit.slow import sized
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.instructions.checkers import CHECKERS, MAX_TEXT_CHARS, NAMES_IN_MM_IFENGINE, checker_named
-from vlm_envs.tools.instructions.constraints import Constraint
-from vlm_envs.tools.instructions.profiles import PROFILES, is_poem, words_without_punctuation
+from vlm_envs.tools.instruction_checkers import (
+    CHECKERS,
+    MAX_TEXT_CHARS,
+    NAMES_IN_MM_IFENGINE,
+    Constraint,
+    checker_named,
+)
+from vlm_envs.tools.text_profiles import PROFILES, is_poem, words_without_punctuation
 
 PARAGRAPHS = "check_whether_response_paragraph_number_in_range"
 SENTENCES = "check_whether_response_sentence_number_in_range"

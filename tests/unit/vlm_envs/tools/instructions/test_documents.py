@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from vlm_envs.tools.instructions.checkers import CHECKERS
+from vlm_envs.tools.instruction_checkers import CHECKERS
 
 PAGE = (Path(__file__).parents[5] / "docs" / "instruction-checkers.md").read_text(encoding="utf-8")
 

@@ -7,10 +7,10 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from tests.unit.slow import quick
-from vlm_envs.tools.instructions.checkers import CHECKERS
-from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
-from vlm_envs.tools.instructions.plans import PLANS
-from vlm_envs.tools.instructions.profiles import ARM, PROFILES
+from vlm_envs.tools.instruction_checkers import CHECKERS
+from vlm_envs.tools.instruction_texts import PLANS
+from vlm_envs.tools.instructions import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
+from vlm_envs.tools.text_profiles import ARM, PROFILES
 
 
 def instructions(profile=ARM, count=300) -> list[tuple[np.random.Generator, Instruction]]:

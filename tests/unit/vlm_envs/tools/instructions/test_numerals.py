@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.slow import sized
-from vlm_envs.tools.instructions.numerals import (
+from vlm_envs.tools.text_profiles import (
     DECIMAL_PERCENTAGES,
     DECIMALS,
     NUMBERS,

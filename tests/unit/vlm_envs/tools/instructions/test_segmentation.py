@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.unit.slow import sized
 from vlm_envs.errors import EngineUnavailableError
-from vlm_envs.tools.instructions import segmentation
-from vlm_envs.tools.instructions.segmentation import cleaned, paragraphs_of, sentences_by_paragraph, sentences_of
+from vlm_envs.tools import text_profiles
+from vlm_envs.tools.text_profiles import cleaned, paragraphs_of, sentences_by_paragraph, sentences_of
 
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
@@ -129,8 +129,8 @@ def test_a_sentence_longer_than_the_window_stays_whole():
 
 
 def test_texts_beyond_the_limit_are_cut_at_marks_without_pysbd():
-    text = "See Mr. Smith. " * (segmentation.MAX_PYSBD_CHARS // 15 + 1)
-    assert len(sentences_of(text)) == 2 * (segmentation.MAX_PYSBD_CHARS // 15 + 1)
+    text = "See Mr. Smith. " * (text_profiles.MAX_PYSBD_CHARS // 15 + 1)
+    assert len(sentences_of(text)) == 2 * (text_profiles.MAX_PYSBD_CHARS // 15 + 1)
     assert len(sentences_of("See Mr. Smith. " * 100)) == 100
 
 
@@ -191,7 +191,7 @@ PATHOLOGICAL = {
 @pytest.mark.parametrize("name", PATHOLOGICAL)
 def test_no_text_takes_long(name):
     piece = PATHOLOGICAL[name]
-    num_chars = segmentation.MAX_PYSBD_CHARS // sized(12, soak=3)
+    num_chars = text_profiles.MAX_PYSBD_CHARS // sized(12, soak=3)
     text = (piece * (num_chars // len(piece) + 1))[:num_chars]
     started = time.process_time()
     sentences_of(text)
@@ -201,12 +201,12 @@ def test_no_text_takes_long(name):
 
 def test_without_pysbd_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pysbd", None)
-    segmentation._segmenter.cache_clear()
+    text_profiles._segmenter.cache_clear()
     try:
         with pytest.raises(EngineUnavailableError, match=r"pip install -e '.*\[tools\]'"):
             sentences_of("A text never cut before. It has two sentences.")
     finally:
-        segmentation._segmenter.cache_clear()
+        text_profiles._segmenter.cache_clear()
 
 
 def test_pysbd_is_not_imported_before_sentences_are_counted():
@@ -219,7 +219,7 @@ def test_pysbd_is_not_imported_before_sentences_are_counted():
 
 def test_pysbd_may_be_compiled_where_warnings_are_errors(tmp_path):
     program = (
-        "import warnings; from vlm_envs.tools.instructions.segmentation import sentences_of\n"
+        "import warnings; from vlm_envs.tools.text_profiles import sentences_of\n"
         "warnings.simplefilter('error'); print(len(sentences_of('One. Two.')))"
     )
     compiled_anew = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path)}

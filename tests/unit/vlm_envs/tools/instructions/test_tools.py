@@ -7,11 +7,11 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from vlm_envs.tools.errors import ToolErrorKind
-from vlm_envs.tools.instructions.checkers import CHECKERS
-from vlm_envs.tools.instructions.tools import checker_tools
-from vlm_envs.tools.registry import ToolRegistry
-from vlm_envs.tools.stores import Memory, TextStore
+from vlm_envs.tools.instruction_checkers import CHECKERS
+from vlm_envs.tools.instructions import checker_tools
+from vlm_envs.tools.tool_errors import ToolErrorKind
+from vlm_envs.tools.tool_memory import Memory, TextStore
+from vlm_envs.tools.tool_registry import ToolRegistry
 
 REGISTRY = ToolRegistry(checker_tools())
 MEMORY = Memory(texts_map=TextStore((("resp_1", "One two three."), ("resp_2", "A 5 <b> here"))))
