@@ -11,8 +11,8 @@ from agents.cli.cast import RECIPE
 from agents.cli.play import PlayConfig
 from agents.registry import AGENTS, usage
 from vlm_envs import __version__
-from vlm_envs.arguments.options import Commands, run_command
-from vlm_envs.arguments.tables import table
+from vlm_envs.command_line import Commands, run_command
+from vlm_envs.terminal_tables import table
 
 
 @dataclass(frozen=True)

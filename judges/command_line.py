@@ -20,10 +20,10 @@ from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.scores import JudgeScore
 from judges.state_text.exact import ExactJudge
 from judges.state_text.rules import rules_of
-from vlm_envs.arguments.ranges import require_at_least, require_between
-from vlm_envs.arguments.tables import terminal_width
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.terminal_tables import terminal_width
+from vlm_envs.validation import require_at_least, require_between
 
 if TYPE_CHECKING:
     from agents.api.client import ChatClient

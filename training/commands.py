@@ -66,14 +66,13 @@ from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.tiny import name_for
 from training.sweeps.command import run_sweep_command
 from vlm_envs.adapter.stored import fixed
-from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import asks_for_help, readable
+from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, readable, tell
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.records.json_lines import RunDataError
-from vlm_envs.records.lock import alone_in
 from vlm_envs.registration import ADAPT
 from vlm_envs.requirements import missing_package_message
+from vlm_envs.validation import fields_named
 
 _TOLD_WITHIN_S = 5.0
 

@@ -27,8 +27,8 @@ from vlm_envs.errors import (
     require_flag,
     require_positive,
 )
-from vlm_envs.making import WorldType
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
+from vlm_envs.registration import WorldType
 from vlm_envs.responses.formats import (
     PromptSpec,
     ResponseFormat,

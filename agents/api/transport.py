@@ -22,8 +22,8 @@ from agents.api.providers.provider import Connection
 from agents.api.providers.registry import make_provider
 from agents.loop_thread import LoopThread
 from agents.trust import trusted
-from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name
 
 MAX_BODY_BYTES = 32 * 2**20
 """A longer body is no reply of a model."""

@@ -9,9 +9,8 @@ from typing import Any
 
 from agents.hf.learnt import OF_CHECKPOINTS, Learnt, LearntWorld, learnt_with, shipped_start, with_model_in
 from agents.registry import require_agent
-from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import ConfigError
-from vlm_envs.registration import arguments_of, registered_name
+from vlm_envs.registration import arguments_of, registered_name, require_available
 
 RECIPE = "recipe"
 """`recipe:NAME` is the start that a recipe ships."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from agents.hf.sampling import SamplingConfig
-from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name
 
 
 class ContextSettings(Protocol):

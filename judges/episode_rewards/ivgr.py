@@ -35,11 +35,11 @@ from judges.reading.answers import AnswerJudge, extract_answer, match_answer
 from judges.reading.boxes import box_reward
 from judges.reading.sections import think_then_answer, thoughts_of
 from judges.scores import JudgeScore, Reward, on_rubric
-from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import WrittenBox, find_boxes
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import field_name, require_at_least, require_between
 
 GROUNDED = "ivgr_grounded"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from judges.episode_rewards.reward import EpisodeReward
 from judges.episode_rewards.settings import Constant, constants_of
-from vlm_envs.arguments.tables import terminal_width, wrapped
+from vlm_envs.terminal_tables import terminal_width, wrapped
 
 _INDENT = " " * 6
 _WIDTH = 100

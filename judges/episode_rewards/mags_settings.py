@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from judges.episode_rewards.settings import RewardSettings
-from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.tools.coordinates import MAX_AREA_FRACTION
+from vlm_envs.validation import require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from typing import Any
 from training.cli.endpoint_options import asks_for_endpoint, endpoint_to_fill
 from training.cli.world_options import read_world_options
 from training.config.curation.curate import CurateConfig
-from vlm_envs.arguments.options import Program, parsed
+from vlm_envs.command_line import Program, parsed
 
 
 def curation_options(words: Sequence[str], program: Program, default: CurateConfig | None = None) -> CurateConfig:

@@ -8,7 +8,7 @@ from dataclasses import MISSING, fields
 import tyro
 
 from agents.api.config import EndpointConfig
-from vlm_envs.arguments.short_help import asks_for_help
+from vlm_envs.command_line import asks_for_help
 
 
 def asks_for_endpoint(words: Sequence[str], prefix: str) -> bool:

@@ -13,8 +13,7 @@ from training.cli.world_options import read_world_options, world_words
 from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.recipes.shipped import RECIPES
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.arguments.short_help import HELP, HELP_ALL
+from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
 from vlm_envs.errors import ConfigError, require
 
 

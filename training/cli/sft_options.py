@@ -13,8 +13,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 from training.cli.command_line import option_value
 from training.config.supervised.sft import SFTConfig
 from training.preflight.sft import saved_fine_tuning
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.arguments.short_help import asks_for_help
+from vlm_envs.command_line import Program, asks_for_help, description_of, parsed
 
 _DEFAULTS = {"output": "runs", "name": "sft"}
 

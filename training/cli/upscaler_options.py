@@ -12,8 +12,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 from training.cli.command_line import option_value
 from training.config.supervised.upscaler import UpscalerConfig
 from training.preflight.upscaler import saved_upscaler
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.arguments.short_help import asks_for_help
+from vlm_envs.command_line import Program, asks_for_help, description_of, parsed
 
 
 @dataclass(frozen=True, kw_only=True)

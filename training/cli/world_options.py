@@ -11,10 +11,10 @@ from typing import Any
 from training.config.update.adamw import AdamWConfig
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.arguments.options import Program
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.world_settings import parse_settings
+from vlm_envs.command_line import Program
 from vlm_envs.errors import ConfigError, did_you_mean, require
+from vlm_envs.validation import fields_named
 
 ENV_ID = re.compile(r"adapt:.+|(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+", re.DOTALL)
 """An id as the trainer takes it: an adapted world, with namespace and version, or as it is registered by the module in

@@ -13,10 +13,9 @@ from training.cli.command_line import configured, find_recipe
 from training.config.run import RunConfig
 from training.plan.config import PlanConfig
 from training.recipes.shipped import RECIPES
-from vlm_envs.arguments.options import Program, description_of, option_names, parsed
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import asks_for_help, wrapped_usage
+from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, wrapped_usage
 from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.validation import fields_named
 
 PROG = "python -m training plan"
 _OWN = tuple(f"--{each.name.replace('_', '-')}" for each in fields(PlanConfig))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
+from vlm_envs.validation import require_above, require_at_least, require_between
 
 GIB = 2**30
 

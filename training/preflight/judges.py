@@ -16,10 +16,10 @@ from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
-from vlm_envs.arguments.ranges import fields_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import fields_named
 
 
 def check_judges(judge: JudgeConfig) -> None:

@@ -26,11 +26,11 @@ from training.preflight.judges import without_judges
 from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, saved_fine_tuning
 from training.preflight.shared_data import data_told
 from training.preflight.start import tried
-from vlm_envs.arguments.options import option_names
-from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.command_line import option_names
 from vlm_envs.errors import ConfigError, VLMEnvsError, require
 from vlm_envs.records.json_lines import RunExistsError, to_json
 from vlm_envs.records.run_data import holds_run
+from vlm_envs.validation import fields_named
 
 
 @dataclass(frozen=True, kw_only=True)

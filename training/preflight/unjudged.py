@@ -14,7 +14,7 @@ from judges.episode_rewards.models import Model
 from judges.episode_rewards.registry import episode_reward
 from judges.episode_rewards.reward import EpisodeReward
 from training.config.judges import VerifierConfig
-from vlm_envs.arguments.ranges import field_name
+from vlm_envs.validation import field_name
 
 
 @dataclass(frozen=True, kw_only=True)

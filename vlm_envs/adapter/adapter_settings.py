@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from vlm_envs.arguments.faults import import_named
 from vlm_envs.errors import ConfigError, did_you_mean, require, require_positive
-from vlm_envs.making import keyword_parameters
-from vlm_envs.registration import ADAPT, PACKAGES, RESOLVERS, register
+from vlm_envs.registration import ADAPT, PACKAGES, RESOLVERS, keyword_parameters, register
+from vlm_envs.user_code import import_named
 
 NAMESPACE = "Adapted"
 ENTRY_POINT = "vlm_envs.adapter.adapted_world:AdaptedWorld"

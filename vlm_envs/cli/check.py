@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from vlm_envs.arguments.tables import wrapped
-from vlm_envs.cli.lookup import make_world
-from vlm_envs.cli.settings import Settings, parse_settings
+from vlm_envs.cli.world_settings import Settings, make_world, parse_settings
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import registered_name
+from vlm_envs.terminal_tables import wrapped
 
 if TYPE_CHECKING:
     from vlm_envs.testing.contract import CheckResult

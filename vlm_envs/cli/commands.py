@@ -2,17 +2,180 @@
 
 from __future__ import annotations
 
+import importlib.util
+import keyword
 import os
+import re
+import shlex
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from string import Template
+from typing import Annotated
+
+from tyro.conf import Positional, arg
 
 from vlm_envs import __version__
-from vlm_envs.arguments.options import Commands, run_command
 from vlm_envs.cli import check, gallery, list_worlds, play
-from vlm_envs.cli.film import FilmOptions, run_film
-from vlm_envs.cli.new import NewOptions, run_new
-from vlm_envs.cli.report import ReportOptions, run_report
+from vlm_envs.command_line import Commands, run_command
+from vlm_envs.errors import ConfigError, EngineUnavailableError, require
+from vlm_envs.requirements import install_command
+from vlm_envs.validation import require_at_least
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
+_FILES = {"world.py.txt": "{}.py", "test_world.py.txt": "test_{}.py", "pyproject.toml.txt": "pyproject.toml"}
+"""Template to the name of the file that is made from it."""
+
+_IMPORTED_BY = {"setup": "setuptools", "conftest": "pytest", "sitecustomize": "Python", "usercustomize": "Python"}
+"""Module names that are free, and what imports a module of that name by itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewOptions:
+    """Write a package with a world of your own: a small one that is complete, to be changed into yours.
+
+    Attributes:
+        name: Its module, such as my_world.
+        folder: Where its folder is made; the current one by default.
+    """
+
+    name: Annotated[str, Positional, arg(metavar="NAME")]
+    folder: Path = Path()
+
+
+def run_new(options: NewOptions) -> None:
+    """Writes the package and prints what to do with it."""
+    package = options.folder.expanduser() / options.name
+    _require_name(options.name)
+    if package.exists():
+        raise ConfigError(f"{package} exists already and is left as it is. Choose another name or --folder.")
+    _require_new_module(options.name)
+    title = "".join(part.capitalize() for part in options.name.split("_"))
+    env_id = f"Own/{title}-v0"
+    names = {"module": options.name, "title": title, "env_id": env_id, "distribution": options.name.replace("_", "-")}
+    package.mkdir(parents=True)
+    for template, file in _FILES.items():
+        text = (files("vlm_envs.cli") / "templates" / template).read_text(encoding="utf-8")
+        (package / file.format(options.name)).write_text(Template(text).substitute(names), encoding="utf-8")
+    print(_next_commands(package, f"{options.name}:{env_id}"))
+
+
+def _require_name(name: str) -> None:
+    """Raises `ConfigError` unless a name can be that of a module and of a distribution."""
+    if not _NAME.fullmatch(name):
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+        meant = re.sub(r"[^a-z0-9]+", "_", words).strip("_")
+        hint = f" Did you mean {meant!r}?" if _NAME.fullmatch(meant) else ""
+        raise ConfigError(f"NAME is a Python module in lower case, such as my_world; got {name!r}.{hint}")
+    require(not keyword.iskeyword(name), f"{name!r} is a keyword of Python. Choose another name.")
+
+
+def _require_new_module(name: str) -> None:
+    """Raises `ConfigError` if a module would hide another one, or be hidden by it."""
+    if name in sys.stdlib_module_names:
+        raise ConfigError(f"{name!r} is a module of Python's standard library. Choose another name.")
+    if name in _IMPORTED_BY:
+        raise ConfigError(f"{_IMPORTED_BY[name]} imports any module named {name!r} by itself. Choose another name.")
+    spec = importlib.util.find_spec(name)
+    if spec is not None:
+        where = spec.origin or ", ".join(spec.submodule_search_locations or ())
+        raise ConfigError(f"There is a module {name!r} already, at {where}. Choose another name.")
+
+
+def _next_commands(package: Path, env_id: str) -> str:
+    path = shlex.quote(str(package.absolute()))
+    return f"""\
+Wrote {package}. Next:
+  cd {shlex.quote(str(package))}
+  python -m vlm_envs check {env_id}
+  python -m vlm_envs play {env_id}
+  python -m pytest    (needs pytest: pip install pytest)
+Put it on a board, in a checkout of vlm-envs:
+  PYTHONPATH={path} python -m benchmarks run --agent random --world {env_id} \\
+      --episodes 64 --out boards/{package.name}
+Train it, in a checkout, which takes about 10 to 20 minutes on one idle CPU core:
+  PYTHONPATH={path} python -m training {env_id} \\
+      --worlds.0.kwargs.prompt-format no_think --cold-start.num-steps 400 --num-iterations 40
+Then change {package.name}.py into your world: docs/own-world.md"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """Write the report of a run, or of any recorded episodes, as one HTML file.
+
+    Attributes:
+        run: The run's directory, such as runs/frozenlake_tiny; of a run of stages, that of all of them.
+        beside: Directory of another run to lay beside it.
+        live: Whether to write the report again and again, until interrupted; an open page follows by itself, but for
+            one of stages.
+        every_s: Seconds between two reports with `live`.
+    """
+
+    run: Annotated[str, Positional, arg(metavar="RUN")]
+    beside: str | None = None
+    live: bool = False
+    every_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        """Refuses a report that would be written without pause."""
+        require_at_least(self, 1, "every_s")
+
+
+def run_report(options: ReportOptions) -> None:
+    """Writes the report, and prints where it is."""
+    try:
+        from vlm_envs.records.report.report_page import build_report, build_stages_report, stage_folders
+    except ImportError as error:
+        raise EngineUnavailableError(f"{error}. A report needs: {install_command('records')}") from error
+
+    def write(reload_s: float | None) -> Path:
+        if options.beside is None and (folders := stage_folders(options.run)):
+            return build_stages_report(options.run, folders)
+        return build_report(options.run, beside=options.beside, reload_s=reload_s)
+
+    print(write(options.every_s if options.live else None), flush=True)
+    try:
+        while options.live:
+            time.sleep(options.every_s)
+            write(options.every_s)
+    except KeyboardInterrupt:  # the page that stays behind must not wait for another
+        write(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilmOptions:
+    """Write recorded episodes as an animated GIF: each picture beside what the agent says of it.
+
+    Attributes:
+        run: Directory of a run, such as runs/frozenlake_tiny, or of any recorded episodes.
+        out: The file; film.gif of the run by default.
+        label: Which evaluation's, such as before; by default after, or the last one where there is no after.
+        seeds: Levels to show, in this order; by default the first solved ones of several turns.
+        num_episodes: How many of those.
+    """
+
+    run: Annotated[str, Positional, arg(metavar="RUN")]
+    out: Path | None = None
+    label: str | None = None
+    seeds: tuple[int, ...] = ()
+    num_episodes: int = 3
+
+    def __post_init__(self) -> None:
+        """Refuses a film of nothing."""
+        require_at_least(self, 1, "num_episodes")
+
+
+def run_film(options: FilmOptions) -> None:
+    """Writes the film, and prints where it is and how large."""
+    from vlm_envs.records.film import write_film  # Pillow, for which a wrong option must not wait
+
+    path = options.out or Path(options.run) / "film.gif"
+    size = write_film(options.run, path, label=options.label, seeds=options.seeds, num_episodes=options.num_episodes)
+    print(f"{path} ({size / 2**20:.2f} MB)")
+
 
 COMMANDS: Commands = {
     "list": (list_worlds.ListOptions, list_worlds.run),

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 import gymnasium as gym
 
-from vlm_envs.arguments.docstrings import written_docstring
-from vlm_envs.arguments.tables import table, wrapped
-from vlm_envs.cli.needs import need_of, packages_missing, reasons_missing
+from vlm_envs.command_line import written_docstring
 from vlm_envs.errors import VLMEnvsError
-from vlm_envs.registration import VARIANTS, Need, creator_of, env_ids
+from vlm_envs.registration import VARIANTS, Need, creator_of, env_ids, need_of, packages_missing, reasons_missing
+from vlm_envs.terminal_tables import table, wrapped
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,12 +18,12 @@ from typing import Any, cast
 import gymnasium as gym
 import numpy as np
 
-from vlm_envs.arguments.faults import fault_in_world
 from vlm_envs.errors import SolverLimitError, WorldContractError
 from vlm_envs.parts import Dynamics
 from vlm_envs.registration import make, not_a_world
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
+from vlm_envs.user_code import fault_in_world
 from vlm_envs.world import World
 
 SLOW_S = 0.1

@@ -14,8 +14,15 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from vlm_envs.errors import ConfigError, require_choice, require_positive
-from vlm_envs.making import ACTION_MODES, WorldType, added_arguments, keyword_parameters
-from vlm_envs.registration import creator_of, make, registered_name
+from vlm_envs.registration import (
+    ACTION_MODES,
+    WorldType,
+    added_arguments,
+    creator_of,
+    keyword_parameters,
+    make,
+    registered_name,
+)
 from vlm_envs.vector.vector_world import VectorWorld
 
 _VECTOR_ARGUMENTS = ("workers", "num_workers", "step_timeout_s", "start_method")

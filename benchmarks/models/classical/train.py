@@ -26,7 +26,7 @@ from agents.sb3.saved import MODEL, TrainedFor, save_record
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.versions import versions
 from benchmarks.models.classical.settings import PPOSettings
-from vlm_envs.exports.discrete import DiscreteWorld
+from vlm_envs.discrete_world import DiscreteWorld
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds

@@ -17,7 +17,7 @@ from agents.turns import make_turn
 from judges.episode_rewards.episode import shown_images
 from tests.unit.vlm_envs.corridor import CorridorView, CorridorWorld
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.images import ImageStore
+from vlm_envs.records.run_data import ImageStore
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.trajectory import Trajectory
 from vlm_envs.vector.vector_world import VectorWorld

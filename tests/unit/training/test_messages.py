@@ -25,9 +25,9 @@ from training.config.run import RunConfig
 from training.config.update.ppo import PPOConfig
 from training.recipes.shipped import RECIPES
 from training.recipes.tiny import any_world
-from vlm_envs.arguments.options import option_names
-from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.command_line import option_names
 from vlm_envs.errors import ConfigError
+from vlm_envs.validation import fields_named
 
 CHECKOUT = Path(__file__).parents[3]
 LAKE = "frozenlake_tiny"

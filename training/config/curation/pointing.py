@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import require
+from vlm_envs.validation import field_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ from training.errors import CurationInterruptedError
 from training.preflight.curation import require_new, require_teachable
 from training.rewards.curation_judge import CurationJudge, curation_judge, with_outcome
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
-from vlm_envs.records.lock import alone_in
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.trajectory import Trajectory
 
 _AT_ONCE = 16

@@ -20,7 +20,7 @@ from training.config.worlds.pool_levels import PoolLevel, chosen_levels, kept_le
 from training.config.worlds.pools import OWN_POOLS, DrawPoolConfig, PoolConfig
 from training.config.worlds.spec import WorldSpec
 from training.data.worlds.pool_drawing import draw_pool
-from vlm_envs.arguments.ranges import field_name
+from vlm_envs.validation import field_name
 
 
 def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:

@@ -31,8 +31,8 @@ from training.loop.tracking.console import RunConsole
 from training.preflight.start import require_unused
 from training.preflight.upscaler import check_upscaler
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.records.json_lines import replace_file
-from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunWriter, holds_run
 from vlm_envs.statistics.bootstrap import paired_bootstrap
 from vlm_envs.tools.pictures import Picture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.content.reports.questions.ask import CATEGORIES
 from vlm_envs.content.reports.source import ReportSource
@@ -17,6 +16,7 @@ from vlm_envs.qa.strategies import strategies
 from vlm_envs.tools.document_tools import Bm25Retriever, RetrievalSettings, Retriever
 from vlm_envs.tools.pdf_documents import PAGE_LONG_SIDE_PX
 from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS
+from vlm_envs.user_code import resolved
 from vlm_envs.worlds.doc_qa.task import DocQaTask
 
 

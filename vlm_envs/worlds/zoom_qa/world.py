@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.scenes.questions.templates import CATEGORIES
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
@@ -16,6 +15,7 @@ from vlm_envs.qa.qa_world import QAWorld
 from vlm_envs.qa.strategies import STRATEGIES, VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
 from vlm_envs.tools.coordinates import Coordinates
 from vlm_envs.tools.zoom import BicubicUpscaler, LanczosUpscaler, Upscaler, ZoomSettings
+from vlm_envs.user_code import resolved
 
 UPSCALERS: dict[str, Upscaler] = {"lanczos": LanczosUpscaler(), "bicubic": BicubicUpscaler()}
 """Upscalers that need no weights, by name."""

@@ -22,7 +22,7 @@ from tests.unit.agents.api.wires import WIRES
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.replay import replay
-from vlm_envs.records.report.mistakes import first_mistake
+from vlm_envs.records.report.report_mistakes import first_mistake
 from vlm_envs.registration import make
 from vlm_envs.vector.make_vec import world_vector
 

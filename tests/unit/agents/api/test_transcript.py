@@ -13,9 +13,9 @@ from agents.rollout import rollout
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.records.episode_record import TurnNotes, episode_record
-from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.replay import replay
+from vlm_envs.records.run_data import ImageStore
 from vlm_envs.registration import make
 from vlm_envs.vector.make_vec import world_vector
 

@@ -3,8 +3,7 @@
 import subprocess
 import sys
 
-from vlm_envs.arguments.docstrings import written_docstring, written_docstrings
-from vlm_envs.arguments.options import description_of
+from vlm_envs.command_line import description_of, written_docstring, written_docstrings
 
 
 def test_a_docstring_is_the_one_that_an_import_gives():
@@ -26,7 +25,7 @@ def test_what_is_not_there_has_none():
 
 def test_nothing_is_imported():
     code = (
-        "import sys; from vlm_envs.arguments.docstrings import written_docstring; "
+        "import sys; from vlm_envs.command_line import written_docstring; "
         "print(bool(written_docstring('vlm_envs.worlds.sokoban.world:SokobanWorld')), "
         "'vlm_envs.worlds.sokoban.world' in sys.modules)"
     )

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from vlm_envs.arguments.tables import chosen_columns, table, terminal_width, wrapped
+from vlm_envs.terminal_tables import chosen_columns, table, terminal_width, wrapped
 
 ROWS = [("VLM/A-v0", "[tools]", "ready"), ("VLM/Longer-v0", "", "missing")]
 NOTES = ["A short note.", "A note of many words that has to be continued on another line of the table."]

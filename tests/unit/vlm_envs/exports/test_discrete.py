@@ -15,8 +15,8 @@ from gymnasium.utils.env_checker import check_env
 
 from tests.unit.slow import quick
 from vlm_envs import make
+from vlm_envs.discrete_world import Controls, DiscreteWorld, downscaled, with_plan, write_named
 from vlm_envs.errors import ConfigError, EpisodeOverError
-from vlm_envs.exports.discrete import Controls, DiscreteWorld, downscaled, with_plan, write_named
 
 CHECKOUT = Path(__file__).parents[4]
 LAKE, SOKOBAN = "VLM/FrozenLake-v0", "VLM/Sokoban-v0"
@@ -227,7 +227,7 @@ def test_one_action_where_a_turn_has_room_for_one():
 
 def test_nothing_but_gymnasium_and_numpy_is_imported():
     code = (
-        "import sys; before = set(sys.modules); import vlm_envs.exports.discrete; "
+        "import sys; before = set(sys.modules); import vlm_envs.discrete_world; "
         "print({'torch', 'stable_baselines3', 'PIL', 'scipy', 'transformers'} & (set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True)

@@ -24,8 +24,8 @@ from training.data.curation.curate import make_data_set
 from training.data.curation.curated import curated_episodes
 from training.data.curation.unfinished_set import UnfinishedSet
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.folder_lock import BusyFolderError, alone_in
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.records.lock import BusyFolderError, alone_in
 from vlm_envs.records.run_data import RunReader
 
 SMALL = ("side_px=200", "target_px=(16, 40)", "answer_kinds=('choice', 'number')", "prompt_format=points")

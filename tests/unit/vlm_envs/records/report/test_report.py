@@ -8,11 +8,17 @@ import pytest
 from agents.oracle import OracleAgent
 from vlm_envs.records.episode_record import TurnNotes, start_of
 from vlm_envs.records.json_lines import MissingRunDataError
-from vlm_envs.records.report.claims import compare, mark_differences
-from vlm_envs.records.report.document import csp_hash
-from vlm_envs.records.report.headline import comparisons, find, sentence, wall_time_s, written_p, written_time
-from vlm_envs.records.report.page import build_report
-from vlm_envs.records.report.panels import panel_groups
+from vlm_envs.records.report.report_mistakes import compare, mark_differences
+from vlm_envs.records.report.report_page import build_report, csp_hash
+from vlm_envs.records.report.report_panels import (
+    comparisons,
+    find,
+    panel_groups,
+    sentence,
+    wall_time_s,
+    written_p,
+    written_time,
+)
 from vlm_envs.records.run_data import RunReader, RunWriter, training_label
 from vlm_envs.registration import make
 from vlm_envs.statistics.success_rates import evaluated_rate, wilson_interval

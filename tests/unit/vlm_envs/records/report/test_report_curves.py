@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vlm_envs.records.report import curves
-from vlm_envs.records.report.curves import look_classes, panel_svgs, save_curves
-from vlm_envs.records.report.page import _ends
-from vlm_envs.records.report.panels import Curve, Panel, PanelGroup, panel_groups
-from vlm_envs.records.report.values import short, smooth, y_range
+from vlm_envs.records.report import report_curves
+from vlm_envs.records.report.report_curves import look_classes, panel_svgs, save_curves
+from vlm_envs.records.report.report_page import _ends
+from vlm_envs.records.report.report_panels import Curve, Panel, PanelGroup, panel_groups, short, smooth, y_range
 
 
 def test_every_metric_has_a_panel():
@@ -77,7 +76,7 @@ def test_a_point_says_its_numbers_under_the_mouse():
         assert drawing.count("<title>&lt;test&gt; levels: 50% (29.9%–70.1%)</title>") == 1
 
 
-STYLE = (Path(curves.__file__).parent / "style.css").read_text()
+STYLE = (Path(report_curves.__file__).parent / "style.css").read_text()
 LEVELS = ("held-out test levels", "held-out val levels")
 WORLDS = [f"VLM/World{number}-v0" for number in range(9)]
 SEEN_WITHOUT = {

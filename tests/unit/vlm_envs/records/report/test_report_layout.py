@@ -7,9 +7,8 @@ import re
 import pytest
 
 from tests.unit.vlm_envs.records.report.test_report import failing, play, write_evaluation, write_run
-from vlm_envs.records.report.failures import MEANINGS, failures
-from vlm_envs.records.report.mistakes import Kind
-from vlm_envs.records.report.page import build_report
+from vlm_envs.records.report.report_mistakes import MEANINGS, Kind, failures
+from vlm_envs.records.report.report_page import build_report
 from vlm_envs.records.run_data import RunWriter, training_label
 
 SECTIONS = ["result", "failures", "episodes", "evaluations", "curves", "configuration"]

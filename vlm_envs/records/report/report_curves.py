@@ -10,8 +10,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from vlm_envs.records.report.panels import COLD_START, Estimates, Panel, PanelGroup
-from vlm_envs.records.report.values import SMOOTH_FROM_NUM_POINTS, shared_x_range, short, smooth, y_range
+from vlm_envs.records.report.report_panels import (
+    COLD_START,
+    SMOOTH_FROM_NUM_POINTS,
+    Estimates,
+    Panel,
+    PanelGroup,
+    shared_x_range,
+    short,
+    smooth,
+    y_range,
+)
 
 _INK = "#1d1c1a"
 _RUNS = _ACCENT, _OTHER = "#2b5f8f", "#6b5b95"

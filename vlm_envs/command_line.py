@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import importlib
+import importlib.abc
+import importlib.util
 import inspect
 import io
 import itertools
@@ -12,16 +15,14 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
-from vlm_envs.arguments.docstrings import written_docstring
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import HELP, HELP_ALL, asks_for_help, readable, shortened
-from vlm_envs.arguments.tables import table
 from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
 from vlm_envs.requirements import missing_package_message
+from vlm_envs.terminal_tables import table, wrapped
+from vlm_envs.validation import fields_named
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
@@ -341,3 +342,126 @@ def _nearest(name: str, known: Sequence[str]) -> str:
     """Returns a sentence with the option that was meant, as far as that can be told."""
     alike = [option for option in known if option.endswith(f".{name.removeprefix('--')}")]
     return f" Did you mean {' or '.join(alike)}?" if alike else did_you_mean(name, known)
+
+
+HELP = ("-h", "--help")
+HELP_ALL = "--help-all"
+
+_FRAMES = ("│ ", "  ")
+"""What options begin with where the parser draws frames, and where the output cannot show them."""
+
+_OPTION = re.compile(r"--\w[\w.-]*")
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Returns whether a command line asks for the short or the whole help."""
+    return bool({*HELP, HELP_ALL} & {*words})
+
+
+@contextlib.contextmanager
+def shortened(prog: str, description: str, main_options: Sequence[str], help_all: str) -> Iterator[None]:
+    """Prints the help that is asked for within the block with the main options only.
+
+    Args:
+        prog: Command that the options belong to.
+        description: What it does.
+        main_options: Options that are shown; a name that ends with a dot stands for all options that begin with it.
+        help_all: Command that lists every option.
+    """
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    except SystemExit:
+        options = list(_options(printed.getvalue()))
+        prefixes = tuple(name for name in main_options if name.endswith("."))
+        shown = [(name, lines) for name, lines in options if name in main_options or name.startswith(prefixes)]
+        resume = " [--resume]" if "--resume" in dict(shown) else ""
+        print(f"usage: {prog} [--options]{resume}", "", *paragraphs(description), "", "options:", sep="\n")
+        print(*(f"  {line}" for _, lines in shown for line in lines), sep="\n")
+        print(f"\nAll {len(options)} options: {help_all}")
+        raise
+    print(printed.getvalue(), end="")
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Wraps usage lines and descriptions that are printed within the block to the width of the terminal."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        lines = [line.rstrip() for line in printed.getvalue().rstrip().splitlines()]
+        print(*(part for line in lines for part in _readable(line)), sep="\n")
+
+
+def _readable(line: str) -> list[str]:
+    if line.startswith("usage:"):
+        return wrapped_usage(line)
+    return [line] if line.startswith((" ", "│", "╭", "╰")) else wrapped(line)
+
+
+def wrapped_usage(text: str) -> list[str]:
+    """Returns the lines of a usage text, each option with its value on one line."""
+    depth, joined = 0, ""
+    for character, after in zip(text, f"{text[1:]} ", strict=True):
+        depth += (character in "[{") - (character in "]}")
+        is_inside = depth > 0 or after not in "[-"
+        joined += "\xa0" if character == " " and is_inside else character
+    return [line.replace("\xa0", " ") for line in wrapped(joined, indent=" " * len("usage: "))]
+
+
+def paragraphs(text: str) -> list[str]:
+    """Returns the lines of a text, each paragraph wrapped to the width of the terminal."""
+    lines = [line for part in text.split("\n\n") for line in ("", *wrapped(" ".join(part.split())))]
+    return lines[1:]
+
+
+def _options(full: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields each option of a help text with its lines."""
+    name = ""
+    lines: list[str] = []
+    for line in full.splitlines():
+        text = line[2:].rstrip(" │") if line.startswith(_FRAMES) else ""
+        start = _OPTION.match(text)
+        continues = text.startswith("  ") or (text and not any(line.startswith(" ") for line in lines))
+        if start or not continues:
+            if name:
+                yield name, lines
+            name, lines = (start[0] if start else ""), []
+        lines.append(text)
+
+
+def written_docstring(name: str) -> str:
+    """Returns the docstring of the class or function `"module:name"` without its indentation.
+
+    It is empty if there is none.
+    """
+    module, _, attribute = name.partition(":")
+    for node in _statements(module):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for imported in node.names:
+                if (imported.asname or imported.name) == attribute:
+                    return written_docstring(f"{node.module}:{imported.name}")
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == attribute:
+            return ast.get_docstring(node) or ""
+    return ""
+
+
+def written_docstrings(module: str) -> dict[str, str]:
+    """Returns the docstrings of a module's classes and functions by name, without their indentation."""
+    return {
+        node.name: ast.get_docstring(node) or ""
+        for node in _statements(module)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+
+
+def _statements(module: str) -> list[ast.stmt]:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, VLMEnvsError):
+        return []
+    source = spec.loader.get_source(module) if spec and isinstance(spec.loader, importlib.abc.InspectLoader) else None
+    return ast.parse(source).body if source else []

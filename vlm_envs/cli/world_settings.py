@@ -10,7 +10,8 @@ from typing import Annotated, Any
 from tyro.conf import UseAppendAction, arg
 
 from vlm_envs.errors import ConfigError, require
-from vlm_envs.registration import RESOLVERS
+from vlm_envs.registration import RESOLVERS, make, not_a_world
+from vlm_envs.world import World
 
 Settings = Annotated[
     tuple[str, ...],
@@ -111,3 +112,15 @@ def _split(settings: str, *, quotes: str) -> tuple[list[str], bool]:
         parts[-1] += char
         before = char
     return parts, not closing
+
+
+def make_world(env_id: str, **kwargs: Any) -> World[Any, Any]:
+    """Makes a world without Gymnasium's wrappers; its id may have a module in front.
+
+    Raises:
+        ConfigError: If the id is unknown, is no `World`, or does not take the arguments.
+    """
+    world = make(env_id, **kwargs).unwrapped
+    if not isinstance(world, World):
+        raise ConfigError(not_a_world(env_id))
+    return world

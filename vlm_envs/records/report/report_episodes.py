@@ -11,9 +11,7 @@ from typing import Any
 
 from vlm_envs.records.episode_record import episode_keys
 from vlm_envs.records.json_lines import MissingRunDataError, Record
-from vlm_envs.records.report.claims import compare
-from vlm_envs.records.report.mistakes import first_mistake
-from vlm_envs.records.report.questions import call_of, question_of
+from vlm_envs.records.report.report_mistakes import call_of, compare, first_mistake, question_of
 from vlm_envs.records.run_data import RunReader, is_training_label
 
 _MAX_TEXT_CHARS = 12_000
