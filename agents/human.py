@@ -12,8 +12,8 @@ from agents.agent import Response
 from agents.screen import observation_lines
 from agents.window.window import Window
 from vlm_envs.cli.terminal import colors_of
-from vlm_envs.errors import require_flag
 from vlm_envs.trajectory import Observation
+from vlm_envs.validation import require_flag
 from vlm_envs.vector.vector_world import VectorWorld
 from vlm_envs.world import World
 

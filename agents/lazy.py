@@ -16,10 +16,10 @@ from agents.continuous_rollout import OnTurn
 from agents.open_loop import not_drawn, open_loop
 from agents.oracle import THOUGHTS, OracleAgent
 from agents.rollout import try_rollout
-from vlm_envs.errors import require_positive
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory
+from vlm_envs.validation import require_positive
 from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.vector.vector_world import VectorWorld
 

@@ -16,9 +16,10 @@ from typing import Any, cast
 
 from agents.agent import Agent, LearningAgent
 from agents.api.providers.registry import PROVIDERS
-from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
 from vlm_envs.user_code import fault_in_module, import_named
+from vlm_envs.validation import did_you_mean, require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from training.plan.config import PlanConfig
 from training.plan.passes import ModelPasses
 from training.plan.plan import update_phases
 from training.plan.shapes import model_without_memory
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 MAX_ERROR = 0.15
 

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, TypeVar
 
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.requirements import missing_package_message
 from vlm_envs.terminal_tables import table, wrapped
-from vlm_envs.validation import fields_named
+from vlm_envs.validation import did_you_mean, fields_named
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130

@@ -21,9 +21,10 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.utils import RecordConstructorArgs
 
-from vlm_envs.errors import ConfigError, EpisodeOverError, require, require_positive
+from vlm_envs.errors import ConfigError, EpisodeOverError
 from vlm_envs.parts import Task
 from vlm_envs.trajectory import Observation
+from vlm_envs.validation import require, require_positive
 
 Picture = npt.NDArray[np.uint8]
 

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require, require_choice
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
 from vlm_envs.user_code import import_named, lacking_methods
+from vlm_envs.validation import did_you_mean, require, require_choice
 
 NAMESPACE = "VLM"
 ADAPT = "adapt"

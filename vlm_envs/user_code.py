@@ -14,7 +14,8 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean
 
 
 def import_named(module: str, *, option: str, instead: str, shown: str = "") -> ModuleType:

@@ -16,17 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from vlm_envs.errors import (
-    ConfigError,
-    EpisodeOverError,
-    SolverLimitError,
-    did_you_mean,
-    require,
-    require_choice,
-    require_finite,
-    require_flag,
-    require_positive,
-)
+from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
 from vlm_envs.registration import WorldType
 from vlm_envs.responses.formats import (
@@ -41,6 +31,7 @@ from vlm_envs.responses.parsing import READINGS, ParsedResponse, read_response
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation, require_image
+from vlm_envs.validation import did_you_mean, require, require_choice, require_finite, require_flag, require_positive
 
 SEEN = "observation"
 """The section in which a model writes what it sees, in strategies that have one for it."""

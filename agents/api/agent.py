@@ -20,8 +20,9 @@ from agents.api.limits import fits_without_response
 from agents.api.providers.registry import COMPATIBLE
 from agents.api.sampling import MAX_TOKENS
 from agents.api.transcript import recorded_reply, recorded_request
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.validation import require
 from vlm_envs.vector.vector_world import VectorWorld
 
 NO_TEXT = "(no text)"

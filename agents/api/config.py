@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 from agents.api.providers.registry import COMPATIBLE, PROVIDERS
 from agents.api.sampling import Sampling
-from vlm_envs.errors import ConfigError, require, require_choice
-from vlm_envs.validation import field_name, require_above, require_at_least
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice
 
 LONGEST_WAIT_S = 60.0
 """Longest wait between two attempts that the endpoint did not ask for."""

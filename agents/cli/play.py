@@ -28,10 +28,10 @@ from agents.registry import entry_of, make_agent, require_settings, setting_name
 from agents.rollout import rollout
 from vlm_envs.cli.terminal import Colors, colors_of
 from vlm_envs.cli.world_settings import parse_settings
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, make
 from vlm_envs.splits import split_seeds
-from vlm_envs.validation import require_at_least
+from vlm_envs.validation import require, require_at_least
 from vlm_envs.vector.make_vec import world_vector
 
 _FROM_PYTHON = {"model", "encoder", "sampling"}

@@ -10,10 +10,11 @@ from typing import Any
 
 from agents.hf.checkpoint import PROVENANCE
 from agents.hf.sampling import SamplingConfig
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import BrokenRunDataError, parse_object
 from vlm_envs.records.run_data import STAGES
 from vlm_envs.registration import creator_of, make
+from vlm_envs.validation import did_you_mean
 
 _STARTS = Path(__file__).resolve().parents[2] / "training" / "recipes" / "checkpoints"
 """Where the starts are that recipes ship."""

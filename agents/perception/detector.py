@@ -15,7 +15,8 @@ from transformers import AutoTokenizer, GroundingDinoForObjectDetection
 from transformers.models.grounding_dino.image_processing_pil_grounding_dino import GroundingDinoImageProcessorPil
 
 from agents.perception.weights import PROCESSOR_FILES, TOKENIZER_FILES, load_model, load_part
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require_positive
 
 Pixels = npt.NDArray[np.uint8]
 _NOT_WORDS = re.compile(r"[^\w\s'-]|_")

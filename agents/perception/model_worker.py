@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from vlm_envs.errors import EngineUnavailableError, WorkerError, require
+from vlm_envs.errors import EngineUnavailableError, WorkerError
+from vlm_envs.validation import require
 from vlm_envs.vector.ray_workers import connected_ray, import_paths, last_line, spread_over_machines
 from vlm_envs.vector.workers import START_TIMEOUT_S
 

@@ -21,8 +21,8 @@ from agents.vllm.config import VLLMConfig
 from agents.vllm.engine import VLLMEngine
 from agents.vllm.pictures import require_sendable
 from agents.vllm.sampler import VLLMSampler
-from vlm_envs.errors import require
 from vlm_envs.trajectory import Observation
+from vlm_envs.validation import require
 from vlm_envs.vector.vector_world import VectorWorld
 
 WeightsOf = Callable[[Any], Mapping[str, Tensor]]

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from vlm_envs.errors import require
-from vlm_envs.validation import field_name, require_at_least, require_between
+from vlm_envs.validation import field_name, require, require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)

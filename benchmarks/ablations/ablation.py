@@ -15,7 +15,7 @@ from training.config.stages import Stage, StageRun, StagesConfig
 from training.config.supervised.sft import SFTConfig
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 START = "start"
 """What a start's results are called, among those of the arms."""

@@ -29,7 +29,7 @@ from training.loop.stages import train_stages
 from training.loop.tracking.circumstances import circumstances
 from training.loop.tracking.metrics import mean_scores
 from training.rewards.score import TurnScorer
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 LOGS = "logs"
 

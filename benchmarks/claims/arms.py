@@ -28,7 +28,8 @@ from training.loop.process import prepare
 from training.loop.run import describe, load_for_training, untaught
 from training.loop.supervised.cold_start import cold_start
 from training.loop.trainer import Trainer
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
 
 NUM_TIMED_STEPS = 12
 """Of imitation, to know what one takes."""

@@ -41,11 +41,12 @@ from judges.reading.answers import (
 from judges.reading.boxes import count_zoomable
 from judges.reading.sections import sole_section
 from judges.scores import JudgeScore, Reward
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, read_answer
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 from vlm_envs.tools.coordinates import MAX_AREA_FRACTION, read_box_list
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require_positive
 
 Stage = Literal[1, 2]
 PAPER = MagsSettings()

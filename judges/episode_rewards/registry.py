@@ -12,8 +12,9 @@ from judges.episode_rewards.arm import ARM_ACCURACY, ARM_ACCURACY_AND_FORMAT, AR
 from judges.episode_rewards.ivgr import IVGR
 from judges.episode_rewards.mags import MAGS_STAGE_1, MAGS_STAGE_2
 from judges.episode_rewards.reward import EpisodeReward
-from vlm_envs.errors import ConfigError, did_you_mean, require, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean, require, require_choice
 
 _REWARDS: dict[str, EpisodeReward] = {}
 _MODULES: dict[str, str] = {}  # which registered each, so that MODULE:NAME is the module's own

@@ -16,9 +16,10 @@ from judges.episode_rewards.models import JudgeModels, Model
 from judges.episode_rewards.settings import RewardSettings, changed, require_known
 from judges.reading.answers import AnswerScale
 from judges.scores import Reward
-from vlm_envs.errors import ConfigError, VLMEnvsError, require
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.trajectory import Trajectory
 from vlm_envs.user_code import fault_in_module
+from vlm_envs.validation import require
 
 WorldReward = Literal["answer_reward", "format_reward"]
 """An argument of question-answering worlds: what they themselves pay for."""

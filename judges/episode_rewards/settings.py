@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields, replace
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
-from vlm_envs.errors import ConfigError, did_you_mean, require_choice, require_finite, require_flag
-from vlm_envs.validation import field_name, fields_named
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, field_name, fields_named, require_choice, require_finite, require_flag
 
 _ENTRY = re.compile(r"^    (\w+): (.+(?:\n {8,}\S.*)*)", re.MULTILINE)
 _SOURCE = "Source: "

@@ -9,8 +9,9 @@ from typing import Any
 from judges.llm.extraction import EgocentricExtraction, Extraction, GridExtraction, MetricExtraction
 from judges.state_text.grid.vocabulary import cells_at
 from judges.state_text.rules import judged_name, rules_of
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import did_you_mean
 from vlm_envs.worlds.grids.relations import named_cells, relation_text, relations_of
 
 State = Mapping[str, Any]

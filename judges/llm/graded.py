@@ -20,7 +20,7 @@ from judges.llm.templates import prompt_template
 from judges.llm.verdict import read_score, read_yes_no
 from judges.reading.answers import GRADES, AnswerScale
 from judges.scores import JudgeScore
-from vlm_envs.errors import require_choice, require_positive
+from vlm_envs.validation import require_choice, require_positive
 
 
 class LLMAnswerJudge:

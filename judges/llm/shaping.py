@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from agents.api.client import ChatClient
 from judges.llm.judge import DirectJudge, ExtractionJudge, Skill
 from judges.turn_rewards.shaping import JudgeFor, Section
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 Method = Literal["direct", "extraction"]
 

@@ -26,7 +26,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from agents.api.conversation import Message, Role
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean
 
 MAX_TEXT_CHARS = 8_000
 """Characters of a text that a judge is shown; the rest is cut, and the cut is marked."""

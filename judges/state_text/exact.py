@@ -21,8 +21,8 @@ from typing import Any
 from judges.scores import JudgeScore
 from judges.state_text.grid.language import MAX_TEXT_CHARS
 from judges.state_text.rules import StateTextRules, rules_of
-from vlm_envs.errors import require_choice
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import require_choice
 
 
 class ExactJudge:

@@ -22,9 +22,10 @@ from judges.state_text.grid.vocabulary import VOCABULARIES, ObjectVocabulary, wo
 from judges.state_text.metric.rules import MetricRules
 from judges.state_text.tally import Part, Tally
 from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import NAMESPACE, RESOLVERS, VARIANTS, WORLDS
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import did_you_mean
 
 
 class StateTextRules(Protocol):

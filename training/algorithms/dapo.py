@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from training.algorithms.grpo import GRPO
-from vlm_envs.errors import require
-from vlm_envs.validation import require_above, require_between
+from vlm_envs.validation import require, require_above, require_between
 
 if TYPE_CHECKING:
     from training.batch import Batch

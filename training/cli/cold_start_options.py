@@ -14,8 +14,9 @@ from training.config.places import numbered, require_writable
 from training.config.run import RunConfig
 from training.recipes.first_starts import FIRST_STARTS, recipe_after
 from training.recipes.shipped import RECIPES
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.validation import did_you_mean
 
 COLD_START_USAGE = (
     "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "

@@ -26,9 +26,10 @@ from training.recipes.first_starts import require_trainable
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES, STAGED_VARIANTS
 from training.recipes.tiny import any_world
 from vlm_envs.command_line import parsed
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.registration import advice_to_adapt
 from vlm_envs.user_code import fault_in_module, import_named
+from vlm_envs.validation import did_you_mean, require
 
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "

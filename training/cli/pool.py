@@ -14,7 +14,8 @@ from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from training.recipes.shipped import RECIPES
 from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
 
 
 def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:

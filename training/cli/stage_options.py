@@ -25,8 +25,9 @@ from training.config.stages import Stage, StageRun, StagesConfig
 from training.config.stages_record import saved_stages
 from training.config.supervised.sft import SFTConfig
 from vlm_envs.command_line import HELP, HELP_ALL, Program, asks_for_help, option_names, parsed
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.terminal_tables import wrapped
+from vlm_envs.validation import did_you_mean, require
 
 _PREFIX = "--stages."
 _OF_THE_RUN = ("name", "output", "model", "resume")

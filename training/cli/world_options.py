@@ -13,8 +13,8 @@ from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.cli.world_settings import parse_settings
 from vlm_envs.command_line import Program
-from vlm_envs.errors import ConfigError, did_you_mean, require
-from vlm_envs.validation import fields_named
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, fields_named, require
 
 ENV_ID = re.compile(r"adapt:.+|(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+", re.DOTALL)
 """An id as the trainer takes it: an adapted world, with namespace and version, or as it is registered by the module in

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from agents.api.config import EndpointConfig
-from vlm_envs.errors import require
-from vlm_envs.validation import field_name, require_between
+from vlm_envs.validation import field_name, require, require_between
 
 JUDGED = "judged.jsonl"
 """The file that is written into the folder, as `dataset=judged` of RewardJudging reads it."""

@@ -8,8 +8,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from vlm_envs.errors import ConfigError, require
-from vlm_envs.validation import field_name
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require
 
 
 def require_name(config: object) -> None:

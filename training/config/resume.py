@@ -28,9 +28,10 @@ from vlm_envs.adapter.stored import (
     functions_changed,
     restored,
 )
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import parse_object
 from vlm_envs.records.run_data import STAGES
+from vlm_envs.validation import require
 
 ConfigT = TypeVar("ConfigT")
 

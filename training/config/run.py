@@ -32,8 +32,7 @@ from training.config.worlds.mix import MixConfig, mix_contradictions
 from training.config.worlds.shares import require_room_for_partners
 from training.config.worlds.spec import WorldSpec, drawn_pool_contradictions, world_names
 from vlm_envs.adapter.stored import stored_arguments
-from vlm_envs.errors import require
-from vlm_envs.validation import require_at_least
+from vlm_envs.validation import require, require_at_least
 
 ADAPTED = "adapted"
 """Field of a saved world with what `stored_arguments` returns, which no option sets."""

@@ -17,8 +17,8 @@ from training.config.supervised.sft import SFTConfig
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
 from vlm_envs.adapter.stored import stored_arguments
-from vlm_envs.errors import ConfigError, require
-from vlm_envs.validation import field_name
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require
 
 STAGE_BEFORE = "stage before"
 """What a stage after the first has as its `model`: it starts from what the stage before made."""

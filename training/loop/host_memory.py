@@ -7,7 +7,7 @@ from torch.distributed.tensor import DTensor
 from training.config.processes import num_local_processes
 from training.engines.host_memory import HostBytes, host_memory, local_bytes
 from training.loop.update.learner import Learner
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 _GIB = 2**30
 

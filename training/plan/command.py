@@ -14,8 +14,8 @@ from training.config.run import RunConfig
 from training.plan.config import PlanConfig
 from training.recipes.shipped import RECIPES
 from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, wrapped_usage
-from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.validation import fields_named
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, fields_named
 
 PROG = "python -m training plan"
 _OWN = tuple(f"--{each.name.replace('_', '-')}" for each in fields(PlanConfig))

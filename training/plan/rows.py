@@ -17,9 +17,10 @@ from agents.oracle import RandomAgent
 from training.config.run import RunConfig
 from training.config.worlds.spec import WorldSpec
 from training.plan.config import PlanConfig
-from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError, require
+from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.validation import require
 
 NUM_EPISODES = 4
 """Episodes of each world that are looked at."""

@@ -11,7 +11,8 @@ from torch import nn
 from agents.hf.families.seen import vision_parts
 from training.engines.sharding import decoder_layers
 from training.plan.meta_run import on_meta_device
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,11 +29,11 @@ from training.preflight.judges import check_verifier, require_answer_judge
 from training.preflight.pools import require_pools
 from training.preflight.start import facts_of, how_to_plan
 from training.preflight.unjudged import unjudged_terms
-from vlm_envs.errors import ConfigError, VLMEnvsError, require
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import holds_run
 from vlm_envs.splits import split_seeds
-from vlm_envs.validation import field_name, fields_named
+from vlm_envs.validation import field_name, fields_named, require
 
 CHECKPOINTS = ("hf", "vllm")
 """Kinds of experts that may be the model that is trained."""

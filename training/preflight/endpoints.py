@@ -15,8 +15,8 @@ from training.config.pairs import PairsConfig
 from training.config.processes import process_rank
 from training.config.run import RunConfig
 from training.config.stages import StageRun
-from vlm_envs.errors import ConfigError, require
-from vlm_envs.validation import field_name
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require
 
 
 @dataclass(frozen=True, kw_only=True)

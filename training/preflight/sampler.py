@@ -5,7 +5,7 @@ from __future__ import annotations
 from agents.vllm.installed import require_msgpack, require_vllm
 from training.config.processes import num_processes
 from training.config.run import RunConfig
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 
 def require_sampler(config: RunConfig) -> None:

@@ -16,8 +16,9 @@ from training.config.supervised.sft import FINE_TUNING, DataSource, SFTConfig
 from training.preflight.first_model import require_start
 from training.preflight.memory_packages import require_attention, require_peft
 from training.preflight.start import require_unused
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import slug
+from vlm_envs.validation import require
 
 _MAY_DIFFER = {
     "checkpoint_every",

@@ -11,7 +11,7 @@ from training.config.run import RunConfig
 from training.config.stages import DATA_OF, Stage, StagesConfig
 from training.config.worlds.pool_levels import chosen_levels
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 
 def data_told(config: StagesConfig, number: int) -> list[str]:

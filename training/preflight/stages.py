@@ -27,10 +27,10 @@ from training.preflight.sft import check_fine_tuning, check_same_fine_tuning, sa
 from training.preflight.shared_data import data_told
 from training.preflight.start import tried
 from vlm_envs.command_line import option_names
-from vlm_envs.errors import ConfigError, VLMEnvsError, require
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import RunExistsError, to_json
 from vlm_envs.records.run_data import holds_run
-from vlm_envs.validation import fields_named
+from vlm_envs.validation import fields_named, require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,7 +40,7 @@ from training.preflight.sampler import require_sampler
 from training.preflight.unjudged import unjudged_terms
 from training.preflight.wandb_login import require_wandb
 from vlm_envs.adapter.adapter_settings import NAMESPACE
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.dataset_splits import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
 from vlm_envs.records.run_data import RunReader, holds_run
@@ -48,7 +48,7 @@ from vlm_envs.registration import registered_name
 from vlm_envs.responses.formats import Representation
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
-from vlm_envs.validation import field_name, fields_named
+from vlm_envs.validation import field_name, fields_named, require
 from vlm_envs.world import World
 
 

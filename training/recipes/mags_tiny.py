@@ -14,7 +14,7 @@ from training.config.supervised.cold_start import ColdStartConfig
 from training.config.worlds.spec import WorldSpec
 from training.recipes.mags import SMFANET, VARIANTS
 from training.recipes.tiny import tiny_recipe, without_critic
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 _SUPER_RESOLUTION: Mapping[str, Any] = MappingProxyType({"upscaler": SMFANET, "upscaler_kwargs": {"factor": 2}})
 _CROP_AND_RESIZE: Mapping[str, Any] = MappingProxyType({"upscaler": "bicubic", "upscaler_kwargs": {"factor": 2}})

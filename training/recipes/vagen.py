@@ -57,7 +57,7 @@ from training.config.update.adamw import PAPER_BETAS
 from training.config.update.memory import MemoryConfig
 from training.config.update.ppo import PPOConfig
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"
 """Table 22's actor and critic; a directory here, to be named by `--model DIR` wherever it is."""

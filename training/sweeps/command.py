@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from training.config.sweep import SweepConfig
 from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
-from vlm_envs.errors import ConfigError, did_you_mean, require_choice
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, require_choice
 
 
 def run_sweep_command(words: Sequence[str]) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.validation import require
 
 Action = int | tuple[int | float, ...]
 """An action as states keep it: a number of a discrete space, or all numbers of another space in a row."""

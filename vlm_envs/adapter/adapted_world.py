@@ -15,9 +15,10 @@ import numpy.typing as npt
 from vlm_envs.adapter.adapted_actions import Action
 from vlm_envs.adapter.adapter_settings import AdapterSettings
 from vlm_envs.adapter.simulator import AdaptedState, Simulator, notice
-from vlm_envs.errors import GenerationError, LevelError, require
+from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.parts import Dynamics, Task, View
 from vlm_envs.splits import SPLIT_SEEDS, split_of
+from vlm_envs.validation import require
 from vlm_envs.world import World
 
 MAX_TRIES = 2_000

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-from vlm_envs.errors import ConfigError, did_you_mean, require, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import ADAPT, PACKAGES, RESOLVERS, keyword_parameters, register
 from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean, require, require_positive
 
 NAMESPACE = "Adapted"
 ENTRY_POINT = "vlm_envs.adapter.adapted_world:AdaptedWorld"

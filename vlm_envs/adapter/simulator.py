@@ -20,8 +20,9 @@ from gymnasium import spaces
 from vlm_envs.adapter.adapted_actions import Action, action_texts
 from vlm_envs.adapter.adapter_settings import INFO_RULE, SUCCESS_RULES, AdapterSettings, function_of
 from vlm_envs.adapter.live_env import LiveEnv, made
-from vlm_envs.errors import ConfigError, WorldContractError, did_you_mean, require
+from vlm_envs.errors import ConfigError, WorldContractError
 from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.validation import did_you_mean, require
 
 NUM_EQUAL_PROBES = 16
 """Seeds whose first observations are compared; if all are equal, seeds change nothing visible."""

@@ -21,9 +21,9 @@ from tyro.conf import Positional, arg
 from vlm_envs import __version__
 from vlm_envs.cli import check, gallery, list_worlds, play
 from vlm_envs.command_line import Commands, run_command
-from vlm_envs.errors import ConfigError, EngineUnavailableError, require
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
-from vlm_envs.validation import require_at_least
+from vlm_envs.validation import require, require_at_least
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _FILES = {"world.py.txt": "{}.py", "test_world.py.txt": "test_{}.py", "pyproject.toml.txt": "pyproject.toml"}

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.cli.session import Session
-from vlm_envs.errors import did_you_mean
 from vlm_envs.qa.qa_context import Act, Answer, CallTool, QAState, Zoom, regions
 from vlm_envs.qa.qa_world import QATask, options, options_of
 from vlm_envs.qa.strategies import ZoomStrategy
@@ -23,6 +22,7 @@ from vlm_envs.tools.coordinates import Percents, WrittenBox, convert
 from vlm_envs.tools.pictures import within_budget
 from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE
 from vlm_envs.tools.tool_registry import ToolCall, ToolRegistry, parse_tool_call
+from vlm_envs.validation import did_you_mean
 
 PAN = 0.5
 """Part of a region's sides by which an arrow moves it."""

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import RESOLVERS, make, not_a_world
+from vlm_envs.validation import require
 from vlm_envs.world import World
 
 Settings = Annotated[

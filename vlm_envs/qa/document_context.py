@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from vlm_envs.errors import ConfigError, require_flag, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.qa_context import QAContext
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import size_within
@@ -23,6 +23,7 @@ from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS, ImageRef, Picture, shee
 from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
 from vlm_envs.tools.tool_registry import ToolRegistry
 from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
+from vlm_envs.validation import require_flag, require_positive
 
 NOT_ANSWERABLE = "Not answerable"
 """What is to be answered where the document does not say (MMLongBench-Doc words it so)."""

@@ -10,7 +10,6 @@ from functools import lru_cache
 
 from PIL import Image
 
-from vlm_envs.errors import require_choice, require_positive
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import (
     COORDINATES,
@@ -29,6 +28,7 @@ from vlm_envs.tools.pictures import ImageRef, Picture, padded, resized, within_b
 from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
 from vlm_envs.tools.tool_registry import ToolRegistry
 from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
+from vlm_envs.validation import require_choice, require_positive
 
 MIN_CONTEXT = 0.06
 """An expert's zoom is at least this part of the picture's sides, so that the crop shows where it is."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from vlm_envs.errors import ConfigError, require_choice, require_finite, require_flag
+from vlm_envs.errors import ConfigError
 from vlm_envs.parts import Dynamics, Task, View
 from vlm_envs.qa.qa_context import Act, Answer, CallRecord, CallTool, QAContext, QAState, Zoom
 from vlm_envs.qa.sample import DividedSource, ListedSource, OpenDataset, Sample, SampleSource, chosen_source
@@ -26,6 +26,7 @@ from vlm_envs.tools.coordinates import Box, OriginalPixels, Space, WrittenBox, c
 from vlm_envs.tools.pictures import ImageRef, Picture, stitched_row
 from vlm_envs.tools.tool_registry import ToolCall, parse_tool_call
 from vlm_envs.tools.zoom import LanczosUpscaler, ZoomSettings, grown, zoom
+from vlm_envs.validation import require_choice, require_finite, require_flag
 from vlm_envs.world import World
 
 RIGHT = 0.5

@@ -10,12 +10,13 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, require_flag
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.pdf_documents import Document
 from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.user_code import resolved
+from vlm_envs.validation import require_flag
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,7 +27,6 @@ import numpy.typing as npt
 import PIL
 from PIL import Image
 
-from vlm_envs.errors import did_you_mean
 from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.json_lines import (
     TEMPORARY,
@@ -44,6 +43,7 @@ from vlm_envs.records.json_lines import (
     to_json,
 )
 from vlm_envs.trajectory import Trajectory, require_image
+from vlm_envs.validation import did_you_mean
 
 PHASES = ("cold_start", "rl")
 """Phases of a run in the order they are trained; a metrics line without one belongs to the last."""

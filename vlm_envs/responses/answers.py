@@ -13,9 +13,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.extraction import readings, unwrap
 from vlm_envs.responses.numbers import EMPHASIS, NUMBER, TYPOGRAPHY, is_in_words, is_whole, read_number, read_quantity
+from vlm_envs.validation import require_choice
 
 AnswerKind = Literal["exact", "choice", "number", "semantic", "anls", "verdict", "list"]
 

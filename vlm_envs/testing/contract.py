@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
-from vlm_envs.errors import WorldContractError, require_choice
+from vlm_envs.errors import WorldContractError
 from vlm_envs.registration import registered_name
 from vlm_envs.testing.checks import CHECKS
 from vlm_envs.testing.world_under_test import NotApplicableError, WorldUnderTest, described
 from vlm_envs.user_code import line_in_world
+from vlm_envs.validation import require_choice
 from vlm_envs.world import World
 
 

@@ -17,9 +17,10 @@ from typing import Any, BinaryIO, Generic, TypeVar
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, listed, quoted
+from vlm_envs.validation import require
 
 MAX_IMAGE_PIXELS = 80_000_000
 """Most pixels an image may declare; above 8192 x 8192 and below Pillow's own limit, which only warns."""

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.tools.pdf_documents import PAGE_LONG_SIDE_PX, Document, DocumentStore, check_page_number
 from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS, PADDING_PX, Picture, contact_sheet, sheet_grid, stitched_row
@@ -20,6 +20,7 @@ from vlm_envs.tools.tool_arguments import WHOLE_NUMBER, Arguments, Field
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted, require_package
 from vlm_envs.tools.tool_memory import Memory
 from vlm_envs.tools.tool_registry import Tool, ToolOutput
+from vlm_envs.validation import require_positive
 
 MAX_QUERY_CHARS = 2_000
 """What of a longer query counts."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 from vlm_envs.tools.text_profiles import (
     ARM,
     Profile,
@@ -28,6 +28,7 @@ from vlm_envs.tools.tool_arguments import (
     field_validator,
     model_validator,
 )
+from vlm_envs.validation import did_you_mean
 
 MAX_SHOWN_CHARS = 40
 """Most characters of the text or of an argument that a reason repeats."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from vlm_envs.errors import require_choice
 from vlm_envs.tools.tool_errors import require_package
+from vlm_envs.validation import require_choice
 
 
 @dataclass(frozen=True, slots=True)

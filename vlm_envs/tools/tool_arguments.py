@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlm_envs.errors import EngineUnavailableError, did_you_mean
+from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.requirements import install_command
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
+from vlm_envs.validation import did_you_mean
 
 try:
     from pydantic import (

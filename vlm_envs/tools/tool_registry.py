@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, NoReturn, TypeVar, cast
 
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.extraction import unwrap
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.tools.tool_arguments import BaseModel, json_schema, read_arguments
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, listed, quoted
 from vlm_envs.tools.tool_memory import Memory
+from vlm_envs.validation import did_you_mean
 
 ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
 

@@ -18,13 +18,13 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 from PIL import Image
 
-from vlm_envs.errors import require_positive
 from vlm_envs.tools.coordinates import OriginalPixels, PixelRectangle, Thousandths, check_box, convert, pixel_rectangle
 from vlm_envs.tools.pictures import Picture, blank, crop, resized, within_budget
 from vlm_envs.tools.tool_arguments import Arguments, Field, WithJsonSchema
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
 from vlm_envs.tools.tool_memory import Memory
 from vlm_envs.tools.tool_registry import Tool, ToolOutput
+from vlm_envs.validation import require_positive
 
 
 class Upscaler(Protocol):

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
-from vlm_envs.errors import ConfigError, require_choice, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import (
     ACTION_MODES,
     WorldType,
@@ -23,6 +23,7 @@ from vlm_envs.registration import (
     make,
     registered_name,
 )
+from vlm_envs.validation import require_choice, require_positive
 from vlm_envs.vector.vector_world import VectorWorld
 
 _VECTOR_ARGUMENTS = ("workers", "num_workers", "step_timeout_s", "start_method")

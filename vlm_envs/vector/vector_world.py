@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from vlm_envs.errors import ConfigError, EpisodeOverError, require_choice, require_positive
+from vlm_envs.errors import ConfigError, EpisodeOverError
+from vlm_envs.validation import require_choice, require_positive
 from vlm_envs.vector.ray_workers import RayPool
 from vlm_envs.vector.running_episodes import (
     CALLER_MISTAKES,

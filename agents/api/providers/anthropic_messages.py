@@ -14,8 +14,9 @@ from agents.api.providers.provider import Connection, PictureLimits, refuse_sett
 from agents.api.providers.sdk_errors import sent
 from agents.api.providers.streams import stream_ended_early
 from agents.api.sampling import Sampling
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import StopReason
+from vlm_envs.validation import require_choice
 
 LEAST_BUDGET = 1024
 """Fewest tokens of thoughts that can be asked for."""

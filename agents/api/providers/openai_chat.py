@@ -14,8 +14,8 @@ from agents.api.providers.provider import Connection, PictureLimits, conversatio
 from agents.api.providers.sdk_errors import sent
 from agents.api.providers.streams import UNCOMPRESSED, EndOfStream, stream_ended_early
 from agents.api.sampling import Sampling
-from vlm_envs.errors import require_choice
 from vlm_envs.trajectory import StopReason
+from vlm_envs.validation import require_choice
 
 LIMITS = PictureLimits(
     max_pictures=500,

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from vlm_envs.errors import EngineUnavailableError, require_choice
+from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.requirements import install_command
+from vlm_envs.validation import require_choice
 
 if TYPE_CHECKING:
     from agents.api.providers.provider import Connection, Provider

@@ -16,12 +16,13 @@ from agents.named_agent import TITLE, NamedAgent
 from agents.oracle import has_planner
 from vlm_envs.adapter.stored import comparable, stored_arguments
 from vlm_envs.cli.world_settings import parse_settings, split_settings
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.dataset_splits import unshown_items
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.registration import arguments_of, make, need_of, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
 from vlm_envs.trajectory import Observation, observation_images, observation_words
+from vlm_envs.validation import require_choice
 
 _DIGEST_CHARS = 16
 

@@ -28,7 +28,7 @@ from benchmarks.models.page.page import build_page
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.run import RunPlan
 from vlm_envs.command_line import tell
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

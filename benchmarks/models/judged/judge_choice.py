@@ -12,8 +12,9 @@ from agents.api.config import EndpointConfig
 from agents.api.providers.registry import COMPATIBLE, PROVIDERS
 from benchmarks.models.judged.graders import Graders
 from judges.turn_rewards.shaping import JudgeFor, Section, exact_judge
-from vlm_envs.errors import ConfigError, did_you_mean, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean, require
 
 NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
 

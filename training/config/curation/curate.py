@@ -18,8 +18,8 @@ from training.config.places import require_name
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
 from vlm_envs.cli.world_settings import Settings, parse_settings
-from vlm_envs.errors import ConfigError, require, require_finite
-from vlm_envs.validation import field_name, require_at_least, require_between
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require, require_at_least, require_between, require_finite
 
 CURATED = "curated"
 """Under this label a data set's episodes are recorded."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vlm_envs.errors import require
-from vlm_envs.validation import field_name
+from vlm_envs.validation import field_name, require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from training.config.supervised.steps import SupervisedSteps
 from training.config.update.adamw import AdamWConfig
-from vlm_envs.errors import require
-from vlm_envs.validation import field_name, require_above, require_at_least, require_between
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)

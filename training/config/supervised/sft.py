@@ -15,8 +15,7 @@ from training.config.supervised.steps import SupervisedSteps
 from training.config.update.adamw import AdamWConfig
 from training.config.update.lora import LoRAConfig
 from training.config.update.memory import MemoryConfig
-from vlm_envs.errors import require
-from vlm_envs.validation import field_name, require_above, require_at_least, require_between
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_between
 
 FINE_TUNING = "supervised fine-tuning"
 """What a run of this kind says it was trained with."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from vlm_envs.errors import require, require_choice
-from vlm_envs.validation import field_name, require_above, require_at_least
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice
 
 ExemptWeights = Literal["norms", "biases", "embeddings"]
 

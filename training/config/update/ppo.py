@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from training.config.update.adamw import AdamWConfig
-from vlm_envs.errors import require
-from vlm_envs.validation import require_above, require_at_least, require_between
+from vlm_envs.validation import require, require_above, require_at_least, require_between
 
 if TYPE_CHECKING:
     from training.algorithms.functional.losses import (

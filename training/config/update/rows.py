@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 
 def require_rows_that_fit(

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from vlm_envs.errors import require_choice
-from vlm_envs.validation import require_between
+from vlm_envs.validation import require_between, require_choice
 
 SCHEDULES = ("fixed", "success", "stepwise")
 """How shares may change."""

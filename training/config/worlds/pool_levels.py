@@ -10,7 +10,8 @@ from typing import Any
 
 from training.config.worlds.pools import PoolConfig
 from vlm_envs.content.judging.order import question_of
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

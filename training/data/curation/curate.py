@@ -42,9 +42,10 @@ from training.data.worlds.shown_levels import level_faults
 from training.errors import CurationInterruptedError
 from training.preflight.curation import require_new, require_teachable
 from training.rewards.curation_judge import CurationJudge, curation_judge, with_outcome
-from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
+from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError
 from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require
 
 _AT_ONCE = 16
 """Levels that are looked up in one call of a world, which has only so much time."""

@@ -22,9 +22,10 @@ from training.config.worlds.pools import DrawPoolConfig
 from training.config.worlds.spec import MAX_PARALLEL, WorldSpec
 from training.data.worlds.episodes import play_each
 from vlm_envs.content.judging.order import question_of
-from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError, require
+from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError
 from vlm_envs.records.json_lines import Record, append_line, filter_lines, read_lines
 from vlm_envs.splits import split_seeds
+from vlm_envs.validation import require
 
 _FIRST_SEED, _NUM_SEEDS = 60_000_000, 30_000_000
 """Seeds of pools, which neither cold starts nor curations nor runs without a pool use."""

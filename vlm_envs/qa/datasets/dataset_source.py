@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
+from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.datasets.dataset_images import StoredImage, StoredImageRef, TableImage, image_ref
 from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, LabelledBox, LabelledPoint, broken
 from vlm_envs.qa.datasets.dataset_splits import OWN, content_split, remedy_of, shared, whole_split
@@ -22,6 +22,7 @@ from vlm_envs.splits import SPLITS
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.data_files import FileRoot
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
+from vlm_envs.validation import require_choice
 
 _MAX_DRAWS = 100
 """Rows drawn for one sample, where those that cannot be shown are left out."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vlm_envs.errors import did_you_mean
+from vlm_envs.validation import did_you_mean
 
 
 @pytest.mark.parametrize(
