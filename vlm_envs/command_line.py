@@ -1,4 +1,4 @@
-"""Command lines that are made from dataclasses: their options, and what is said where one is not known."""
+"""Command lines made from dataclasses: parsing, suggestions for unknown options, and short help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Registration of every world with Gymnasium, by string entry points so that nothing heavy is imported."""
+"""Registration of every world with Gymnasium, what worlds need, and how their classes are called.
+
+Entry points are strings, so nothing heavy is imported.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors raised by modules that users wrote, told in one line with file and line in place of a traceback."""
+"""Modules and objects that users name: importing them, and errors in them as one line with file and line number."""
 
 from __future__ import annotations
 

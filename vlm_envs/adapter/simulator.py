@@ -1,4 +1,4 @@
-"""The live environment of an adapted world: states are a seed and actions, and are reached by replaying them."""
+"""The simulator of an adapted world: states are a seed and actions, and are reached by replaying them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of `vlm-envs`, or `python -m vlm_envs`: each is one module with its options and what runs them."""
+"""The commands of `vlm-envs`, or `python -m vlm_envs`; the small ones (`new`, `report`, `film`) are defined here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m vlm_envs play`: a person plays, with keys in a terminal or with lines from anywhere."""
+"""`python -m vlm_envs play`: a person plays with keys in a terminal, with lines from anywhere, or in a window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A person's episode in a question-answering world: looks in plain words, arrows for pages, what was right."""
+"""A person's episode in a question-answering world, and how typed lines are read as looks and answers.
+
+Regions are written in percents of the picture that is looked at, whatever the strategy wants: a person sees no pixels.
+What cannot be carried out is a `Problem`, said in the person's words, and costs no turn.
+"""
 
 from __future__ import annotations
 

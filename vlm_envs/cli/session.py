@@ -1,4 +1,4 @@
-"""A person's episode in one world: what was done, what it was worth, how it stands."""
+"""A person's episode in one world, and the keys and lines it is played with."""
 
 from __future__ import annotations
 

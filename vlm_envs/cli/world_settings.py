@@ -1,4 +1,4 @@
-"""`--set NAME=VALUE`: a world's arguments on the command line."""
+"""A world's arguments on the command line (`--set NAME=VALUE`), and making the world that a person names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a question comes with: pictures or a document, tools, and the calls that a careful person would make."""
+"""What a question comes with (pictures or a document, tools, coordinates) and the state of an episode about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an episode about a question goes on: tools are called, regions enlarged, an answer ends it."""
+"""The base of question-answering worlds: dynamics, task, and view of an episode about one question."""
 
 from __future__ import annotations
 

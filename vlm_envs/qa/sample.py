@@ -1,4 +1,4 @@
-"""A sample: one question with its answer, and what it is about. Sources make them and find them again by their id."""
+"""A sample: one question with its answer, and what it is about. Sources make samples and find them again by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,28 @@
-"""Scoring of answers to questions."""
+"""Answer keys and the rules that compare answers with them.
+
+Source: Argos, section 3.1, equations 6-8 (exact match, relative error); Mags-RL, appendix A.2 (refusals, inclusion
+accuracy); MP-DocVQA (ANLS at 0.5, page accuracy); MMLongBench-Doc, `eval/eval_score.py` (lists). Choices, where these
+are silent:
+
+- Every rule reads an answer through `vlm_envs.responses.extraction.readings`: as it stands, within boxes, bold, code,
+  quotation marks or brackets around it, and behind a lead such as `Final answer:`. One reading that is right is enough.
+- Texts are compared after NFKC, case folding, replacement of typeset hyphens and apostrophes by ASCII ones, removal of
+  invisible characters, collapse of white space, and removal of quotation marks around and of punctuation after them.
+  An empty answer is never right.
+- Whole numbers must be equal; a number written with a decimal point may be 5 % off, which is Argos' rule for floats,
+  unless the key has a tolerance of its own. Numbers may be written in words and with a unit, see
+  `vlm_envs.responses.numbers`. Where one side is no number, texts are compared.
+- A choice is a letter, a letter with a dot, colon or bracket, an option's whole text, or a letter and its own option's
+  text however they are joined ("The answer is B. blue", "B - blue", "B (blue)"). After a dot, colon, or bracket, an
+  explanation may follow ("B. It is the blue one") unless it names another letter, a word or number of another option
+  that its own option lacks, or a word of doubt or denial. Such an answer is no choice.
+- A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for; see `read_verdict`.
+- A list is a JSON or Python list of texts and numbers, or items separated by commas, semicolons, lines, "and", or "&".
+  Its order does not matter. An "and" may also belong to an item. Numbers may be written in words and with a unit.
+- Where the truth is that a question is not answerable, any sentence to that effect is right; see
+  `is_unanswerable`.
+- Inclusion is by whole words, so that 4 is not found in 14 or in 4.5. Scripts without spaces have no word ends.
+"""
 
 from __future__ import annotations
 
@@ -554,6 +578,12 @@ _WHETHER = re.compile(rf"{_LEAD}(?P<verdict>true|false)")
 
 def read_verdict(text: str) -> str | None:
     """Returns the number of a response, such as `"1"`, or `"true"` or `"false"`; None for no verdict, or several.
+
+    Source: ARM-Thinker, figures 5 and 6: "Overall Judgment: True", "Overall Judgment: Answer 1 is better."; its
+    released code also takes a bare number, "preferred" and "slightly better". Case, white space, Markdown and
+    punctuation, with brackets and quotation marks (figure 5 has “True” in some), do not count. Read strictly: every
+    sentence must be a verdict, and all must be the same one, so what names two responses, hedges or explains itself
+    is no verdict.
 
     Args:
         text: Case-folded, with single spaces, as `vlm_envs.responses.answers.normalise` returns it.

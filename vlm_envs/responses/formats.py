@@ -1,4 +1,13 @@
-"""Response formats: their sections, tags, and the prompts that describe them."""
+"""Response formats as data, and the prompts built from them: which tags a strategy asks for, in which order.
+
+Five reasoning strategies (VAGEN Table 5) times up to three representations of the visual state (VAGEN
+Table 23), and the strategies of question-answering worlds (ARM-Thinker, Mags-RL, iVGR, Argos). A strategy is a tuple
+of sections; one parser (`vlm_envs.responses.parsing`) and one writer serve them all.
+
+The prompts: the first observation carries the whole instruction, as a system message or in its text, so
+observations are all an agent needs; later ones carry feedback only, and a reminder of the format if that is
+asked for. Nothing here sees the world's state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,30 @@
-"""Parsing of responses, strictly or leniently."""
+"""Reads model responses, strictly (`parse_response`) or leniently (`read_response`). It never raises for any text.
+
+Strict means anchored at both ends: the response is exactly the strategy's tags in order, with only white space
+between them, and no tag of any strategy inside a section. What goes wrong is said in `error`, in words that can be
+shown to the model.
+
+The lenient reading, for worlds with `reading="lenient"`, also takes actions from a response that is not in the format.
+Format and actions are separate: `format_correct`, `error`, and `sections` are always those of the strict
+reading, so lenience never changes a format reward or a judge's score. Only which actions are executed differs.
+
+- A response in the format is read as in strict reading.
+- Otherwise the last complete `<answer>…</answer>` outside of thoughts is read; the case of tags does not matter. A
+  section without its closing tag is not complete, not even at the end of a response. Blank sections count only where
+  all are blank.
+- In formats that end in one of several sections (`arm`: a tool call or the answer) the last complete one counts, up to
+  the tag after which the format counts a response as over.
+- In formats whose actions are written among the thoughts (the first rounds of `mags` and `ivgr_views`), the last
+  complete thought is read, or without one the whole response.
+- Markup around the list and around each action is removed: code fences, bold, boxes, quotes, brackets, end-of-turn
+  tokens, and a period after the last action. Full-width and ASCII commas, semicolons, and bars, and line breaks also
+  separate actions, outside of brackets and only where the grammar's own separator leaves something that is not an
+  action.
+- The first invalid action stops the list, as in strict reading.
+- Lists that also use periods, arrows, or "and" and "then" between actions, or that have a label ("Actions:"), numbers,
+  bullets, or remarks such as "(to reach the goal)", are read only where every piece is an action: "Do not go right"
+  executes nothing. Answers of grammars without a separator (questions, drawings) are never split.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check_world`: runs every clause of the contract on one world."""
+"""`check_world` runs every clause of the contract on one world; `watched` reports where a slow world is."""
 
 from __future__ import annotations
 

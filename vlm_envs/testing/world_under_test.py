@@ -1,4 +1,4 @@
-"""The world under test, and how a check says that it fails."""
+"""The world under test: its planner, how a check reports a failure, and episodes played in this process or another."""
 
 from __future__ import annotations
 

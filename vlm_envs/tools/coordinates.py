@@ -1,4 +1,4 @@
-"""Coordinate spaces as types, one conversion, and what makes a box valid.
+"""Coordinate spaces as types, their conversion, what makes a box valid, and boxes as a model writes them.
 
 All spaces are continuous, with the origin at the picture's top left corner, x to the right and y down. The whole
 picture is the box from (0, 0) to the space's `extent`: a pixel covers the unit square whose top left corner is its
@@ -11,6 +11,12 @@ Rounding happens only where whole numbers are asked for:
   non-powers of two leaves such crumbs;
 - a box becomes whole numbers of its own space outwards in the same way (`outward_whole`);
 - a point becomes the index of the pixel that contains it (floor); the far edge belongs to the last pixel.
+
+A written box (`WrittenBox`) is four numbers x1, y1, x2, y2 with the origin at the top left. A box from a model
+may hold anything that floats can be: NaN, 1e30, corners in the wrong order. Such a box is kept as it was
+written and is not proper; what that means is the reader's to say.
+
+Source: iVGR, section 3.2 (lenient reading); Mags-RL, appendix A.1 and B (strict reading, validity of zoom boxes).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that a model or a dataset names in one folder: only regular ones, only of bounded size."""
+"""Files that a model or a dataset names in one folder (regular ones of bounded size), and a cache of bounded size."""
 
 from __future__ import annotations
 

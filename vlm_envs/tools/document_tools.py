@@ -1,4 +1,4 @@
-"""`doc_page_retrieval_by_query` and `doc_page_retrieval_by_index`: pages of a document (ARM-Thinker, appendix E)."""
+"""Tools that find and show pages of a document by query or by index (ARM-Thinker, appendix E), and their retrievers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""What a check found, in one sentence with the numbers it counted."""
+"""The 19 checks of instruction following: each counts or compares something in a text and says what it found.
+
+Source: ARM-Thinker, section 3.1 and appendix E (19 textual validators after MM-IFEngine). The names are those of
+ARM-Thinker's released tools, so its checkpoints call them; MM-IFEngine writes two of them `..._metioned_...`, see
+`NAMES_IN_MM_IFENGINE`. `vlm_envs.tools.text_profiles` has what differs
+between the two definitions.
+
+Arguments are pydantic models with bounds on every text, list, and number. Their fields are named as in
+ARM-Thinker's tools and MM-IFEngine's functions.
+"""
 
 from __future__ import annotations
 

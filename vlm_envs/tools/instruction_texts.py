@@ -1,7 +1,11 @@
-"""Texts made of simple sentences that can be changed in one respect at a time.
+"""Texts that satisfy instruction checks, and small changes that break just one of them.
 
 A draft is paragraphs of sentences; what begins and ends its sentences, paragraphs or the whole is kept apart from them,
 so sentences can be added, dropped and moved without breaking it.
+
+A plan has, for every check, what the draft needs beforehand (an opening, numbers in one style), the constraint
+that is true of the draft, and a small change that works against it. Whether a change broke the one constraint
+and no other is for the caller to see; changes are drawn at random, so that another try may do better.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Instructions that can be verified: constraints, a draft that satisfies all, and drafts that break exactly one.
+"""Draws instructions that can be verified: constraints, a text that satisfies all, and texts that break exactly one.
 
 Texts come from a small grammar of our own. They are candidates for judging: they differ by a small change, and
 which constraint the change breaks is known.
+
+They are verified by the nineteen checks of `vlm_envs.tools.instruction_checkers`, which `checker_tools` offers
+as tools. Needs the extra `tools` (pydantic; pysbd where sentences are counted).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pictures as values: immutable pixels with a content hash, and what tools do with them."""
+"""Pictures as values (immutable pixels with a content hash), what tools do with them, and contact sheets."""
 
 from __future__ import annotations
 

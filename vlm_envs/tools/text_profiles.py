@@ -1,6 +1,46 @@
-r"""Numbers as the two profiles see them in a text. Every pattern takes time linear in the text.
+r"""The two public definitions of what instruction checks count: words, sentences, matches, percentages, numbers.
 
-Digits are those of every script (`\d`): Arabic-Indic and full-width ones too. Roman numerals, circled digits,
+Both come from one family. MM-IFEngine (arXiv:2504.07957) defines the checks as functions, and its benchmark MM-IFEval
+scores with them; ARM-Thinker (appendix E) offers them as tools, "following the checking schema of MM-IFEngine", with
+its own definitions. Where paper and released code disagree, the code decides what a profile does, unless that makes
+a check meaningless; `docs/instruction-checkers.md` lists every difference, every departure and its reason.
+
+| what | `arm` | `mm_ifengine` |
+|---|---|---|
+| a word | a run between white space | the same after all but letters, digits, `_`, `.` and `-` is removed |
+| forbidden substrings | any case, in the cleaned text | exact case, in the text as it is |
+| beginnings, endings | any case; dots and `…` at both ends of text and substring are dropped | exact |
+| sentences in each paragraph | lines instead, where the paragraph looks like a poem | sentences |
+| a keyword that starts with `#` | may go on: `#sun` counts in `#sunset` | a whole word at its letter end |
+| percentages | only `3.5%`: whole ones and `3.5 %` are not seen | all; a whole one has 0 decimals |
+| numbers | only with a decimal mark, inside words too | all that do not continue a word; whole ones have 0 decimals |
+| arabic number | digits that are no part of a word | the same, but not before or after a full stop |
+
+The same in both: ranges include both bounds; paragraphs; sentences; keywords in any case; an empty text satisfies what
+is asked of each sentence or paragraph, since there is none.
+
+How a text is segmented, for both; none of the functions raises for any text:
+
+*Lines*: white space is stripped from both ends of every line; lines end where `str.splitlines` says.
+*Paragraphs*: runs of lines that are not empty.
+*Sentences*: of one paragraph each, so a blank line always ends a sentence; a single line break is a space. Found by
+pysbd, which knows abbreviations, decimals, initials and numbered lists. It would keep a quotation, a bracket or what
+stands between two dashes whole whatever is in it; Punkt does not, so all these marks are hidden from it and the
+sentences inside are counted one by one, but for those between single quotation marks. `!` and `?` before a space always
+end one.
+*Words*: runs between white space (the profiles differ in what they strip first). Chinese, Japanese and
+Thai have no spaces between words, so a run of their characters is one word.
+
+White space is Unicode's (no-break, thin and ideographic spaces included). Zero-width spaces, joiners and
+direction marks are not white space: they belong to the word they stand in. Nothing is normalised to NFC.
+
+Sources: ARM-Thinker appendix E (paragraphs by blank lines, sentences by NLTK) and the public code of ARM-Thinker and
+MM-IFEngine. Named deviations: pysbd in place of NLTK's Punkt, which needs a download; Punkt reads on over blank lines,
+so a heading and the sentence below it are one sentence there and two here; Punkt counts `"1."` of a numbered
+list and a lone emoji as sentences, here they belong to the sentence they stand beside. How often counts differ:
+`docs/instruction-checkers.md`.
+
+Numbers: digits are those of every script (`\d`): Arabic-Indic and full-width ones too. Roman numerals, circled digits,
 fractions and numbers in words are not numbers. The decimal mark is the full stop, the percent sign is `%`.
 
 A pattern starts only where a run of digits starts and never gives digits of it back (possessive quantifiers), or a long

@@ -8,6 +8,10 @@ Where the paper is silent we choose, and say so:
 - The paper names no bound of the aspect ratio; ours is 100, tested on pixels before the box grows.
 - A box that must grow by an odd number of pixels grows one more to the right or downwards.
 - The paper enlarges "very small" crops, optionally; ours are those whose shorter side is under 224 pixels.
+
+Upscalers enlarge a crop. Mags-RL gives this to a super-resolution agent. Lanczos resampling is the default,
+since it needs no weights; `agents.perception.super_resolution` has the paper's network, which needs torch,
+behind the same protocol.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Ray cluster that worlds and models may be spread over: the one this process is told of, or a local one."""
+"""Workers on a Ray cluster: the cluster that this process is pointed to, or a local one."""
 
 from __future__ import annotations
 

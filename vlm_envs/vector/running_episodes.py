@@ -1,4 +1,4 @@
-"""What each of many worlds showed last, and whether its episode is over."""
+"""The running episodes of a vector environment, and the arguments of its `reset` and `step`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker does: it owns environments and answers calls on them, over a pipe or directly.
+"""Workers of a vector environment: each owns environments and answers calls on them, directly or over a pipe.
 
 A message is pickled whole; nothing is squeezed into shared-memory arrays, which have no form for text.
 """

@@ -1,4 +1,4 @@
-"""Images of a user's dataset: files, or cells of a table; read when they are shown."""
+"""Images of a user's dataset: files, or cells of a table, read when they are shown; and marks of media in questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a data set, checked while they are read: a broken one is named by its file and its place in it."""
+"""Rows of JSON, CSV, and Parquet tables, checked while they are read: errors name the file and the row."""
 
 from __future__ import annotations
 

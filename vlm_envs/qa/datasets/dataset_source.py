@@ -1,4 +1,4 @@
-"""What every data set has in common: how a copy of it is opened, and rows by split, drawn by chance and found by id."""
+"""What all datasets share: opening a copy, rows by split, drawing and finding them by id, and rows about images."""
 
 from __future__ import annotations
 

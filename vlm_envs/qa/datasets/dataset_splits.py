@@ -1,4 +1,4 @@
-"""Which split content belongs to, and what to do where a data set has nothing of one."""
+"""Splits of datasets: which content belongs to which split, what a split lacks, and sharing of loaded tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""MMLongBench-Doc: questions about long PDF files, one in five without an answer."""
+"""Datasets of questions about documents: MMLongBench-Doc, MP-DocVQA, and a folder of PDF files of the user's own.
+
+The layout that each expects is described at its entry.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about one document each, and what their rows have beside texts: names of files, pages, literals."""
+"""Rows of document datasets: one question each, and the PDF file or page images that it is about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HR-Bench: questions about images of 4,096 or 7,680 pixels, each four times with its options turned on by one."""
+"""HR-Bench and V*Bench: questions about small things in large images."""
 
 from __future__ import annotations
 

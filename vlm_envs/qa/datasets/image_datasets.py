@@ -1,10 +1,13 @@
-"""GQA: questions made from scene graphs, with the boxes of what they are about."""
+"""Datasets of questions about images, and the registry of all image and video datasets.
+
+The layout that GQA, VSR, TreeVGR-RL, TallyQA, and PixMo-Count expect is described at each one's entry.
+"""
 
 from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -38,6 +41,17 @@ from vlm_envs.qa.datasets.image_folder import IMAGE_FOLDER
 from vlm_envs.qa.datasets.video_r1 import MAX_FRAMES, video_r1
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.data_files import FileRoot
+
+
+def _rows_of_files(row: Callable[..., PictureRow], copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
+    """Yields the rows of all files; `row` is given the key of a row and the name of its file."""
+
+    def keyed(fields: Fields, where: str, number: int, file: str) -> PictureRow:
+        return row(copy, fields, where, key=f"{file.rsplit('.', 1)[0]}/{number}", file=file)
+
+    for name in copy.files:
+        yield from each_row(copy.root, name, partial(keyed, file=name))
+
 
 _GQA_SPLITS = {"train_": "train", "val_": "val", "testdev_": "test"}
 _GQA_QUESTIONS = "_questions.json"
@@ -133,17 +147,7 @@ _VSR_FILES = {"train.jsonl": "train", "dev.jsonl": "val", "test.jsonl": "test"}
 _VSR_FOLDERS = ("images/", "", "images/train2017/", "images/val2017/", "train2017/", "val2017/", "trainval2017/")
 
 
-def _vsr_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
-    for name in copy.files:
-        stem, split = name.removesuffix(".jsonl"), _VSR_FILES[name]
-
-        def row(fields: Fields, where: str, number: int, stem: str = stem, split: str = split) -> PictureRow:
-            return _vsr_row(copy, fields, where, key=f"{stem}/{number}", split=split)
-
-        yield from each_row(copy.root, name, row)
-
-
-def _vsr_row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> PictureRow:
+def _vsr_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
     caption, label, image = text(fields, "caption", where), fields.get("label"), text(fields, "image", where)
     if label not in (0, 1):
         raise broken(where, "0 or 1 as 'label'", label)
@@ -151,7 +155,7 @@ def _vsr_row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) ->
     return PictureRow(
         key=key,
         where=where,
-        split=split,
+        split=_VSR_FILES[file],
         answer=answer_key(where, "exact", *(("yes", "true") if label else ("no", "false")), question=question),
         category=category(text(fields, "relation", where)),
         images=tuple(copy.image(start + image) for start in _VSR_FOLDERS),
@@ -162,7 +166,7 @@ def _vsr_row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) ->
 VSR = Dataset(
     expected=f"a folder with {', '.join(_VSR_FILES)} and a folder images",
     files=lambda root: root.existing(_VSR_FILES),
-    rows=_vsr_rows,
+    rows=partial(_rows_of_files, _vsr_row),
 )
 """VSR: is a statement about where things are in a photograph true?
 
@@ -173,17 +177,7 @@ All published statements of both its divisions, random and zero-shot, were read 
 """
 
 
-def _treevgr_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
-    for name in copy.files:
-        stem = name.rsplit(".", 1)[0]
-
-        def row(fields: Fields, where: str, number: int, stem: str = stem) -> PictureRow:
-            return _treevgr_row(copy, fields, where, key=f"{stem}/{number}")
-
-        yield from each_row(copy.root, name, row)
-
-
-def _treevgr_row(copy: Copy, fields: Fields, where: str, *, key: str) -> PictureRow:
+def _treevgr_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
     image = row_image(fields, where)
     if not isinstance(image, str):
         raise broken(where, "the name of an image file as 'images'", image)
@@ -239,7 +233,7 @@ def _treevgr_boxes(fields: Fields, where: str) -> tuple[LabelledBox, ...]:
 TREEVGR = Dataset(
     expected="a folder with a .parquet or .jsonl table of problem, answer, images and target_instances",
     files=lambda root: [*root.names(".jsonl"), *root.names(".parquet")],
-    rows=_treevgr_rows,
+    rows=partial(_rows_of_files, _treevgr_row),
     is_benchmark=False,
     has_boxes=True,
 )
@@ -262,22 +256,12 @@ Not run on the original data here.
 _TALLYQA_CATEGORIES = {True: "count_simple", False: "count_complex"}
 
 
-def _tallyqa_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
-    for name in copy.files:
-        stem, is_test = name.removesuffix(".json"), name == "test.json"
-
-        def row(fields: Fields, where: str, number: int, stem: str = stem, is_test: bool = is_test) -> PictureRow:
-            return _tallyqa_row(copy, fields, where, key=f"{stem}/{number}", is_test=is_test)
-
-        yield from each_row(copy.root, name, row)
-
-
-def _tallyqa_row(copy: Copy, fields: Fields, where: str, *, key: str, is_test: bool) -> PictureRow:
+def _tallyqa_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
     question, image, simple = text(fields, "question", where), text(fields, "image", where), fields.get("issimple")
     return PictureRow(
         key=key,
         where=where,
-        split="test" if is_test else _tallyqa_train_or_val(image),
+        split="test" if file == "test.json" else _tallyqa_train_or_val(image),
         answer=answer_key(where, "number", str(whole(fields, "answer", where)), question=question),
         category=_TALLYQA_CATEGORIES[simple] if isinstance(simple, bool) else "count",
         images=tuple(copy.image(name) for name in (image, f"images/{image}")),
@@ -292,7 +276,7 @@ def _tallyqa_train_or_val(image: str) -> str:
 TALLYQA = Dataset(
     expected="a folder with train.json or test.json and the folders of their images",
     files=lambda root: root.existing(("train.json", "test.json")),
-    rows=_tallyqa_rows,
+    rows=partial(_rows_of_files, _tallyqa_row),
 )
 """TallyQA: how many are there? Simple questions, and complex ones that need relations or attributes.
 
@@ -324,23 +308,13 @@ def _pixmo_split(name: str) -> str:
     return PurePosixPath(name).name.split("-")[0].split(".")[0]
 
 
-def _pixmo_rows(copy: Copy) -> Iterator[PictureRow | BrokenRowError]:
-    for name in copy.files:
-        stem, split = name.rsplit(".", 1)[0], _PIXMO_SPLITS[_pixmo_split(name)]
-
-        def row(fields: Fields, where: str, number: int, stem: str = stem, split: str = split) -> PictureRow:
-            return _pixmo_row(copy, fields, where, key=f"{stem}/{number}", split=split)
-
-        yield from each_row(copy.root, name, row)
-
-
-def _pixmo_row(copy: Copy, fields: Fields, where: str, *, key: str, split: str) -> PictureRow:
+def _pixmo_row(copy: Copy, fields: Fields, where: str, *, key: str, file: str) -> PictureRow:
     label, count = text(fields, "label", where), whole(fields, "count", where)
     question = f"How many {label} are there in the picture?"
     return PictureRow(
         key=key,
         where=where,
-        split=split,
+        split=_PIXMO_SPLITS[_pixmo_split(file)],
         answer=answer_key(where, "number", str(count), question=question),
         category="count",
         images=(_pixmo_image(copy, fields, where),),
@@ -378,7 +352,7 @@ def _pixmo_points(fields: Fields, label: str, where: str) -> tuple[LabelledPoint
 PIXMO_COUNT = Dataset(
     expected="a folder with tables such as train-00000-of-00001.parquet, or a folder data of them, and a folder images",
     files=_pixmo_files,
-    rows=_pixmo_rows,
+    rows=partial(_rows_of_files, _pixmo_row),
     has_boxes=True,
 )
 """PixMo-Count: how many things of a kind are there in a photograph from the web, with a point on each?

@@ -1,4 +1,4 @@
-"""Why an episode failed: what went wrong first, in an episode as it is recorded."""
+"""Why episodes failed: the first mistake of a recorded episode, wrong parts of descriptions and answers, and counts."""
 
 from __future__ import annotations
 

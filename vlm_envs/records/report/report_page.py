@@ -1,4 +1,4 @@
-"""The report as one HTML file that needs neither a server nor a network."""
+"""The reports of a run and of a staged run, as HTML files that need neither a server nor a network."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def _page(
     configs = {run or name: reader.config for run, reader in readers.items()}
     env_ids = list(dict.fromkeys(each.env_id for each in compared))
     return document(
-        HERE / "report.html.j2",
-        scripts=[*EPISODE_SCRIPTS, HERE / "report.js"],
+        _HERE / "report.html.j2",
+        scripts=[*EPISODE_SCRIPTS, _HERE / "report.js"],
         payload={"panels": drawn, "reload_s": reload_s, **browser},
         filters={"cell": _cell, "heading": _heading, "look": look_classes},
         name=name,
@@ -250,7 +250,7 @@ def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
     groups, marks = panel_groups(metrics, evaluations), [float(each.first) for each in spans[1:]]
     save_curves(groups, home / "curves.png", title=home.resolve().name, marks=marks)
     html = document(
-        HERE / "stages.html.j2",
+        _HERE / "stages.html.j2",
         scripts=[],
         payload={},
         filters={"look": look_classes},
@@ -365,9 +365,9 @@ def _figures(groups: Sequence[PanelGroup], group: PanelGroup, marks: Sequence[fl
     ]
 
 
-HERE = Path(__file__).parent
+_HERE = Path(__file__).parent
 
-EPISODE_SCRIPTS = tuple(HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
+EPISODE_SCRIPTS = tuple(_HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
 """What chooses an episode and draws it; it reads the element `payload`, with the `images` that turns name."""
 
 
@@ -393,7 +393,7 @@ def document(
         **values: The template's variables. Texts are escaped.
     """
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader([template.parent, HERE]),
+        loader=jinja2.FileSystemLoader([template.parent, _HERE]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -403,7 +403,7 @@ def document(
     environment.filters.update(filters or {})
     script = _joined(scripts)
     return environment.get_template(template.name).render(
-        style=Markup(_joined([HERE / "style.css", *styles])),
+        style=Markup(_joined([_HERE / "style.css", *styles])),
         script=Markup(script),
         script_hash=csp_hash(script),
         payload=script_json(payload),

@@ -1,4 +1,8 @@
-"""The numbers a report opens with: success before and after, how sure they are, and what was trained."""
+"""What a report shows of a run's numbers: the headline with success before and after, and curves sorted into panels.
+
+Everything a run logs is shown. Known metrics get a title and a place; unknown ones a panel of their own, grouped by the
+text before the slash.
+"""
 
 from __future__ import annotations
 
