@@ -10,7 +10,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from vlm_envs.tools.instruction_checkers import CHECKERS
 
-PAGE = (Path(__file__).parents[5] / "docs" / "instruction-checkers.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "instruction-checkers.md").read_text(encoding="utf-8")
 
 
 def test_every_check_is_listed_with_its_arguments():

@@ -17,7 +17,7 @@ from vlm_envs.tools.text_profiles import cleaned, paragraphs_of, sentences_by_pa
 
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-CHECKOUT = Path(__file__).parents[5]
+CHECKOUT = Path(__file__).parents[4]
 
 
 def visible(text):

@@ -18,7 +18,7 @@ from vlm_envs import make
 from vlm_envs.discrete_world import Controls, DiscreteWorld, downscaled, with_plan, write_named
 from vlm_envs.errors import ConfigError, EpisodeOverError
 
-CHECKOUT = Path(__file__).parents[4]
+CHECKOUT = Path(__file__).parents[3]
 LAKE, SOKOBAN = "VLM/FrozenLake-v0", "VLM/Sokoban-v0"
 
 
