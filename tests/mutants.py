@@ -37,7 +37,9 @@ TESTS: dict[str, str] = {
     "vlm_envs/spaces.py": "vlm_envs/test_spaces.py vlm_envs/test_world.py",
     "vlm_envs/responses/parsing.py": "vlm_envs/responses vlm_envs/test_world.py judges/turn_rewards",
     "vlm_envs/responses/answers.py": "vlm_envs/responses vlm_envs/qa/test_qa_world.py vlm_envs/qa/test_datasets.py",
-    "vlm_envs/vector/vector_world.py": "vlm_envs/vector/test_vector_world.py vlm_envs/vector/test_vector_hostile_calls.py",
+    "vlm_envs/vector/vector_world.py": (
+        "vlm_envs/vector/test_vector_world.py vlm_envs/vector/test_vector_hostile_calls.py"
+    ),
     "vlm_envs/records/replay.py": "vlm_envs/records/test_replay.py",
     "vlm_envs/statistics/success_rates.py": "vlm_envs/statistics/test_success_rates.py",
     "agents/rollout.py": "agents/test_rollout.py agents/test_resets_one_by_one.py agents/test_rollouts_of_a_mix.py",

@@ -319,11 +319,12 @@ def _check_judges(words: list[str]) -> None:
 
 
 def _check_worlds(words: list[str]) -> None:
-    from vlm_envs.cli import check, commands, play
+    from vlm_envs.cli import commands, play
+    from vlm_envs.cli.check import CheckOptions
     from vlm_envs.cli.world_settings import parse_settings
 
     options = _parsed_by(commands, words)
-    if isinstance(options, check.CheckOptions | play.PlayOptions):
+    if isinstance(options, CheckOptions | play.PlayOptions):
         _make(options.env_id, parse_settings(options.settings))
 
 

@@ -31,7 +31,7 @@ class CheckOptions:
     settings: Settings = ()
 
 
-def run(options: CheckOptions) -> int:
+def run_check(options: CheckOptions) -> int:
     """Prints one line per check as soon as it is done; returns 1 if any failed."""
     from vlm_envs.testing.contract import (
         run_checks,  # Only this command needs it.
@@ -52,11 +52,11 @@ def run(options: CheckOptions) -> int:
         for result in run_checks(under_test):
             verdict = "skip" if result.skipped else "fail" if result.failure else "pass"
             verdicts[verdict] += 1
-            _print(f"{verdict}  {result.name}: {_reason(result, first_with)}")
+            _print_wrapped(f"{verdict}  {result.name}: {_reason(result, first_with)}")
             if not note and (note := under_test.planner.note):
-                _print(f"note  {note}.")
+                _print_wrapped(f"note  {note}.")
             while under_test.notes:
-                _print(f"note  {under_test.notes.pop(0)}.")
+                _print_wrapped(f"note  {under_test.notes.pop(0)}.")
     failed = f", {verdicts['fail']} failed" if verdicts["fail"] else ""
     print(f"{verdicts['pass']} checks passed, {verdicts['skip']} skipped{failed}")
     return 1 if failed else 0
@@ -87,5 +87,5 @@ def require_engine(env_id: str, kwargs: dict[str, Any]) -> None:
         return
 
 
-def _print(text: str) -> None:
+def _print_wrapped(text: str) -> None:
     print("\n".join(wrapped(text, indent="      ")), flush=True)

@@ -19,7 +19,9 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from vlm_envs import __version__
-from vlm_envs.cli import check, gallery, list_worlds, play
+from vlm_envs.cli import gallery, play
+from vlm_envs.cli.check import CheckOptions, run_check
+from vlm_envs.cli.list_worlds import ListOptions, run_list
 from vlm_envs.command_line import Commands, run_command
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
@@ -178,9 +180,9 @@ def run_film(options: FilmOptions) -> None:
 
 
 COMMANDS: Commands = {
-    "list": (list_worlds.ListOptions, list_worlds.run),
+    "list": (ListOptions, run_list),
     "new": (NewOptions, run_new),
-    "check": (check.CheckOptions, check.run),
+    "check": (CheckOptions, run_check),
     "play": (play.PlayOptions, play.run),
     "gallery": (gallery.GalleryOptions, gallery.run),
     "report": (ReportOptions, run_report),

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import gymnasium as gym
-
-from vlm_envs.command_line import written_docstring
-from vlm_envs.errors import VLMEnvsError
-from vlm_envs.registration import VARIANTS, Need, creator_of, env_ids, need_of, packages_missing, reasons_missing
+from vlm_envs.cli.world_settings import describe
+from vlm_envs.registration import VARIANTS, Need, env_ids, need_of, packages_missing, reasons_missing
 from vlm_envs.terminal_tables import table, wrapped
 
 
@@ -46,7 +42,7 @@ class ListOptions:
     start_engines: bool = False
 
 
-def run(options: ListOptions) -> None:
+def run_list(options: ListOptions) -> None:
     """Prints the worlds."""
     listed = entries(start_engines=options.start_engines)
     if options.json:
@@ -115,23 +111,3 @@ def as_json(entry: Entry) -> dict[str, object]:
         "available": entry.reason is None,
         "reason": entry.reason,
     }
-
-
-def describe(env_id: str) -> str:
-    """Returns one sentence on a registered world: what differs for a variant, else the first line of its docstring."""
-    variant = VARIANTS.get(env_id)
-    return docstring(env_id).partition("\n")[0] if variant is None else variant.summary
-
-
-def docstring(env_id: str) -> str:
-    """Returns a registered world's docstring without its indentation, or an empty string.
-
-    It is read from the source, since importing a world takes the packages it needs.
-    """
-    entry_point = gym.registry[env_id].entry_point
-    if isinstance(entry_point, str) and (written := written_docstring(entry_point)):
-        return written
-    try:
-        return inspect.getdoc(creator_of(env_id)) or ""
-    except (ImportError, VLMEnvsError):
-        return ""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
+import gymnasium as gym
 from tyro.conf import UseAppendAction, arg
 
-from vlm_envs.errors import ConfigError
-from vlm_envs.registration import RESOLVERS, make, not_a_world
+from vlm_envs.command_line import written_docstring
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.registration import RESOLVERS, VARIANTS, creator_of, make, not_a_world
 from vlm_envs.validation import require
 from vlm_envs.world import World
 
@@ -125,3 +128,23 @@ def make_world(env_id: str, **kwargs: Any) -> World[Any, Any]:
     if not isinstance(world, World):
         raise ConfigError(not_a_world(env_id))
     return world
+
+
+def describe(env_id: str) -> str:
+    """Returns one sentence on a registered world: what differs for a variant, else the first line of its docstring."""
+    variant = VARIANTS.get(env_id)
+    return docstring(env_id).partition("\n")[0] if variant is None else variant.summary
+
+
+def docstring(env_id: str) -> str:
+    """Returns a registered world's docstring without its indentation, or an empty string.
+
+    It is read from the source, since importing a world takes the packages it needs.
+    """
+    entry_point = gym.registry[env_id].entry_point
+    if isinstance(entry_point, str) and (written := written_docstring(entry_point)):
+        return written
+    try:
+        return inspect.getdoc(creator_of(env_id)) or ""
+    except (ImportError, VLMEnvsError):
+        return ""
