@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Self
 
-from vlm_envs.cli.world_settings import parse_settings, split_settings
+from vlm_envs.cli.named_worlds import parse_settings, split_settings
 from vlm_envs.validation import require
 
 TITLE = "as="

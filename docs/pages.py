@@ -23,7 +23,7 @@ from docs import grid, house
 from judges.episode_rewards.listing import as_markdown
 from judges.episode_rewards.registry import SHIPPED
 from vlm_envs.cli.gallery import file_name, strip_of
-from vlm_envs.cli.world_settings import describe, docstring
+from vlm_envs.cli.named_worlds import describe, docstring
 from vlm_envs.registration import NEEDS, VARIANTS, WORLDS
 
 CHECKOUT = Path(__file__).parent.parent

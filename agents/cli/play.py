@@ -26,8 +26,8 @@ from agents.named_agent import NamedAgent
 from agents.oracle import has_planner
 from agents.registry import entry_of, make_agent, require_settings, setting_names
 from agents.rollout import rollout
+from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.cli.terminal import Colors, colors_of
-from vlm_envs.cli.world_settings import parse_settings
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, make
 from vlm_envs.splits import split_seeds

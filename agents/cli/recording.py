@@ -66,7 +66,7 @@ class Recording:
         print(f"Page: {self._out}")
 
     def _write(self, folder: Path) -> Path:
-        from vlm_envs.records.report.report_page import build_report  # Only now: most games are only watched.
+        from vlm_envs.records.report_page import build_report  # Only now: most games are only watched.
 
         writer = RunWriter(folder)
         writer.config(self._described)

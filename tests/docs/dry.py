@@ -320,8 +320,8 @@ def _check_judges(words: list[str]) -> None:
 
 def _check_worlds(words: list[str]) -> None:
     from vlm_envs.cli import commands, play
-    from vlm_envs.cli.check import CheckOptions
-    from vlm_envs.cli.world_settings import parse_settings
+    from vlm_envs.cli.commands import CheckOptions
+    from vlm_envs.cli.named_worlds import parse_settings
 
     options = _parsed_by(commands, words)
     if isinstance(options, CheckOptions | play.PlayOptions):

@@ -11,7 +11,7 @@ from typing import Any
 from training.config.update.adamw import AdamWConfig
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec
-from vlm_envs.cli.world_settings import parse_settings
+from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.command_line import Program
 from vlm_envs.errors import ConfigError
 from vlm_envs.validation import did_you_mean, fields_named, require

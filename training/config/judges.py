@@ -13,7 +13,7 @@ from agents.api.config import EndpointConfig
 from judges.episode_rewards.models import Model
 from judges.episode_rewards.registry import EPISODE_REWARDS, episode_reward
 from judges.episode_rewards.reward import EpisodeReward
-from vlm_envs.cli.world_settings import parse_settings
+from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice
 
 _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"

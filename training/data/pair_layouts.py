@@ -15,8 +15,7 @@ from typing import Any
 
 from vlm_envs.qa.datasets.dataset_images import row_image, without_marks
 from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, broken, text
-from vlm_envs.qa.datasets.document_datasets import answered_row
-from vlm_envs.qa.datasets.document_rows import page_file
+from vlm_envs.qa.datasets.document_datasets import answered_row, page_file
 from vlm_envs.tools.data_files import FileRoot
 from vlm_envs.tools.tool_errors import ToolError
 

@@ -46,7 +46,7 @@ from training.loop.tracking.console import RunConsole
 from training.loop.trainer import Trainer
 from training.preflight.start import checked, require_unused
 from vlm_envs.records.folder_lock import alone_in
-from vlm_envs.records.report.report_page import build_report
+from vlm_envs.records.report_page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
 

@@ -27,7 +27,7 @@ from training.loop.terminated import how_to_stop, lost_peer_told, termination_to
 from training.preflight.stages import StageToRun, checked_stages
 from vlm_envs.command_line import option_names
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.report.report_page import build_stages_report, stages_table
+from vlm_envs.records.report_page import build_stages_report, stages_table
 from vlm_envs.validation import field_name, fields_named
 
 _Made = TypeVar("_Made")

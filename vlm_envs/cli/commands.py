@@ -1,31 +1,214 @@
-"""The commands of `vlm-envs`, or `python -m vlm_envs`; the small ones (`new`, `report`, `film`) are defined here."""
+"""The commands of `vlm-envs`, or `python -m vlm_envs`; all but `play` and `gallery` are defined here."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import keyword
 import os
 import re
 import shlex
 import sys
 import time
+import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
 from vlm_envs import __version__
 from vlm_envs.cli import gallery, play
-from vlm_envs.cli.check import CheckOptions, run_check
-from vlm_envs.cli.list_worlds import ListOptions, run_list
+from vlm_envs.cli.named_worlds import Settings, describe, make_world, parse_settings
 from vlm_envs.command_line import Commands, run_command
 from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.registration import VARIANTS, Need, env_ids, need_of, packages_missing, reasons_missing, registered_name
 from vlm_envs.requirements import install_command
+from vlm_envs.terminal_tables import table, wrapped
 from vlm_envs.validation import require, require_at_least
+
+if TYPE_CHECKING:
+    from vlm_envs.testing.contract import CheckResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the list.
+
+    Attributes:
+        env_id: The world's id.
+        summary: What it is, or what differs from the world it is a variant of.
+        need: What it needs besides the base package; None for nothing.
+        reason: Why it cannot run here and what to do; None if it can.
+    """
+
+    env_id: str
+    summary: str
+    need: Need | None
+    reason: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    """List the worlds.
+
+    Attributes:
+        json: Whether to print a JSON object: id to what is known of the world.
+        start_engines: Also start each engine whose packages are installed, which takes seconds: only that shows
+            whether its drivers and libraries fit.
+    """
+
+    json: bool = False
+    start_engines: bool = False
+
+
+def run_list(options: ListOptions) -> None:
+    """Prints the worlds."""
+    listed = entries(start_engines=options.start_engines)
+    if options.json:
+        print(json.dumps({entry.env_id: as_json(entry) for entry in listed}, indent=2, ensure_ascii=False))
+    else:
+        print("\n".join(list_lines(listed, start_engines=options.start_engines)))
+
+
+def entries(*, start_engines: bool = True) -> list[Entry]:
+    """Returns every registered world, sorted by id.
+
+    Args:
+        start_engines: Whether engines are started to see whether they run; if not, only packages are looked for.
+    """
+    needs = {env_id: need_of(env_id) for env_id in env_ids()}
+    found = [need for need in needs.values() if need is not None]
+    reasons = reasons_missing(found) if start_engines else {need: packages_missing(need) for need in found}
+    return [
+        Entry(env_id=env_id, summary=describe(env_id), need=need, reason=None if need is None else reasons[need])
+        for env_id, need in needs.items()
+    ]
+
+
+def list_lines(listed: Sequence[Entry], *, start_engines: bool, width: float | None = None) -> list[str]:
+    """Returns the list for people, and below it what is missing."""
+    rows = [
+        (
+            entry.env_id,
+            f"[{entry.need.extra}]" if entry.need else "",
+            _status(entry, start_engines=start_engines),
+        )
+        for entry in listed
+    ]
+    lines = table(rows, notes=[entry.summary for entry in listed], width=width)
+    if any("installed" in row for row in rows):
+        lines += ["", *wrapped("installed: its packages are. To start its engine, too: list --start-engines", width)]
+    if missing := _what_is_missing(listed):
+        lines += ["", *(line for text in missing for line in wrapped(text, width, indent="    "))]
+    return lines
+
+
+def _status(entry: Entry, *, start_engines: bool) -> str:
+    if entry.reason is not None:
+        return "missing"
+    return "installed" if entry.need and entry.need.probe and not start_engines else "ready"
+
+
+def _what_is_missing(listed: Sequence[Entry]) -> list[str]:
+    """Returns a line for each need that is not met, with the remedy."""
+    reasons = {entry.need: entry.reason for entry in listed if entry.need is not None and entry.reason is not None}
+    return [
+        f"{', '.join(entry.env_id for entry in listed if entry.need == need)}: {reason}"
+        for need, reason in reasons.items()
+    ]
+
+
+def as_json(entry: Entry) -> dict[str, object]:
+    """Returns an entry as `--json` prints it."""
+    variant = VARIANTS.get(entry.env_id)
+    need = entry.need
+    return {
+        "summary": entry.summary,
+        "variant_of": None if variant is None else variant.base_id,
+        "arguments": {} if variant is None else dict(variant.kwargs),
+        "needs": [] if need is None else [f"vlm-envs[{need.extra}]", *filter(None, [need.besides])],
+        "available": entry.reason is None,
+        "reason": entry.reason,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckOptions:
+    """Check a world, yours included, against the contract.
+
+    Attributes:
+        env_id: For example VLM/Sokoban-v0, my_module:My/World-v0 for your own, or adapt:ID for a Gymnasium environment.
+        settings: Arguments of the world.
+    """
+
+    env_id: Annotated[str, Positional, arg(metavar="ENV_ID")]
+    settings: Settings = ()
+
+
+def run_check(options: CheckOptions) -> int:
+    """Prints one line per check as soon as it is done; returns 1 if any failed."""
+    from vlm_envs.testing.contract import (
+        run_checks,  # Only this command needs it.
+        watched,
+    )
+    from vlm_envs.testing.world_under_test import WorldUnderTest
+
+    env_id = registered_name(options.env_id)
+    under_test = WorldUnderTest(env_id=env_id, kwargs=parse_settings(options.settings))
+    with watched("The first reset"):
+        require_engine(env_id, under_test.kwargs)
+    verdicts: Counter[str] = Counter()
+    first_with: dict[str, str] = {}
+    note = ""
+    with warnings.catch_warnings():
+        # Gymnasium warns about the misuse that a check commits on purpose.
+        warnings.simplefilter("ignore", UserWarning)
+        for result in run_checks(under_test):
+            verdict = "skip" if result.skipped else "fail" if result.failure else "pass"
+            verdicts[verdict] += 1
+            _print_wrapped(f"{verdict}  {result.name}: {_reason(result, first_with)}")
+            if not note and (note := under_test.planner.note):
+                _print_wrapped(f"note  {note}.")
+            while under_test.notes:
+                _print_wrapped(f"note  {under_test.notes.pop(0)}.")
+    failed = f", {verdicts['fail']} failed" if verdicts["fail"] else ""
+    print(f"{verdicts['pass']} checks passed, {verdicts['skip']} skipped{failed}")
+    return 1 if failed else 0
+
+
+def _reason(result: CheckResult, first_with: dict[str, str]) -> str:
+    """Returns what a line says of a result; a failure that an earlier check had too is not repeated."""
+    if result.failure is None:
+        return result.skipped or result.clause
+    first = first_with.setdefault(result.failure, result.name)
+    return result.failure if first == result.name else f"fails as {first} does"
+
+
+def require_engine(env_id: str, kwargs: dict[str, Any]) -> None:
+    """Raises `EngineUnavailableError` if a world's engine is missing: every check would call that the world's fault.
+
+    Whatever else goes wrong is for the checks to say.
+    """
+    try:
+        world = make_world(env_id, **kwargs)
+        try:
+            world.reset(seed=0)
+        finally:
+            world.close()
+    except EngineUnavailableError:
+        raise
+    except (Exception, SystemExit):
+        return
+
+
+def _print_wrapped(text: str) -> None:
+    print("\n".join(wrapped(text, indent="      ")), flush=True)
+
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 _FILES = {"world.py.txt": "{}.py", "test_world.py.txt": "test_{}.py", "pyproject.toml.txt": "pyproject.toml"}
@@ -129,7 +312,7 @@ class ReportOptions:
 def run_report(options: ReportOptions) -> None:
     """Writes the report, and prints where it is."""
     try:
-        from vlm_envs.records.report.report_page import build_report, build_stages_report, stage_folders
+        from vlm_envs.records.report_page import build_report, build_stages_report, stage_folders
     except ImportError as error:
         raise EngineUnavailableError(f"{error}. A report needs: {install_command('records')}") from error
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from vlm_envs.cli.world_settings import describe, make_world
+from vlm_envs.cli.named_worlds import describe, make_world
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import env_ids, require_available
 from vlm_envs.validation import require_at_least

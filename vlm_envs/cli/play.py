@@ -18,6 +18,7 @@ import numpy.typing as npt
 from PIL import Image
 from tyro.conf import Positional, arg
 
+from vlm_envs.cli.named_worlds import Settings, parse_settings
 from vlm_envs.cli.session import (
     CONTROL_KEYS,
     HAS_KEYS,
@@ -40,7 +41,6 @@ from vlm_envs.cli.terminal import (
     ruled,
     wrapped,
 )
-from vlm_envs.cli.world_settings import Settings, parse_settings
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.registration import creator_of
 from vlm_envs.validation import require_at_least

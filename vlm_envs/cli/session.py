@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.cli.world_settings import make_world
+from vlm_envs.cli.named_worlds import make_world
 from vlm_envs.errors import SolverLimitError
 from vlm_envs.responses.parsing import read_response
 from vlm_envs.world import World

@@ -17,7 +17,6 @@ from gymnasium.utils.env_checker import check_env
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, GenerationError, LevelError, WorldContractError
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_seeds
-from vlm_envs.testing.hostile import hostile_answers_are_data, require_explained, require_level_errors
 from vlm_envs.testing.world_under_test import (
     BAD_RESPONSES,
     EPISODE_SEED,
@@ -32,9 +31,12 @@ from vlm_envs.testing.world_under_test import (
     expect_error,
     first_seed,
     has_planner,
+    hostile_answers_are_data,
     moves,
     oracle_responses,
     require,
+    require_explained,
+    require_level_errors,
     rest_of_episode,
     transitions,
 )

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from agents.named_agent import TITLE, NamedAgent
 from agents.oracle import has_planner
 from vlm_envs.adapter.stored import comparable, stored_arguments
-from vlm_envs.cli.world_settings import parse_settings, split_settings
+from vlm_envs.cli.named_worlds import parse_settings, split_settings
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.dataset_splits import unshown_items
 from vlm_envs.records.json_lines import Record, to_json

@@ -15,7 +15,7 @@ from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.measures.measures import judged_worlds, spent
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.report_mistakes import first_mistake
+from vlm_envs.records.report_mistakes import first_mistake
 from vlm_envs.requirements import install_command
 from vlm_envs.statistics.success_rates import cluster_of
 

@@ -21,7 +21,7 @@ from benchmarks.models.measures.effort import (
 from benchmarks.models.measures.families import corrected
 from benchmarks.models.measures.perception import SEEN, view_of
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.report_mistakes import first_mistake
+from vlm_envs.records.report_mistakes import first_mistake
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
 from vlm_envs.statistics.paired_tests import PairedOutcomes, pair_outcomes
 from vlm_envs.statistics.success_rates import Interval, cluster_of, num_levels_of, pass_at_k, pass_hat_k, share_interval

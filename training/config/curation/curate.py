@@ -17,7 +17,7 @@ from training.config.judges import ASKED, RewardSet, VerifierConfig, set_reward
 from training.config.places import require_name
 from training.config.worlds.pools import PoolConfig
 from training.config.worlds.spec import WorldSpec, world_names
-from vlm_envs.cli.world_settings import Settings, parse_settings
+from vlm_envs.cli.named_worlds import Settings, parse_settings
 from vlm_envs.errors import ConfigError
 from vlm_envs.validation import field_name, require, require_at_least, require_between, require_finite
 

@@ -39,9 +39,8 @@ from training.config.saved import rebuilt
 from training.data.curation.curated import chat_messages
 from training.data.curation.yields import WorldYield, Yield
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.json_lines import Record, append_line, parse_object, read_lines, replace_file, to_json
-from vlm_envs.records.run_data import ImageStore, RunWriter, slug
+from vlm_envs.records.run_data import ImageStore, RunWriter, TurnNotes, episode_record, slug
 from vlm_envs.trajectory import Trajectory
 from vlm_envs.validation import field_name
 

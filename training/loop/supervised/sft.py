@@ -41,7 +41,7 @@ from training.preflight.start import require_unused
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.records.json_lines import replace_file, to_json
-from vlm_envs.records.report.report_page import build_report
+from vlm_envs.records.report_page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
 PHASE = "sft"

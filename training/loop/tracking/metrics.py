@@ -19,7 +19,7 @@ from training.batch import OBSERVED, Batch
 from training.loop.evaluation import mean_metrics
 from training.rewards.score import ScoredTrajectory
 from vlm_envs.qa.qa_world import tool_was_used
-from vlm_envs.records.episode_record import TurnNotes
+from vlm_envs.records.run_data import TurnNotes
 from vlm_envs.trajectory import Trajectory
 
 

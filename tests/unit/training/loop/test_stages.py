@@ -42,7 +42,7 @@ from training.recipes.shipped import STAGED_RECIPES
 from vlm_envs.cli.commands import main as vlm_envs_main
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.records.report.report_page import evaluation_rows
+from vlm_envs.records.report_page import evaluation_rows
 from vlm_envs.records.run_data import STAGES, RunReader
 
 CHECKOUT = Path(__file__).parents[4]

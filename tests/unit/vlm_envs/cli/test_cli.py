@@ -13,9 +13,9 @@ from gymnasium.envs.registration import EnvSpec
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.cli.commands import main
+from vlm_envs.cli.named_worlds import make_world, parse_settings
 from vlm_envs.cli.play import frame
 from vlm_envs.cli.session import Ask, Command, Session, from_lines
-from vlm_envs.cli.world_settings import make_world, parse_settings
 from vlm_envs.errors import ConfigError, LevelError, VLMEnvsError
 from vlm_envs.testing.checks import CHECKS, splits_are_disjoint
 from vlm_envs.testing.contract import CheckResult, check_world

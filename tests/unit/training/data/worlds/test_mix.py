@@ -16,7 +16,7 @@ from training.loop.run import train
 from training.loop.sampling.collect import Collector
 from training.rewards.score import TurnScorer
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.report.report_panels import comparisons, sentence
+from vlm_envs.records.report_panels import comparisons, sentence
 from vlm_envs.records.run_data import RunReader
 
 SIZES = tuple(WorldSpec(env_id=LAKE, kwargs={**SHORT, "size": size}) for size in (4, 5))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from vlm_envs.records.report import report_curves
-from vlm_envs.records.report.report_curves import look_classes, panel_svgs, save_curves
-from vlm_envs.records.report.report_page import _ends
-from vlm_envs.records.report.report_panels import Curve, Panel, PanelGroup, panel_groups, short, smooth, y_range
+from vlm_envs.records import report_curves
+from vlm_envs.records.report_curves import look_classes, panel_svgs, save_curves
+from vlm_envs.records.report_page import _ends
+from vlm_envs.records.report_panels import Curve, Panel, PanelGroup, panel_groups, short, smooth, y_range
 
 
 def test_every_metric_has_a_panel():
@@ -44,7 +44,7 @@ def test_every_metric_has_a_panel():
 
 
 def test_every_metric_that_the_page_lists_has_a_place_in_the_report():
-    page = (Path(__file__).parents[5] / "docs" / "training.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "training.md").read_text(encoding="utf-8")
     table = page.partition("| metric | meaning |\n|---|---|\n")[2].partition("\n\n")[0]
     names = [name for row in table.splitlines() for name in re.findall(r"`([^`]+)`", row.split("|")[1])]
     line = {"iteration": 0} | {name.replace("<", "").replace(">", ""): 1.0 for name in names}
@@ -76,7 +76,7 @@ def test_a_point_says_its_numbers_under_the_mouse():
         assert drawing.count("<title>&lt;test&gt; levels: 50% (29.9%–70.1%)</title>") == 1
 
 
-STYLE = (Path(report_curves.__file__).parent / "style.css").read_text()
+STYLE = (Path(report_curves.__file__).parent / "report" / "style.css").read_text()
 LEVELS = ("held-out test levels", "held-out val levels")
 WORLDS = [f"VLM/World{number}-v0" for number in range(9)]
 SEEN_WITHOUT = {

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import vlm_envs.records.report
+import vlm_envs.records.report_page
 
-SCRIPT = Path(vlm_envs.records.report.__file__).with_name("browsing.js")
+SCRIPT = Path(vlm_envs.records.report_page.__file__).parent / "report" / "browsing.js"
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(NODE is None, reason="needs Node.js: https://nodejs.org (apt install nodejs)")
 

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from agents.oracle import OracleAgent
-from vlm_envs.records.episode_record import TurnNotes, start_of
 from vlm_envs.records.json_lines import MissingRunDataError
-from vlm_envs.records.report.report_mistakes import compare, mark_differences
-from vlm_envs.records.report.report_page import build_report, csp_hash
-from vlm_envs.records.report.report_panels import (
+from vlm_envs.records.report_mistakes import compare, mark_differences
+from vlm_envs.records.report_page import build_report, csp_hash
+from vlm_envs.records.report_panels import (
     comparisons,
     find,
     panel_groups,
@@ -19,7 +18,7 @@ from vlm_envs.records.report.report_panels import (
     written_p,
     written_time,
 )
-from vlm_envs.records.run_data import RunReader, RunWriter, training_label
+from vlm_envs.records.run_data import RunReader, RunWriter, TurnNotes, start_of, training_label
 from vlm_envs.registration import make
 from vlm_envs.statistics.success_rates import evaluated_rate, wilson_interval
 from vlm_envs.trajectory import Trajectory, Turn

@@ -13,12 +13,11 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from vlm_envs.records.episode_record import world_of
 from vlm_envs.records.json_lines import Record, parse_object, replace_file
-from vlm_envs.records.report.report_curves import look_classes, panel_svgs, save_curves
-from vlm_envs.records.report.report_episodes import episode_browser
-from vlm_envs.records.report.report_mistakes import failures
-from vlm_envs.records.report.report_panels import (
+from vlm_envs.records.report_curves import look_classes, panel_svgs, save_curves
+from vlm_envs.records.report_episodes import episode_browser
+from vlm_envs.records.report_mistakes import failures
+from vlm_envs.records.report_panels import (
     COLD_START,
     SMOOTH_FROM_NUM_POINTS,
     Panel,
@@ -34,7 +33,7 @@ from vlm_envs.records.report.report_panels import (
     smooth,
     written_p,
 )
-from vlm_envs.records.run_data import STAGES, RunReader, slug
+from vlm_envs.records.run_data import STAGES, RunReader, slug, world_of
 
 _SHOWN_IF_ANY = ("num_lost", "nonfinite_rewards")
 """Columns of evaluations that are left out where all are zero."""
@@ -365,7 +364,7 @@ def _figures(groups: Sequence[PanelGroup], group: PanelGroup, marks: Sequence[fl
     ]
 
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).with_name("report")
 
 EPISODE_SCRIPTS = tuple(_HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
 """What chooses an episode and draws it; it reads the element `payload`, with the `images` that turns name."""

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from vlm_envs.records.report.report_panels import (
+from vlm_envs.records.report_panels import (
     COLD_START,
     SMOOTH_FROM_NUM_POINTS,
     Estimates,

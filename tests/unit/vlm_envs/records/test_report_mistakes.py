@@ -2,7 +2,7 @@
 
 import pytest
 
-from vlm_envs.records.report.report_mistakes import first_mistake
+from vlm_envs.records.report_mistakes import first_mistake
 
 
 def turn_record(**changes):

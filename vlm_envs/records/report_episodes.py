@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vlm_envs.records.episode_record import episode_keys
 from vlm_envs.records.json_lines import MissingRunDataError, Record
-from vlm_envs.records.report.report_mistakes import call_of, compare, first_mistake, question_of
-from vlm_envs.records.run_data import RunReader, is_training_label
+from vlm_envs.records.report_mistakes import call_of, compare, first_mistake, question_of
+from vlm_envs.records.run_data import RunReader, episode_keys, is_training_label
 
 _MAX_TEXT_CHARS = 12_000
 _MAX_LABELS = 12

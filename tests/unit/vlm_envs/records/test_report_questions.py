@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from vlm_envs.records.report.report_episodes import shown_episode
-from vlm_envs.records.report.report_mistakes import call_of, first_mistake, question_of
+from vlm_envs.records.report_episodes import shown_episode
+from vlm_envs.records.report_mistakes import call_of, first_mistake, question_of
 
 STATE = {
     "question": "What color is the mug?",

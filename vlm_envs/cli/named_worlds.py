@@ -1,4 +1,4 @@
-"""A world's arguments on the command line (`--set NAME=VALUE`), and making the world that a person names."""
+"""Worlds that a person names on a command line: their arguments (`--set NAME=VALUE`), descriptions, and making them."""
 
 from __future__ import annotations
 

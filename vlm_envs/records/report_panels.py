@@ -12,9 +12,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from vlm_envs.records.episode_record import episode_keys, levels_of, world_of
 from vlm_envs.records.json_lines import MissingRunDataError, Record
-from vlm_envs.records.run_data import PHASES, RunReader
+from vlm_envs.records.run_data import PHASES, RunReader, episode_keys, levels_of, world_of
 from vlm_envs.statistics.paired_tests import PairedOutcomes, pair_outcomes
 from vlm_envs.statistics.success_rates import Interval, cluster_of, counted_episodes, num_levels_of, wilson_interval
 

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.unit.vlm_envs.records.report.test_report import failing, play, write_evaluation, write_run
-from vlm_envs.records.report.report_mistakes import MEANINGS, Kind, failures
-from vlm_envs.records.report.report_page import build_report
+from tests.unit.vlm_envs.records.test_report import failing, play, write_evaluation, write_run
+from vlm_envs.records.report_mistakes import MEANINGS, Kind, failures
+from vlm_envs.records.report_page import build_report
 from vlm_envs.records.run_data import RunWriter, training_label
 
 SECTIONS = ["result", "failures", "episodes", "evaluations", "curves", "configuration"]
