@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from agents.play_command import RECIPE, PlayConfig
 from agents.registry import AGENTS, usage
 from vlm_envs import __version__
-from vlm_envs.arguments.options import Commands, run_command
-from vlm_envs.arguments.tables import table
+from vlm_envs.command_line import Commands, run_command
+from vlm_envs.terminal_tables import table
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from vlm_envs.trajectory import FloatArray, IntArray, Observation, StopReason, T
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 
 if TYPE_CHECKING:
-    from vlm_envs.vector.env import VectorWorld
-    from vlm_envs.vector.joined import JoinedWorlds
+    from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,13 +18,14 @@ from agents.agent import Agent, Response
 from agents.continuous_rollout import OnTurn
 from agents.oracle import THOUGHTS, OracleAgent
 from agents.rollout import try_rollout
-from vlm_envs.errors import ConfigError, VLMEnvsError, require_positive
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.parts import Dynamics
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.make import world_vector
+from vlm_envs.validation import require_positive
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import VectorWorld
 
 MOST_SEQUENCES = 100
 """Sequences of named actions that are tried; where a turn has room for more, repetitions and alternations of two."""

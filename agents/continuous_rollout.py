@@ -9,9 +9,8 @@ import numpy as np
 
 from agents.agent import ContinuousAgent, Response, ended_by_agent, failed_turn, fits, make_turn, reset_arguments
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.episodes import Step
-from vlm_envs.vector.joined import JoinedWorlds
+from vlm_envs.vector.running_episodes import Step
+from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 GATHER_S = 0.002
 """How long after an answer the next may come for both to be taken together, in seconds."""

@@ -12,8 +12,8 @@ import numpy as np
 from agents.agent import Agent, AsyncAgent, Response, ended_by_agent, failed_turn, make_turn
 from agents.rollout import try_rollout
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.episodes import Step
+from vlm_envs.vector.running_episodes import Step
+from vlm_envs.vector.vector_world import VectorWorld
 
 POLL_S = 0.01
 """How long worlds that are busy are waited for before an agent's answers are looked for again, in seconds."""

@@ -24,9 +24,9 @@ from urllib.parse import parse_qs, urlsplit
 from agents.agent import Response
 from agents.api.conversation import Picture
 from vlm_envs.cli.terminal import Colors, colors_of, half_blocks, wrapped
-from vlm_envs.errors import require_flag
 from vlm_envs.trajectory import Observation, observation_images, observation_words
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.validation import require_flag
+from vlm_envs.vector.vector_world import VectorWorld
 from vlm_envs.world import World
 
 _PAGE = Path(__file__).with_name("human_page.html")

@@ -10,10 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from agents.agent import Response
-from vlm_envs.errors import SolverLimitError, require, require_finite
+from vlm_envs.errors import SolverLimitError
 from vlm_envs.parts import Dynamics, Task
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.validation import require, require_finite
+from vlm_envs.vector.vector_world import VectorWorld
 from vlm_envs.world import World
 
 THOUGHTS = ("observation", "reasoning", "prediction", "think", "rethink")

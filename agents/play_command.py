@@ -26,17 +26,16 @@ from agents.human import observation_lines, text_lines
 from agents.oracle import has_planner
 from agents.registry import NamedAgent, entry_of, make_agent, require_agent, require_settings, setting_names
 from agents.rollout import failure_of, rollout
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.cli.needs import require_available
-from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.cli.terminal import Colors, colors_of, wrapped
-from vlm_envs.errors import ConfigError, EngineUnavailableError, require
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.run_data import RunWriter, holds_run
-from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.registration import arguments_of, make, registered_name, require_available
 from vlm_envs.requirements import install_command
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory, Turn
-from vlm_envs.vector.make import world_vector
+from vlm_envs.validation import require, require_at_least
+from vlm_envs.vector.make_vec import world_vector
 
 _FROM_PYTHON = {"model", "encoder", "sampling"}
 """Settings of agents that are objects."""
@@ -461,7 +460,7 @@ class Recording:
         print(f"Page: {self._out}")
 
     def _write(self, folder: Path) -> Path:
-        from vlm_envs.records.report.page import build_report  # Only now: most games are only watched.
+        from vlm_envs.records.report_page import build_report  # Only now: most games are only watched.
 
         writer = RunWriter(folder)
         writer.config(self._described)

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Self, cast
 
 from agents.agent import Agent, LearningAgent
 from agents.api.endpoint_config import PROVIDERS
-from vlm_envs.arguments.faults import fault_in_module, import_named
-from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean, require
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
+from vlm_envs.user_code import fault_in_module, import_named
+from vlm_envs.validation import did_you_mean, require
 
 TITLE = "as="
 
@@ -302,7 +303,7 @@ class NamedAgent(NamedTuple):
         Raises:
             ConfigError: If a setting is not NAME=VALUE, or `as=` has no name or appears twice.
         """
-        from vlm_envs.cli.settings import parse_settings, split_settings  # imports tyro
+        from vlm_envs.cli.named_worlds import parse_settings, split_settings  # imports tyro
 
         name, settings = split_settings(text, ",")
         values = parse_settings([setting for setting in settings if not setting.startswith(TITLE)], option=option)

@@ -13,8 +13,7 @@ from agents.agent import Agent, ContinuousAgent, Response, ended_by_agent, faile
 from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play_from_resets
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.joined import JoinedWorlds
+from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 def rollout(

@@ -18,11 +18,11 @@ from torch import nn
 
 from agents.agent import Response
 from agents.sb3_record import MODEL, TrainedFor, require_policy
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.exports.discrete import Controls, Picture, write_named
+from vlm_envs.discrete_world import Controls, Picture, write_named
 from vlm_envs.records.json_lines import Record, to_json
 from vlm_envs.trajectory import Observation, require_image
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.validation import require_at_least
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 class PolicyAgent:

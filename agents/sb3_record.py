@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from vlm_envs.discrete_world import Controls, Seeing
 from vlm_envs.errors import ConfigError
-from vlm_envs.exports.discrete import Controls, Seeing
 from vlm_envs.records.json_lines import Record, replace_file, to_json
 
 MODEL, RECORD = "model.zip", "trained.json"

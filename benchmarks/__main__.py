@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlm_envs import __version__
-from vlm_envs.arguments.options import EXIT_USAGE, Commands, run_command, tell
+from vlm_envs.command_line import EXIT_USAGE, Commands, run_command, tell
 from vlm_envs.errors import ConfigError
 from vlm_envs.requirements import missing_package_message
 

@@ -13,7 +13,7 @@ import numpy as np
 
 import vlm_envs
 from benchmarks.measure import Row, median_times_s
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.world import World
 
 NAVIGATION_LIMIT_PER_S = 1000.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vlm_envs.statistics.bootstrap import PairedDifference
-from vlm_envs.statistics.pairs import holm
+from vlm_envs.statistics.paired_tests import holm
 
 TESTED = "(95 % CI, p by Holm's method)"
 """What the heading of a column says whose cells are of `told_gaps`."""

@@ -33,8 +33,8 @@ from training.recipes.tiny import frozenlake_tiny
 from training.update.learner import Learner
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 def gae_ms(*, quick: bool) -> list[Row]:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vlm_envs.errors import require
-from vlm_envs.statistics.rates import Interval
+from vlm_envs.statistics.success_rates import Interval
+from vlm_envs.validation import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

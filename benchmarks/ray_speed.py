@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from benchmarks.measure import Row, median_times_s
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import VectorWorld
 
 NUM_ENVS = 16
 KINDS = ("serial", "process", "ray")

@@ -22,7 +22,7 @@ from training.loop.rollout_agents import AGENTS
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs import make
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 DELAYS_MS = (0, 50)
 """How long a world takes to answer, beside what it computes."""

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from benchmarks.measure import Row
-from vlm_envs.errors import ConfigError, EngineUnavailableError, did_you_mean
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
+from vlm_envs.validation import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ import numpy as np
 
 import vlm_envs
 from benchmarks.measure import Row, median_times_s
-from vlm_envs.vector.kinds import LOCAL_KINDS
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import LOCAL_KINDS
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.grids.task import ACTION_NAMES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, ImageFont
 
 from vlm_envs.cli.gallery import INK, PAPER
-from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.named_worlds import make_world
 
 PATH = Path(__file__).parent / "images" / "all_worlds.png"
 

@@ -26,8 +26,7 @@ ROOMS: dict[str, str] = {
 
 FOLDERS: dict[str, tuple[str, ...]] = {
     "vlm_envs": (
-        *("arguments", "statistics", "responses", "tools", "vector", "qa", "content", "worlds", "adapter"),
-        *("testing", "exports", "records"),
+        *("statistics", "responses", "tools", "vector", "qa", "content", "worlds", "adapter", "testing", "records"),
         "cli",
     ),
     "agents": ("api", "hf", "vllm", "perception"),

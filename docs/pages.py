@@ -22,7 +22,7 @@ from benchmarks.models.page.page import build_page
 from docs import grid, house
 from judges.episode_rewards.reward_registry import SHIPPED, as_markdown
 from vlm_envs.cli.gallery import file_name, strip_of
-from vlm_envs.cli.list_worlds import describe, docstring
+from vlm_envs.cli.named_worlds import describe, docstring
 from vlm_envs.registration import NEEDS, VARIANTS, WORLDS
 
 CHECKOUT = Path(__file__).parent.parent

@@ -4,7 +4,7 @@ from functools import partial
 
 import vlm_envs
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 NUM_ENVS = 8
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from agents.agent import Response
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Walker:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from vlm_envs import __version__
-from vlm_envs.arguments.options import Commands, run_command
+from vlm_envs.command_line import Commands, run_command
 
 COMMANDS: Commands = {
     "chance": "judges.command_line:Chance:print_chance",

@@ -12,14 +12,15 @@ import numpy.typing as npt
 from agents.api.failures import Unavailable
 from judges.scores import JudgeScore
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_positive
+from vlm_envs.errors import ConfigError, GenerationError, LevelError
+from vlm_envs.qa.qa_context import CallRecord
 from vlm_envs.qa.sample import Sample
-from vlm_envs.qa.state import CallRecord
 from vlm_envs.responses.answers import stated_verdict
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
-from vlm_envs.tools.documents import Document
+from vlm_envs.tools.pdf_documents import Document
 from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.trajectory import Observation, observation_images, observation_words
+from vlm_envs.validation import require_positive
 from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
 
 if TYPE_CHECKING:

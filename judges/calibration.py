@@ -26,7 +26,7 @@ from judges.state_text_writers import FROZEN_LAKE, NAVIGATION, PRIMITIVE_SKILL, 
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
 from vlm_envs.responses.formats import Representation
-from vlm_envs.statistics.rates import Interval, wilson_interval
+from vlm_envs.statistics.success_rates import Interval, wilson_interval
 from vlm_envs.world import World
 
 TextKind = Literal["own", "other", "perturbed"]

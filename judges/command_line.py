@@ -26,10 +26,10 @@ from judges.episode_rewards.reward_registry import EPISODE_REWARDS, as_markdown,
 from judges.scores import JudgeScore
 from judges.state_text.exact_judge import ExactJudge, rules_of
 from judges.state_text_writers import Section
-from vlm_envs.arguments.ranges import require_at_least, require_between
-from vlm_envs.arguments.tables import terminal_width
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.terminal_tables import terminal_width
+from vlm_envs.validation import require_at_least, require_between
 
 if TYPE_CHECKING:
     from agents.api.client import ChatClient

@@ -29,7 +29,7 @@ from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, normalise,
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS, last_boxed, last_section, readings, sections, without_thoughts
 from vlm_envs.responses.formats import FORMATS
 from vlm_envs.responses.parsing import ActionGrammar, parse_response
-from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, MAX_BOXES, WrittenBox
+from vlm_envs.tools.coordinates import MAX_AREA_FRACTION, MAX_BOXES, WrittenBox
 
 GRADES = (0.0, 0.25, 0.5, 0.75, 1.0)
 """What a graded answer judge may say; Mags-RL, appendix A.2."""

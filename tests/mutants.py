@@ -36,10 +36,12 @@ TESTS: dict[str, str] = {
     "vlm_envs/splits.py": "vlm_envs/test_splits.py",
     "vlm_envs/spaces.py": "vlm_envs/test_spaces.py vlm_envs/test_world.py",
     "vlm_envs/responses/parsing.py": "vlm_envs/responses vlm_envs/test_world.py judges/test_turn_rewards.py",
-    "vlm_envs/responses/answers.py": "vlm_envs/responses vlm_envs/qa/test_world.py vlm_envs/qa/test_datasets.py",
-    "vlm_envs/vector/env.py": "vlm_envs/vector/test_vector.py vlm_envs/vector/test_vector_hostile_calls.py",
+    "vlm_envs/responses/answers.py": "vlm_envs/responses vlm_envs/qa/test_qa_world.py vlm_envs/qa/test_datasets.py",
+    "vlm_envs/vector/vector_world.py": (
+        "vlm_envs/vector/test_vector_world.py vlm_envs/vector/test_vector_hostile_calls.py"
+    ),
     "vlm_envs/records/replay.py": "vlm_envs/records/test_replay.py",
-    "vlm_envs/statistics/rates.py": "vlm_envs/statistics/test_rates.py",
+    "vlm_envs/statistics/success_rates.py": "vlm_envs/statistics/test_success_rates.py",
     "agents/rollout.py": "agents/test_rollout.py agents/test_resets_one_by_one.py agents/test_rollouts_of_a_mix.py",
     "agents/agent.py": "agents/test_rollout.py agents/test_evaluation_rollout.py agents/hf/test_context.py",
     "agents/hf/conversations.py": "agents/hf/test_context.py agents/hf/test_hf_agent.py agents/hf/test_chat.py",

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from training.recipes.listing import recipe_lines, usage_lines
 from vlm_envs import __version__
-from vlm_envs.arguments.options import EXIT_USAGE
-from vlm_envs.arguments.short_help import asks_for_help
+from vlm_envs.command_line import EXIT_USAGE, asks_for_help
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

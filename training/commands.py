@@ -60,14 +60,13 @@ from training.sweeps.command import run_sweep_command
 from training.upscaler.upscaler_command import check_upscaler, upscaler_options
 from training.upscaler.upscaler_config import UpscalerConfig
 from vlm_envs.adapter.stored import fixed
-from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import asks_for_help, readable
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, readable, tell
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.records.json_lines import RunDataError
-from vlm_envs.records.lock import alone_in
 from vlm_envs.registration import ADAPT
 from vlm_envs.requirements import missing_package_message
+from vlm_envs.validation import did_you_mean, fields_named, require
 
 _TOLD_WITHIN_S = 5.0
 

@@ -45,10 +45,9 @@ from training.preflight_judges import (
     without_judges,
 )
 from training.recipes.shipped import RECIPES, STAGED_RECIPES
-from vlm_envs.adapter.settings import NAMESPACE
-from vlm_envs.arguments.ranges import field_name, fields_named
-from vlm_envs.errors import ConfigError, require
-from vlm_envs.qa.datasets.splitting import remedy_of
+from vlm_envs.adapter.adapter_settings import NAMESPACE
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.dataset_splits import remedy_of
 from vlm_envs.records.json_lines import MissingRunDataError, RunExistsError
 from vlm_envs.records.run_data import RunReader, holds_run
 from vlm_envs.registration import registered_name
@@ -56,6 +55,7 @@ from vlm_envs.requirements import install_command
 from vlm_envs.responses.formats import Representation
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
+from vlm_envs.validation import field_name, fields_named, require
 from vlm_envs.world import World
 
 _OUTPUT = "runs"

@@ -26,11 +26,11 @@ from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec, world_names
 from training.curation.curation_config import CurateConfig, PairsConfig
 from training.stages.stages_config import StageRun
-from vlm_envs.adapter.settings import NAMESPACE as ADAPTED
-from vlm_envs.arguments.ranges import field_name, fields_named
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import field_name, fields_named, require
 
 
 def check_judges(judge: JudgeConfig) -> None:

@@ -42,8 +42,8 @@ from training.loop.provenance import describe
 from training.loop.trainer import Trainer
 from training.pools.pool_drawing import draw_own_pools
 from training.preflight import checked, require_unused
-from vlm_envs.records.lock import alone_in
-from vlm_envs.records.report.page import build_report
+from vlm_envs.records.folder_lock import alone_in
+from vlm_envs.records.report_page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
 

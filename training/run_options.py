@@ -31,11 +31,11 @@ from training.recipes.shipped import (
 from training.recipes.tiny import any_world
 from training.stages.stages_config import StagesConfig
 from training.world_options import ENV_ID, Training, read_world_options
-from vlm_envs.arguments.faults import fault_in_module, import_named
-from vlm_envs.arguments.options import parsed
-from vlm_envs.arguments.short_help import asks_for_help
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.command_line import asks_for_help, parsed
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.registration import advice_to_adapt
+from vlm_envs.user_code import fault_in_module, import_named
+from vlm_envs.validation import did_you_mean, require
 
 _HELP = (
     "Any argument of a world: --worlds.0.kwargs.max-turns 5 (a Python literal, or a string where it is none; a flag "

@@ -11,10 +11,10 @@ from typing import Any
 from training.config.update_config import AdamWConfig
 from training.config.world_spec import WorldSpec
 from training.pools.pool_config import PoolConfig
-from vlm_envs.arguments.options import Program
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, did_you_mean, require
+from vlm_envs.cli.named_worlds import parse_settings
+from vlm_envs.command_line import Program
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, fields_named, require
 
 ENV_ID = re.compile(r"adapt:.+|(?:[\w.]+:)?[\w.-]+/[\w.-]+-v\d+|(?!\S+\.py:)[\w.]+:(?:[\w.-]+/)?[\w.-]+", re.DOTALL)
 """An id as the trainer takes it: an adapted world, with namespace and version, or as it is registered by the module in

@@ -1,9 +1,17 @@
-"""Registration of every world with Gymnasium, by string entry points so that nothing heavy is imported."""
+"""Registration of every world with Gymnasium, what worlds need, and how their classes are called.
+
+Entry points are strings, so nothing heavy is imported.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import inspect
 import re
-from collections.abc import Callable, Mapping
+from abc import ABCMeta
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,9 +19,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 from gymnasium.vector import VectorEnv
 
-from vlm_envs.arguments.faults import import_named, lacking_methods
-from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.making import UnknownArgumentError, WorldType, keyword_parameters, unknown_argument
+from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.requirements import install_command
+from vlm_envs.user_code import import_named, lacking_methods
+from vlm_envs.validation import did_you_mean, require, require_choice
 
 NAMESPACE = "VLM"
 ADAPT = "adapt"
@@ -133,7 +142,7 @@ def register(env_id: str, entry_point: str, **kwargs: Any) -> None:
         entry_point: `"module:Class"`.
         **kwargs: Arguments it is made with unless told otherwise.
     """
-    gym.register(env_id, entry_point, vector_entry_point=f"vlm_envs.vector.make:{env_id}", kwargs=kwargs)
+    gym.register(env_id, entry_point, vector_entry_point=f"vlm_envs.vector.make_vec:{env_id}", kwargs=kwargs)
 
 
 def register_worlds() -> None:
@@ -283,3 +292,164 @@ def creator_of(env_id: str) -> Any:
     """Returns the class, or the function, that makes a registered world."""
     entry_point = gym.spec(registered_name(env_id)).entry_point
     return gym.envs.registration.load_env_creator(entry_point) if isinstance(entry_point, str) else entry_point
+
+
+ACTION_MODES = ("text", "discrete")
+
+_ADDED = ("action_mode", "num_levels")
+
+
+class UnknownArgumentError(ConfigError):
+    """A world has no argument of that name.
+
+    Args:
+        name: What cannot be made.
+        fault: The rest of the sentence, and what to do.
+    """
+
+    def __init__(self, name: str, fault: str) -> None:
+        super().__init__(f"{name} {fault}")
+        self.name, self.fault = name, fault
+
+    def __reduce__(self) -> tuple[type[UnknownArgumentError], tuple[str, str]]:
+        return type(self), (self.name, self.fault)
+
+
+class WorldType(ABCMeta):
+    """The type of world classes, which gives every world the argument `action_mode`, also in `gymnasium.make`.
+
+    `action_mode="discrete"` wraps the world in a `vlm_envs.discrete_world.DiscreteWorld`. It then has the argument
+    `num_levels`, too, which draws that many levels beforehand, as for `gymnasium.make_vec`. A class whose constructor
+    has a parameter of either name keeps it.
+
+    It derives from `ABCMeta`, so worlds may have abstract base classes besides `World`. Base classes with any other
+    metaclass, such as those of Qt objects, are a metaclass conflict: hold such an object as an attribute.
+    """
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """Returns the world, or the wrapper around it.
+
+        Raises:
+            UnknownArgumentError: For misspelled arguments.
+            ConfigError: For `num_levels` without `action_mode="discrete"`.
+        """
+        given = {name: kwargs.pop(name) for name in _ADDED if name in kwargs and name in added_arguments(cls)}
+        is_discrete = require_choice("action_mode", given.get("action_mode", "text"), ACTION_MODES) == "discrete"
+        num_levels = given.get("num_levels")
+        require(
+            is_discrete or num_levels is None,
+            f"{cls.__name__} with num_levels={num_levels!r} needs action_mode='discrete', too. Add that argument, or "
+            "remove num_levels.",
+        )
+        try:
+            world = super().__call__(*args, **kwargs)
+        except TypeError as error:
+            if unknown := unknown_argument(error, cls, kwargs):
+                raise UnknownArgumentError(cls.__name__, unknown) from error
+            raise
+        if not is_discrete:
+            return world
+        from vlm_envs.discrete_world import discrete_world  # Text worlds do not need it
+
+        return discrete_world(world, num_levels=num_levels)
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The constructor's own, for help texts."""
+        return inspect.signature(cls.__init__.__get__(object()))  # type: ignore[misc]
+
+
+def unknown_argument(error: TypeError, creator: Any, kwargs: Mapping[str, Any]) -> str | None:
+    """Returns what is wrong with a keyword argument that a creator does not have; None for other errors.
+
+    Args:
+        error: What calling the creator raised.
+        creator: A class or a function.
+        kwargs: What it was called with.
+    """
+    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    name = match.group(1) if match else None
+    known = [*keyword_parameters(creator), *(added_arguments(creator) if isinstance(creator, WorldType) else ())]
+    if name is None or name not in kwargs or name in known:
+        return None
+    return (
+        f"cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}.{did_you_mean(name, known)} "
+        f"It takes {', '.join(known) or 'none'}."
+    )
+
+
+def added_arguments(cls: type) -> tuple[str, ...]:
+    """Returns which of `action_mode` and `num_levels` a world class gets from `WorldType`: those it lacks itself."""
+    own = keyword_parameters(cls)
+    return () if "action_mode" in own else tuple(name for name in _ADDED if name not in own)
+
+
+def keyword_parameters(creator: Any) -> dict[str, inspect.Parameter]:
+    """Returns the parameters of a class or a function that a keyword can set.
+
+    Where a constructor has `**kwargs`, those of base classes are included, except required ones that may be
+    positional: a subclass passes these itself.
+    """
+    constructors = [vars(base).get("__init__") for base in creator.__mro__] if isinstance(creator, type) else [creator]
+    found: dict[str, inspect.Parameter] = {}
+    for number, constructor in enumerate(filter(None, constructors)):
+        parameters = [*inspect.signature(constructor).parameters.values()][isinstance(creator, type) :]  # Without self
+        keywords = {p.name: p for p in parameters if _can_be_keyword(p, is_inherited=number > 0)}
+        found |= {name: parameter for name, parameter in keywords.items() if name not in found}
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+            break
+    return found
+
+
+def _can_be_keyword(parameter: inspect.Parameter, *, is_inherited: bool) -> bool:
+    if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+        return not (is_inherited and parameter.default is parameter.empty)
+    return parameter.kind is parameter.KEYWORD_ONLY
+
+
+def need_of(env_id: str) -> Need | None:
+    """Returns what a registered world needs; None for nothing, or for a world of somebody else's."""
+    entry_point = gym.registry[env_id].entry_point
+    return next((need for base_id, need in NEEDS.items() if WORLDS[base_id] == entry_point), None)
+
+
+def reason_missing(need: Need) -> str | None:
+    """Returns why a world with a need cannot run here and what to do, or None if it can.
+
+    Packages are looked for; an engine is started, for only that tells whether its libraries and drivers fit.
+    """
+    if missing := packages_missing(need):
+        return missing
+    if not need.probe:
+        return None
+    module, _, function = need.probe.partition(":")
+    try:
+        getattr(importlib.import_module(module), function)()
+    except EngineUnavailableError as error:
+        return str(error)
+    return None
+
+
+def packages_missing(need: Need) -> str | None:
+    """Returns which packages of a need are missing and how to install them, or None; starts no engine."""
+    missing = [package for package in need.packages if importlib.util.find_spec(package) is None]
+    if missing:
+        besides = f" It also needs {need.besides}." if need.besides else ""
+        noun = "packages" if len(missing) > 1 else "package"
+        return f"no {noun} {', '.join(missing)}. Install: {install_command(need.extra)}{besides}"
+    return None
+
+
+def reasons_missing(needs: Iterable[Need]) -> dict[Need, str | None]:
+    """Returns `reason_missing` of each need; engines start side by side, which takes seconds for some."""
+    distinct = tuple(dict.fromkeys(needs))
+    with ThreadPoolExecutor(max_workers=max(1, len(distinct))) as pool:
+        return dict(zip(distinct, pool.map(reason_missing, distinct), strict=True))
+
+
+def require_available(env_id: str) -> None:
+    """Raises `EngineUnavailableError`, with the remedy, if a registered world lacks something here."""
+    need = need_of(env_id)
+    reason = None if need is None else reason_missing(need)
+    if reason is not None:
+        raise EngineUnavailableError(f"{env_id} cannot run here: {reason}")

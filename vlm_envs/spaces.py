@@ -10,7 +10,8 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.vector.utils import create_shared_memory
 
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require_positive
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require_choice
 
 SPLITS = ("train", "val", "test")
 

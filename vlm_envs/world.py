@@ -16,26 +16,22 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
-from vlm_envs.errors import (
-    ConfigError,
-    EpisodeOverError,
-    SolverLimitError,
-    did_you_mean,
-    require,
-    require_choice,
-    require_finite,
-    require_flag,
-    require_positive,
-)
-from vlm_envs.making import WorldType
+from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
 from vlm_envs.parts import ActionT, Dynamics, StateT, Task, View
-from vlm_envs.responses.formats import ResponseFormat
-from vlm_envs.responses.lenient_reading import READINGS, read_response
-from vlm_envs.responses.parsing import ParsedResponse
-from vlm_envs.responses.prompts import PromptSpec, first_prompt, format_reminder, next_prompt, turn_prompt
+from vlm_envs.registration import WorldType
+from vlm_envs.responses.formats import (
+    PromptSpec,
+    ResponseFormat,
+    first_prompt,
+    format_reminder,
+    next_prompt,
+    turn_prompt,
+)
+from vlm_envs.responses.parsing import READINGS, ParsedResponse, read_response
 from vlm_envs.spaces import MAX_SIDE_PX, FreeText, Pictures
 from vlm_envs.splits import SPLITS, seed_index
 from vlm_envs.trajectory import Observation, require_image
+from vlm_envs.validation import did_you_mean, require, require_choice, require_finite, require_flag, require_positive
 
 SEEN = "observation"
 """The section in which a model writes what it sees, in strategies that have one for it."""
@@ -86,7 +82,7 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
             episode is over.
         reading: How actions are read. `"strict"` executes only actions of responses in the format; `"lenient"` also
             executes those of the last complete `<answer>` in any other response. The format reward, `format_correct`,
-            and `parse_error` do not depend on it. See `vlm_envs.responses.lenient_reading`.
+            and `parse_error` do not depend on it. See `vlm_envs.responses.parsing`.
         render_mode: None, `"rgb_array"` or `"ansi"`.
 
     Raises:

@@ -21,8 +21,9 @@ from agents.api.conversation import (
 )
 from agents.api.endpoint_config import Sampling
 from agents.api.provider import Connection, PictureLimits, refuse_settings, sent, stream_ended_early, token_budget
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import StopReason
+from vlm_envs.validation import require_choice
 
 LEAST_BUDGET = 1024
 """Fewest tokens of thoughts that can be asked for."""

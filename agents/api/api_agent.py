@@ -15,9 +15,10 @@ from agents.api.conversation import Completion, Message, Picture, TokenCounts
 from agents.api.endpoint_config import COMPATIBLE, MAX_TOKENS, EndpointConfig
 from agents.api.failures import EndpointError, LimitError, fits_without_response
 from agents.api.history import Exchange, history_named
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, observation_images
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.validation import require
+from vlm_envs.vector.vector_world import VectorWorld
 
 NO_TEXT = "(no text)"
 """Stands where a side said nothing: some providers refuse a message without a word."""

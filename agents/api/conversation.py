@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.responses.encodable import encodable
+from vlm_envs.responses.formats import encodable
 from vlm_envs.trajectory import StopReason, require_image
 
 Role = Literal["system", "user", "assistant"]

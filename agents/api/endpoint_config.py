@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
-from vlm_envs.errors import ConfigError, require, require_choice
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice
 
 MAX_TOKENS = 16_384
 """Default limit of a response; reasoning models think for thousands of tokens before they answer."""

@@ -24,8 +24,9 @@ from agents.api.endpoint_config import Sampling
 from agents.api.failures import EndpointError, TransientError, error_of_status, no_connection, one_line, read_error
 from agents.api.provider import Connection, PictureLimits, refuse_settings, token_budget
 from agents.api.transport import trusted
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import StopReason
+from vlm_envs.validation import require_choice
 
 _FILTERS = ("SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR")
 _STOPS: dict[str, StopReason] = {"MAX_TOKENS": "length", **dict.fromkeys(_FILTERS, "content_filter")}

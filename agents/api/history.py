@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agents.api.conversation import Message, Picture
-from vlm_envs.arguments.ranges import require_at_least
 from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require_at_least
 
 OMITTED = "[picture of an earlier turn left out]"
 """Stands where a picture was."""

@@ -20,8 +20,8 @@ from agents.api.provider import (
     sent,
     stream_ended_early,
 )
-from vlm_envs.errors import require_choice
 from vlm_envs.trajectory import StopReason
+from vlm_envs.validation import require_choice
 
 LIMITS = PictureLimits(
     max_pictures=500,

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from agents.api.conversation import TokenCounts
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean
 
 _VERSION = r"[-@](latest|\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{4}|\d{3})"
 """What a dated version adds to a model's name: a single digit more is another model."""

@@ -33,9 +33,9 @@ from agents.api.failures import (
     read_error,
 )
 from agents.api.provider import Connection, Provider
-from vlm_envs.arguments.ranges import field_name
-from vlm_envs.errors import ConfigError, EngineUnavailableError, require_choice
+from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.requirements import install_command
+from vlm_envs.validation import field_name, require_choice
 
 MAX_BODY_BYTES = 32 * 2**20
 """A longer body is no reply of a model."""

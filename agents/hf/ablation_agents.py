@@ -12,7 +12,7 @@ from agents.agent import Response
 from agents.hf.hf_agent import HFAgent
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 from vlm_envs.world import SEEN, World
 
 GREY = 127

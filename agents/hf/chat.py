@@ -29,8 +29,7 @@ from agents.hf.chat_template import (
     rendered_probe,
 )
 from agents.hf.family import ImageReader, ProcessedImage
-from vlm_envs.responses.encodable import encodable
-from vlm_envs.responses.formats import KNOWN_TAGS
+from vlm_envs.responses.formats import KNOWN_TAGS, encodable
 from vlm_envs.tools.coordinates import names_pixels
 from vlm_envs.trajectory import IntArray, Observation, observation_images, require_image
 

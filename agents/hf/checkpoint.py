@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.hf.sampling_config import SamplingConfig
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import BrokenRunDataError, parse_object
 from vlm_envs.records.run_data import STAGES
 from vlm_envs.registration import creator_of, make
+from vlm_envs.validation import did_you_mean
 
 if TYPE_CHECKING:
     import torch

@@ -12,8 +12,7 @@ from agents.agent import Response
 from agents.hf.chat import ChatEncoder, PromptSegment
 from agents.hf.sampling_config import SamplingConfig, require_room
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.joined import JoinedWorlds
+from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
 
 
 @dataclass(frozen=True, kw_only=True)

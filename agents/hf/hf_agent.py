@@ -22,7 +22,7 @@ from agents.hf.sampler import CachedSampler, EpisodeDraws
 from agents.hf.sampling_config import SamplingConfig, context_limit
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 def load_checkpoint(

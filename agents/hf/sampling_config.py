@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require, require_at_least, require_between
 
 _MIN_TEMPERATURE, _MIN_TOP_P = 0.01, 0.05
 """Below these the likeliest token is taken in all but name, which only a temperature of 0 should say."""

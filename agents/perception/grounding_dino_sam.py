@@ -39,8 +39,9 @@ from transformers.models.sam.image_processing_pil_sam import SamImageProcessorPi
 
 from agents.hf.chat import showable
 from agents.perception.weights import PROCESSOR_FILES, TOKENIZER_FILES, load_model, load_part
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import require_image
+from vlm_envs.validation import require_positive
 
 Pixels = npt.NDArray[np.uint8]
 _NOT_WORDS = re.compile(r"[^\w\s'-]|_")

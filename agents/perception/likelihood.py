@@ -29,7 +29,7 @@ from agents.hf.hf_agent import load_checkpoint
 from agents.hf.model_families import family_of
 from agents.hf.row_passes import row_hidden_states
 from agents.perception.weights import WeightsUnavailableError
-from vlm_envs.errors import require_positive
+from vlm_envs.validation import require_positive
 
 Pixels = npt.NDArray[np.uint8]
 _LETTERS_PER_TOKEN, _PIXELS_PER_TOKEN = 4, 28 * 28

@@ -21,9 +21,10 @@ from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from agents.api.failures import Unavailable
-from vlm_envs.errors import EngineUnavailableError, WorkerError, require
-from vlm_envs.vector.piped_worker import START_TIMEOUT_S
-from vlm_envs.vector.ray_cluster import connected_ray, import_paths, last_line, spread_over_machines
+from vlm_envs.errors import EngineUnavailableError, WorkerError
+from vlm_envs.validation import require
+from vlm_envs.vector.ray_workers import connected_ray, import_paths, last_line, spread_over_machines
+from vlm_envs.vector.workers import START_TIMEOUT_S
 
 _NUM_STARTS = 3
 """How often in a row an actor may die before its models are loaded."""

@@ -23,7 +23,7 @@ from PIL import Image
 from transformers import AutoModel
 
 from agents.perception.weights import WeightsUnavailableError, folder_of, require_files
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 from vlm_envs.worlds.svg.scorers import Scorer
 
 DINO_VARIABLE, DREAMSIM_VARIABLE = "VLM_ENVS_DINO", "VLM_ENVS_DREAMSIM"

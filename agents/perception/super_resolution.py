@@ -28,7 +28,7 @@ from torch.nn import functional
 from agents.perception.weights import WeightsUnavailableError
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.upscale import LanczosUpscaler
+from vlm_envs.tools.zoom import LanczosUpscaler
 
 SHIPPED = {factor: Path(__file__).parent / f"smfanet_small_x{factor}.safetensors" for factor in (2, 4)}
 """Weights of a small network by factor, as `python -m training upscaler --size small` makes them."""

@@ -22,9 +22,9 @@ from agents.hf.sampler import places_of
 from agents.hf.sampling_config import SamplingConfig, context_limit
 from agents.vllm.vllm_config import VLLMConfig
 from agents.vllm.vllm_engine import Request, VLLMEngine, image_offsets, require_sendable
-from vlm_envs.errors import require
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.validation import require
+from vlm_envs.vector.vector_world import VectorWorld
 
 WeightsOf = Callable[[Any], Mapping[str, Tensor]]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
-from vlm_envs.errors import EngineUnavailableError, VLMEnvsError, require
+from vlm_envs.errors import EngineUnavailableError, VLMEnvsError
 from vlm_envs.requirements import install_command
+from vlm_envs.validation import field_name, require, require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from training.curation.curation_config import CurateConfig
 from training.pools.pool_config import PoolConfig
 from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import Stage, StageRun, StagesConfig
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 START = "start"
 """What a start's results are called, among those of the arms."""

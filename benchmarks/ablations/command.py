@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from training.sweeps.waiting import spawned_pool, wait_for
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_at_least, require_choice
 
 if TYPE_CHECKING:
     from benchmarks.ablations.runner import Runner

@@ -28,7 +28,7 @@ from training.loop.provenance import circumstances
 from training.rewards.turn_scores import TurnScorer
 from training.stages.stages_config import StagesConfig, holds_stages
 from training.stages.stages_loop import train_stages
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 LOGS = "logs"
 

@@ -28,7 +28,8 @@ from training.loop.evaluation import EvaluationResult, evaluate
 from training.loop.interrupts import prepare
 from training.loop.provenance import describe
 from training.loop.trainer import Trainer
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
 
 NUM_TIMED_STEPS = 12
 """Of imitation, to know what one takes."""

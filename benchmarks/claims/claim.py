@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from training.config.run_config import RunConfig
 from training.recipes.shipped import RECIPES
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from training.sweeps.waiting import spawned_pool
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require, require_at_least
 
 if TYPE_CHECKING:
     from benchmarks.claims.arms import Arms

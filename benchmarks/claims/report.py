@@ -13,9 +13,9 @@ from benchmarks.claims.arm import Arm
 from benchmarks.claims.claim import Claim
 from benchmarks.markdown import TESTED, of_columns, of_rows, told_gaps
 from benchmarks.pictures import interval_point, legend_below
-from vlm_envs.errors import require
 from vlm_envs.statistics.bootstrap import PairedDifference, by_level, paired_seeds_bootstrap, seeds_interval
-from vlm_envs.statistics.rates import Interval, repeated_interval
+from vlm_envs.statistics.success_rates import Interval, repeated_interval
+from vlm_envs.validation import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

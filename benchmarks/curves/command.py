@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlm_envs.arguments.ranges import field_name
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require
 
 
 @dataclass(frozen=True, kw_only=True)

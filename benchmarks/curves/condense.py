@@ -10,10 +10,9 @@ import numpy as np
 
 from benchmarks.curves.curve import Evaluation, Kind, RunCurve, Span
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.episode_record import world_of
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.stages import stage_folders
-from vlm_envs.records.run_data import STAGES, RunReader
+from vlm_envs.records.report_page import stage_folders
+from vlm_envs.records.run_data import STAGES, RunReader, world_of
 
 MAX_POINTS = 100
 """Of a span: of more iterations, so many means."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.curves.curve import Kind, RunCurve, Span
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import wilson_interval
 
 COLOURS = ("#2b7a4b", "#2f6db5", "#c0702a", "#8a5fb0", "#8a7a2b", "#b0405a")
 """Of worlds, in the order they come up; after the last the first comes again."""

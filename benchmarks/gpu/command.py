@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from vlm_envs.errors import ConfigError, require, require_choice
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require, require_choice
 
 WORLDS = ("VLM/Sokoban-v0",)
 

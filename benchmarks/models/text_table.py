@@ -8,7 +8,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from vlm_envs.arguments.tables import chosen_columns, terminal_width, wrapped
+from vlm_envs.terminal_tables import chosen_columns, terminal_width, wrapped
 
 _FOLDED_AT = 26
 _GAP = "  "

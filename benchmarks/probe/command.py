@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.markdown import of_rows
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.errors import ConfigError, did_you_mean, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, require, require_at_least
 
 if TYPE_CHECKING:
     from benchmarks.probe.seeing import Seeing

@@ -22,10 +22,11 @@ from training.config.run_config import EvalSamplingConfig
 from training.config.saved_config import rebuilt
 from training.config.world_spec import WorldSpec, world_names
 from training.loop.evaluation import measure_of
-from vlm_envs.errors import ConfigError, require
-from vlm_envs.qa.task import tool_was_used
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.qa_world import tool_was_used
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.run_data import RunReader
+from vlm_envs.validation import require
 
 TRAINING_SETTINGS = (
     *("trained_with", "worlds", "mix", "tokenizer_worlds", "num_iterations", "num_groups", "group_size"),

@@ -6,7 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

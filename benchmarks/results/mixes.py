@@ -10,7 +10,7 @@ from benchmarks.markdown import of_rows
 from benchmarks.results.report import SEEDS, by_recipe, interval_of_seeds, is_mix, p_of_seeds, told_p, told_seeds
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.statistics.bootstrap import PairedDifference, seeds_difference
-from vlm_envs.statistics.pairs import holm
+from vlm_envs.statistics.paired_tests import holm
 
 HEADINGS = (
     "mix",

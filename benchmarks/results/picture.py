@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.pictures import interval_point, legend_below
 from benchmarks.results.report import by_recipe, interval_of_seeds, titles
 from benchmarks.results.result import Result, WorldResult
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,8 +12,8 @@ from benchmarks.markdown import TESTED, of_columns, of_rows, told_gaps
 from benchmarks.results.result import Result, WorldResult
 from vlm_envs.errors import ConfigError
 from vlm_envs.statistics.bootstrap import by_level, paired_bootstrap, paired_seeds_bootstrap, seeds_interval
-from vlm_envs.statistics.pairs import sign_flip_test
-from vlm_envs.statistics.rates import Interval, repeated_interval
+from vlm_envs.statistics.paired_tests import sign_flip_test
+from vlm_envs.statistics.success_rates import Interval, repeated_interval
 
 SEEDS = "seeds × levels"
 EXPERT = "its expert"

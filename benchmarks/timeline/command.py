@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.validation import require_at_least
 
 TITLES: dict[Literal["barrier", "async"], str] = {
     "barrier": "--rollout barrier, the turns of all episodes in step",

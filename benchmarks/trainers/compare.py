@@ -17,8 +17,8 @@ from typing import Any, Literal
 from benchmarks.speed import machine
 from benchmarks.trainers.measured import Measured, Medians
 from benchmarks.trainers.work import Work
-from vlm_envs.arguments.ranges import fields_named, require_at_least
-from vlm_envs.errors import ConfigError, VLMEnvsError, require_choice
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.validation import fields_named, require_at_least, require_choice
 
 MODES = ("in_step", "in_step_threads", "async", "async_threads", "beside_update", "beside_update_threads")
 """Ours: turns in step, each episode on its own, or in step beside the update before."""

@@ -24,7 +24,7 @@ from training.loop.collect import Collector
 from training.loop.interrupts import prepare
 from training.loop.trainer import Trainer
 from vlm_envs.trajectory import TrajectoryGroup
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Mode(NamedTuple):

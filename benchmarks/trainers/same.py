@@ -26,7 +26,7 @@ from benchmarks.trainers.world import ENV_ID, LateLake
 from training.batch import Batch, make_batch
 from training.engines.policy import token_logprobs
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 NUM_GROUPS = 2
 

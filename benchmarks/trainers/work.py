@@ -6,9 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.errors import require
 from vlm_envs.splits import split_seeds
+from vlm_envs.validation import require, require_at_least
 
 FIRST_SEED = 100_000_000
 """Of the levels, as a run of seed 0 draws them (`training.loop.collect`); others in each iteration."""

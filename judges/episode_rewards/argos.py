@@ -48,9 +48,9 @@ from judges.episode_rewards.judge_models import (
 from judges.grading import match_answer, question_with_options
 from judges.grounding import GroundedResponse, Moment, Segment, WrittenPoint, read_response
 from judges.scores import Reward
-from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require_above, require_at_least, require_between
 
 Extent = tuple[float, float]
 """Where the right and lower edge of an image are in the units in which points are written, such as (100, 100)."""

@@ -24,12 +24,12 @@ from judges.episode_rewards.episode_reward import EachByItself, EpisodeJudge, Ep
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.grading import AnswerJudge, match_answer
 from judges.scores import JudgeScore, Reward
-from vlm_envs.arguments.ranges import require_at_least, require_between
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.state import CallRecord
+from vlm_envs.qa.qa_context import CallRecord
 from vlm_envs.responses.answers import read_answer
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require_at_least, require_between
 
 RejectionReason = Literal["unavailable", "format", "accuracy", "behaviour"]
 

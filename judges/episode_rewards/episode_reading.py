@@ -16,8 +16,7 @@ import numpy.typing as npt
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.responses.formats import QA_FORMATS
 from vlm_envs.responses.numbers import read_number
-from vlm_envs.tools.coordinates import written_extent
-from vlm_envs.tools.written_boxes import WrittenBox
+from vlm_envs.tools.coordinates import WrittenBox, written_extent
 from vlm_envs.trajectory import Trajectory, observation_images
 
 

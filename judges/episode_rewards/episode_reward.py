@@ -25,18 +25,18 @@ from judges.batched_judging import Deferred, ask_ahead, rewards_with_deferred
 from judges.episode_rewards.judge_models import JudgeModels, Model
 from judges.grading import AnswerScale
 from judges.scores import Reward
-from vlm_envs.arguments.faults import fault_in_module
-from vlm_envs.arguments.ranges import field_name, fields_named
-from vlm_envs.errors import (
-    ConfigError,
-    VLMEnvsError,
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.trajectory import Trajectory
+from vlm_envs.user_code import fault_in_module
+from vlm_envs.validation import (
     did_you_mean,
+    field_name,
+    fields_named,
     require,
     require_choice,
     require_finite,
     require_flag,
 )
-from vlm_envs.trajectory import Trajectory
 
 WorldReward = Literal["answer_reward", "format_reward"]
 """An argument of question-answering worlds: what they themselves pay for."""

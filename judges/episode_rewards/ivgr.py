@@ -32,11 +32,11 @@ from judges.episode_rewards.judge_models import ConsistencyJudge, JudgeModels, M
 from judges.grading import AnswerJudge, box_reward, extract_answer, match_answer, think_then_answer, thoughts_of
 from judges.scores import JudgeScore, Reward, on_rubric
 from judges.word_consistency import CONSISTENCY_GRADES, word_consistency
-from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
-from vlm_envs.tools.written_boxes import WrittenBox, find_boxes
+from vlm_envs.tools.coordinates import WrittenBox, find_boxes
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import field_name, require_at_least, require_between
 
 MIN_BOX_REWARD = 0.3
 """τ: a reference needs a box reward above it; iVGR, section 4.4."""

@@ -40,12 +40,12 @@ from judges.grading import (
     sole_section,
 )
 from judges.scores import JudgeScore, Reward
-from vlm_envs.arguments.ranges import require_at_least, require_between
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey, chosen_letter, read_answer
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
-from vlm_envs.tools.written_boxes import MAX_AREA_FRACTION, read_box_list
+from vlm_envs.tools.coordinates import MAX_AREA_FRACTION, read_box_list
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require_at_least, require_between, require_positive
 
 
 @dataclass(frozen=True, kw_only=True)

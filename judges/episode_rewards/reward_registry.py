@@ -17,9 +17,10 @@ from judges.episode_rewards.arm import (
 from judges.episode_rewards.episode_reward import Constant, EpisodeReward, constants_of
 from judges.episode_rewards.ivgr import IVGR
 from judges.episode_rewards.mags import MAGS_STAGE_1, MAGS_STAGE_2
-from vlm_envs.arguments.faults import import_named
-from vlm_envs.arguments.tables import terminal_width, wrapped
-from vlm_envs.errors import ConfigError, did_you_mean, require, require_choice
+from vlm_envs.errors import ConfigError
+from vlm_envs.terminal_tables import terminal_width, wrapped
+from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean, require, require_choice
 
 _REWARDS: dict[str, EpisodeReward] = {}
 _MODULES: dict[str, str] = {}  # which registered each, so that MODULE:NAME is the module's own

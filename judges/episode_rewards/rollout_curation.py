@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from judges.scores import Reward
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require_positive
 
 NUM_DIFFICULTY_SAMPLES = 5
 """Answers of the base model that decide whether a sample is trivial; ARM-Thinker, section 3.2."""

@@ -21,8 +21,9 @@ from agents.api.failures import UnreadableReplyError
 from judges.llm.judge_prompts import read_object
 from judges.state_text.exact_judge import judged_name, rules_of
 from judges.state_text.vocabulary import cells_at
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import did_you_mean
 from vlm_envs.worlds.grids.relations import RELATION_PHRASES, named_cells, relation_text, relations_of
 
 _MAX_NUMBER = 1e6

@@ -32,9 +32,10 @@ from typing import Any, cast
 
 from agents.api.conversation import Message, Role
 from agents.api.failures import UnreadableReplyError
-from vlm_envs.errors import ConfigError, did_you_mean
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.strict_json import read_json
+from vlm_envs.errors import ConfigError
+from vlm_envs.tools.tool_errors import ToolError
+from vlm_envs.tools.tool_registry import read_json
+from vlm_envs.validation import did_you_mean
 
 MAX_TEXT_CHARS = 8_000
 """Characters of a text that a judge is shown; the rest is cut, and the cut is marked."""

@@ -24,7 +24,7 @@ from judges.grading import GRADES, AnswerScale
 from judges.llm.judge_prompts import answer_of, prompt_template, read_object, read_score, read_yes_no
 from judges.scores import JudgeScore
 from judges.word_consistency import CONSISTENCY_GRADES
-from vlm_envs.errors import require_choice, require_positive
+from vlm_envs.validation import require_choice, require_positive
 
 ZOOM_SCORES = tuple(range(1, 11))
 """How much may have to be magnified: nothing, to what cannot be told without."""

@@ -31,8 +31,8 @@ from judges.llm.judge_prompts import prompt_template, read_yes_no
 from judges.scores import JudgeScore
 from judges.state_text.exact_judge import ExactJudge
 from judges.turn_rewards import JudgeFor, Section
-from vlm_envs.errors import require_choice
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import require_choice
 
 Skill = Literal["grounding", "worldmodeling"]
 """What a text shows: that the model saw the state it is in, or that it foresaw the next one."""

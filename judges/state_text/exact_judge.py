@@ -33,10 +33,11 @@ from judges.state_text.grid_relations import read_structured, read_symbolic, tal
 from judges.state_text.metric_rules import MetricRules
 from judges.state_text.tally import Part, Tally
 from judges.state_text.vocabulary import VOCABULARIES, ObjectVocabulary, world_name
-from vlm_envs.adapter.settings import NAMESPACE as ADAPTED
-from vlm_envs.errors import ConfigError, did_you_mean, require_choice
+from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import NAMESPACE, RESOLVERS, VARIANTS, WORLDS
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import did_you_mean, require_choice
 
 
 class ExactJudge:

@@ -10,7 +10,7 @@ import pytest
 import vlm_envs
 from vlm_envs.splits import split_seeds
 from vlm_envs.testing.contract import check_world
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 ENVS = {
     "minigrid": ("MiniGrid-DoorKey-5x5-v0", "MiniGrid-Empty-5x5-v0", "BabyAI-GoToLocal-v0"),

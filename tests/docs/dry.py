@@ -134,11 +134,10 @@ def _check_call(call: ast.Call, function: Any) -> None:
     import gymnasium as gym
 
     import vlm_envs
-    from vlm_envs.adapter.settings import require_env
-    from vlm_envs.adapter.world import AdaptedWorld
-    from vlm_envs.making import added_arguments, keyword_parameters
-    from vlm_envs.registration import creator_of, registered_name
-    from vlm_envs.vector.make import world_vector
+    from vlm_envs.adapter.adapted_world import AdaptedWorld
+    from vlm_envs.adapter.adapter_settings import require_env
+    from vlm_envs.registration import added_arguments, creator_of, keyword_parameters, registered_name
+    from vlm_envs.vector.make_vec import world_vector
 
     keywords = {keyword.arg for keyword in call.keywords if keyword.arg}
     said = [ast.unparse(call)]
@@ -234,7 +233,7 @@ def _check_training(words: list[str]) -> None:
     from training.stages.stages_options import stage_options
     from training.sweeps.command import run_sweep_command
     from training.upscaler.upscaler_command import upscaler_options
-    from vlm_envs.arguments.options import Program, parsed
+    from vlm_envs.command_line import Program, parsed
 
     program = Program(prog="python -m training", description="")
     commands: dict[str, Callable[[list[str]], object]] = {
@@ -319,19 +318,19 @@ def _check_judges(words: list[str]) -> None:
 
 
 def _check_worlds(words: list[str]) -> None:
-    from vlm_envs.cli import check, commands, play
-    from vlm_envs.cli.settings import parse_settings
+    from vlm_envs.cli import commands, play
+    from vlm_envs.cli.commands import CheckOptions
+    from vlm_envs.cli.named_worlds import parse_settings
 
     options = _parsed_by(commands, words)
-    if isinstance(options, check.CheckOptions | play.PlayOptions):
+    if isinstance(options, CheckOptions | play.PlayOptions):
         _make(options.env_id, parse_settings(options.settings))
 
 
 def _make(env_id: str, kwargs: Mapping[str, Any]) -> None:
     """Makes a world, so that wrong arguments, files, and functions are found; engines and data may be missing here."""
     from vlm_envs.errors import EngineUnavailableError
-    from vlm_envs.making import keyword_parameters
-    from vlm_envs.registration import creator_of, make
+    from vlm_envs.registration import creator_of, keyword_parameters, make
 
     unknown = set(kwargs) - set(keyword_parameters(creator_of(env_id)))
     _require(not unknown, [env_id], f"the world has no arguments {sorted(unknown)}")
@@ -353,7 +352,7 @@ _MODULES: Mapping[str, Callable[[list[str]], None]] = {
 
 def _parsed_by(module: Any, words: list[str]) -> Any:
     """Returns the options that a program's command line gives; None where it asks for help."""
-    from vlm_envs.arguments import options
+    from vlm_envs import command_line
 
     found: list[Any] = []
     mistakes: list[object] = []
@@ -362,10 +361,10 @@ def _parsed_by(module: Any, words: list[str]) -> Any:
         found.append(parsed(*arguments, **settings))
         raise _ParsedCommand
 
-    parsed = options.parsed
+    parsed = command_line.parsed
     with (
-        mock.patch.object(options, "parsed", parse_only),
-        mock.patch.object(options, "tell", mistakes.append),
+        mock.patch.object(command_line, "parsed", parse_only),
+        mock.patch.object(command_line, "tell", mistakes.append),
         contextlib.suppress(_ParsedCommand),
     ):
         code = module.main(words)

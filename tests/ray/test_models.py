@@ -16,7 +16,7 @@ from agents.api.failures import Unavailable
 from agents.perception.model_pool import ModelPool
 from tests.ray.processes import model_actors, wait_until
 from vlm_envs.errors import EngineUnavailableError, WorkerError
-from vlm_envs.vector.ray_cluster import connected_ray
+from vlm_envs.vector.ray_workers import connected_ray
 
 
 @dataclass

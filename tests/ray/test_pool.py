@@ -13,7 +13,7 @@ from benchmarks.ray_speed import KINDS, spread_steps_per_s
 from tests.ray.processes import actors, wait_until
 from tests.unit.vlm_envs.corridor import CorridorWorld
 from vlm_envs.errors import ConfigError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 corridor = functools.partial(CorridorWorld, prompt_format="no_think")
 OWN_WORLD = """

@@ -10,8 +10,8 @@ from tests.ray.processes import actors, program, wait_until
 WORLD = """
 import functools, logging, os, signal, sys, threading, time
 import gymnasium as gym
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.ray_cluster import connected_ray
+from vlm_envs.vector.vector_world import VectorWorld
+from vlm_envs.vector.ray_workers import connected_ray
 
 logging.basicConfig(format="%(levelname)s %(message)s")
 

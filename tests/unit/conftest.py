@@ -23,9 +23,9 @@ PRELOADED = (
 @pytest.fixture(scope="session", autouse=True)
 def worker_processes_are_forks():
     """Starts worker processes from a fork server, in 0.01 instead of 0.4 CPU seconds; tests of `spawn` name it."""
-    from vlm_envs.vector.env import VectorWorld
+    from vlm_envs.vector.vector_world import VectorWorld
 
-    multiprocessing.set_forkserver_preload(["vlm_envs.vector.local_worker", *PRELOADED])
+    multiprocessing.set_forkserver_preload(["vlm_envs.vector.workers", *PRELOADED])
     VectorWorld.__init__.__kwdefaults__["start_method"] = "forkserver"
 
 

@@ -10,7 +10,7 @@ from agents.agent import Agent
 from agents.rollout import rollout
 from vlm_envs import make
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 LAKE = "VLM/FrozenLake-v0"
 SHORT = {"prompt_format": "no_think", "representation": "structured", "prompt_example": False}

@@ -14,8 +14,7 @@ import training.__main__
 import training.recipes.listing
 import vlm_envs
 import vlm_envs.cli.commands
-from vlm_envs.arguments.docstrings import written_docstring
-from vlm_envs.arguments.options import description_of
+from vlm_envs.command_line import description_of, written_docstring
 
 MAINS = {
     "vlm_envs": vlm_envs.cli.commands.main,

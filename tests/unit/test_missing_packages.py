@@ -13,7 +13,7 @@ import pytest
 import training.__main__
 import training.commands
 import vlm_envs.requirements
-from vlm_envs.arguments.options import run_command
+from vlm_envs.command_line import run_command
 from vlm_envs.requirements import EXTRAS, install_command, needs, require_packages, requirements_of
 
 CHECKOUT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from PIL import Image
 from docs import navigation, pages
 from tests.unit.built_site import broken_words, build_site, opened, overflow, served
 from vlm_envs.cli.gallery import GAP_PX, PICTURE_HEIGHT_PX, file_name
-from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.named_worlds import make_world
 from vlm_envs.registration import VARIANTS, WORLDS
 
 CHECKOUT = Path(__file__).parents[2]

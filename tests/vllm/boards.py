@@ -8,7 +8,7 @@ from benchmarks.models.board.spec import WorldSpec
 from tests.vllm.server import CHECKOUT, CHECKPOINT
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 RECIPE = frozenlake_tiny()
 (_WORLD,) = RECIPE.worlds

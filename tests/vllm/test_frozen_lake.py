@@ -22,7 +22,7 @@ from benchmarks.models.board.spec import WorldSpec
 from tests.vllm.boards import GREEDY, HF, MAX_TOKENS, WORLD, played, responses
 from tests.vllm.server import CHECKPOINT
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 NUM_LEVELS = 64
 SAMPLING = SamplingConfig(temperature=0, max_new_tokens=MAX_TOKENS)

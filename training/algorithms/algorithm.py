@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self, TypeVar
 
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
-from vlm_envs.errors import require
+from vlm_envs.validation import field_name, require, require_above, require_at_least
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from training.algorithms.algorithm import without_gradient
 from training.algorithms.grpo import GRPO
-from vlm_envs.arguments.ranges import require_above, require_between
-from vlm_envs.errors import require
+from vlm_envs.validation import require, require_above, require_between
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs, without_gradient
-from vlm_envs.arguments.ranges import require_at_least
+from vlm_envs.validation import require_at_least
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from training.algorithms.grpo import GRPO
-from vlm_envs.arguments.ranges import require_above, require_between
+from vlm_envs.validation import require_above, require_between
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -16,8 +16,9 @@ from training.algorithms.reinforce_plus_plus import ReinforcePlusPlus
 from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE
 from training.algorithms.turn_gae import TurnGAE
-from vlm_envs.arguments.faults import import_named
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
+from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean
 
 ShippedAlgorithm = BilevelGAE | TokenGAE | TurnGAE | GRPO | DAPO | GSPO | GiGPO | RLOO | ReinforcePlusPlus
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from training.algorithms.algorithm import ModelOutputs, without_gradient
 from training.algorithms.gae import GAE
-from vlm_envs.arguments.ranges import require_between
+from vlm_envs.validation import require_between
 
 if TYPE_CHECKING:
     from torch import Tensor

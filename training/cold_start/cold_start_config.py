@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from training.config.update_config import AdamWConfig, SupervisedSteps
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
-from vlm_envs.errors import require
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_between
 
 
 @dataclass(frozen=True, kw_only=True)

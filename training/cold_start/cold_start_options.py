@@ -13,8 +13,9 @@ from training.config.run_config import RunConfig
 from training.config.saved_config import numbered, require_writable
 from training.recipes.shipped import FIRST_STARTS, RECIPES, recipe_after
 from training.run_options import Recipe, configured, find_recipe, option_value
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
+from vlm_envs.validation import did_you_mean
 
 COLD_START_USAGE = (
     "usage: python -m training cold_start RECIPE [OPTIONS]\n\nMakes the cold start of a recipe, and no more; "

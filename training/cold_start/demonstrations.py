@@ -24,7 +24,7 @@ from training.pools.pool_levels import open_pools
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, Trajectory, Turn
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 NUM_ATTEMPTS = 3
 """How often a batch of demonstrations is played before its workers are given up."""

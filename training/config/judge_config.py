@@ -16,10 +16,10 @@ from judges.episode_rewards.reward_registry import EPISODE_REWARDS, episode_rewa
 from judges.state_text.exact_judge import has_rules
 from judges.turn_rewards import RepetitionTerm
 from training.config.world_spec import WorldSpec
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
-from vlm_envs.cli.settings import parse_settings
-from vlm_envs.errors import ConfigError, require, require_choice
+from vlm_envs.cli.named_worlds import parse_settings
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import QA_FORMATS
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice
 
 _NEEDS_MODEL = "say which, with --judge.endpoint.model NAME and --judge.endpoint.base-url URL"
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 EngineName = Literal["auto", "local", "ddp", "fsdp2"]
 

@@ -18,7 +18,7 @@ from training.config.run_config import ADAPTED, RunConfig
 from training.config.saved_config import rebuilt
 from training.config.world_spec import WorldSpec
 from training.sft.sft_config import SFTConfig
-from vlm_envs.adapter.settings import source_of
+from vlm_envs.adapter.adapter_settings import source_of
 from vlm_envs.adapter.stored import (
     changed_arguments,
     changed_functions,
@@ -27,9 +27,10 @@ from vlm_envs.adapter.stored import (
     functions_changed,
     restored,
 )
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import parse_object
 from vlm_envs.records.run_data import STAGES
+from vlm_envs.validation import require
 
 ConfigT = TypeVar("ConfigT")
 

@@ -31,8 +31,7 @@ from training.config.update_config import (
 from training.config.world_spec import WorldSpec, drawn_pool_contradictions, world_names
 from training.mixture.mixture_config import MixConfig, mix_contradictions, require_room_for_partners
 from vlm_envs.adapter.stored import stored_arguments
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.errors import require
+from vlm_envs.validation import require, require_at_least
 
 ADAPTED = "adapted"
 """Field of a saved world with what `stored_arguments` returns, which no option sets."""

@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import name_of
-from vlm_envs.arguments.ranges import field_name
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import to_json
+from vlm_envs.validation import field_name, require
 
 _Config = TypeVar("_Config")
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.errors import require
+from vlm_envs.validation import require, require_at_least
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import name_of
 from training.config.saved_config import unchecked
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
-from vlm_envs.errors import require, require_choice
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_between, require_choice
 
 if TYPE_CHECKING:
     from training.algorithms.losses import KlEstimator

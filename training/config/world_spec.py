@@ -10,13 +10,12 @@ from functools import partial
 from typing import Any
 
 from training.pools.pool_config import PoolConfig
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
-from vlm_envs.errors import WorkerError, require, require_choice
-from vlm_envs.qa.datasets.unshown import unshown_items
+from vlm_envs.errors import WorkerError
+from vlm_envs.qa.datasets.dataset_splits import unshown_items
 from vlm_envs.registration import make, registered_name
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.kinds import WORKER_KINDS
-from vlm_envs.vector.make import world_vector
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_between, require_choice
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import WORKER_KINDS, VectorWorld
 
 MAX_PARALLEL = 256
 """Most worlds of an evaluation that are played side by side."""

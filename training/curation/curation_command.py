@@ -29,12 +29,12 @@ from training.preflight import facts_of, how_to_plan
 from training.preflight_judges import check_verifier, require_answer_judge, require_made, unjudged_terms
 from training.run_options import asks_for_endpoint, endpoint_to_fill
 from training.world_options import read_world_options
-from vlm_envs.arguments.options import Program, parsed
-from vlm_envs.arguments.ranges import field_name, fields_named
-from vlm_envs.errors import ConfigError, VLMEnvsError, require
+from vlm_envs.command_line import Program, parsed
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.run_data import holds_run
 from vlm_envs.splits import split_seeds
+from vlm_envs.validation import field_name, fields_named, require
 
 CHECKPOINTS = ("hf", "vllm")
 """Kinds of experts that may be the model that is trained."""

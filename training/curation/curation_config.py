@@ -16,9 +16,9 @@ from training.config.judge_config import ASKED, RewardSet, VerifierConfig, set_r
 from training.config.saved_config import require_name
 from training.config.world_spec import WorldSpec, world_names
 from training.pools.pool_config import PoolConfig
-from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
-from vlm_envs.cli.settings import Settings, parse_settings
-from vlm_envs.errors import ConfigError, require, require_finite
+from vlm_envs.cli.named_worlds import Settings, parse_settings
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import field_name, require, require_at_least, require_between, require_finite
 
 CURATED = "curated"
 """Under this label a data set's episodes are recorded."""

@@ -54,10 +54,11 @@ from training.level_episodes import play_each
 from training.pools.pool_levels import level_faults
 from training.rewards.turn_scores import model_judges
 from training.rewards.verifier import CheckpointJudge, Verifier
-from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError, require
-from vlm_envs.records.lock import alone_in
+from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.responses.answers import read_answer
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import require
 
 _AT_ONCE = 16
 """Levels that are looked up in one call of a world, which has only so much time."""

@@ -31,14 +31,12 @@ from training.config.world_spec import WorldSpec
 from training.curation.curated_data import WorldYield, Yield, chat_messages
 from training.curation.curation_config import CURATED, LEVELS, CurateConfig
 from training.pools.pool_levels import chosen_levels, read_levels
-from vlm_envs.arguments.ranges import field_name
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.episode_record import TurnNotes, episode_record
-from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import Record, append_line, parse_object, read_lines, replace_file, to_json
-from vlm_envs.records.run_data import RunWriter, slug
+from vlm_envs.records.run_data import ImageStore, RunWriter, TurnNotes, episode_record, slug
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Trajectory
+from vlm_envs.validation import field_name
 
 _STATE, _NUMBERS, _ROWS = "state.json", "batch.json", "rows.jsonl"
 

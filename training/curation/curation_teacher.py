@@ -34,12 +34,12 @@ from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent, setting_names
 from training.curation.curation_config import CurateConfig
 from training.rewards.verifier import pointing_prompt, read_places, replies
+from vlm_envs.qa.qa_world import options_of
 from vlm_envs.qa.sample import Sample
 from vlm_envs.qa.strategies import point_in_percents
-from vlm_envs.qa.task import options_of
-from vlm_envs.qa.videos import time
+from vlm_envs.qa.video_questions import time
 from vlm_envs.trajectory import Observation, observation_images
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 Pixels = npt.NDArray[np.uint8]
 

@@ -8,7 +8,7 @@ similarity is measured; here it is of words, by edit distance. Broken rows are n
 are checked by the reader of the result, before a model is asked about any.
 
 No published layout was run on the original data here. MP-DocVQA's is that of its loader
-(`vlm_envs.qa.datasets.documents.mp_docvqa`); DeepEyes' is taken from the public code that writes its tables
+(`vlm_envs.qa.datasets.document_datasets`); DeepEyes' is taken from the public code that writes its tables
 (`create_train_dataset.py`); MM-IFEngine's is how LLaMA-Factory, with which its public code trains, reads conversations
 and preferences.
 """
@@ -36,16 +36,14 @@ from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.datasets.armbench import judged_rows_of
 from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.documents.files import page_file
-from vlm_envs.qa.datasets.documents.mp_docvqa import answered_row
-from vlm_envs.qa.datasets.images import row_image
-from vlm_envs.qa.datasets.media import media_fault, without_marks
-from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
+from vlm_envs.qa.datasets.dataset_images import media_fault, row_image, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, broken, each_row, text
+from vlm_envs.qa.datasets.document_datasets import answered_row, page_file
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.answers import normalise
-from vlm_envs.responses.encodable import encodable
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.files import FileRoot, decode_image
+from vlm_envs.responses.formats import encodable
+from vlm_envs.tools.data_files import FileRoot, decode_image
+from vlm_envs.tools.tool_errors import ToolError
 
 _MAX_SHOWN_PIXELS = 1_048_576
 """Larger pictures are scaled down for the model that writes wrong responses."""

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from training.config.update_config import LoRAConfig
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean
 
 _BASE = ".base_layer."
 _ADAPTER = ".lora_"

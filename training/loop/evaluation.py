@@ -15,11 +15,11 @@ from training.config.world_spec import MAX_PARALLEL, WorldSpec
 from training.engines.engine import Engine, LocalEngine
 from training.level_episodes import play_each, why_lost
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.qa.datasets.unshown import told_left_out
-from vlm_envs.records.episode_record import start_of
+from vlm_envs.qa.datasets.dataset_splits import told_left_out
+from vlm_envs.records.run_data import start_of
 from vlm_envs.registration import registered_name
 from vlm_envs.splits import split_seeds
-from vlm_envs.statistics.clusters import counted_episodes, evaluated_rate
+from vlm_envs.statistics.success_rates import counted_episodes, evaluated_rate
 from vlm_envs.trajectory import Trajectory
 
 _UNSHOWN: dict[tuple[str, str, str, tuple[int, ...]], dict[int, str]] = {}

@@ -19,8 +19,8 @@ from training.batch import OBSERVED, Batch
 from training.engines.host_memory import GIB
 from training.loop.evaluation import mean_metrics
 from training.rewards.turn_scores import ScoredTrajectory
-from vlm_envs.qa.task import tool_was_used
-from vlm_envs.records.episode_record import TurnNotes
+from vlm_envs.qa.qa_world import tool_was_used
+from vlm_envs.records.run_data import TurnNotes
 from vlm_envs.trajectory import Trajectory
 
 

@@ -46,8 +46,8 @@ from training.rewards.turn_scores import ScoredTrajectory, TurnScorer
 from training.update.learner import Learner, weights_like
 from training.update.out_of_memory import OF_EVALUATION, OF_UPDATE, memory_told
 from training.update.update_losses import assigned_credit
-from vlm_envs.errors import require
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
+from vlm_envs.validation import require
 
 SHOWN = ("success", "reward", "format_rate", "entropy")
 NUM_RECORDED, NUM_RECORDED_TRAINING = 256, 32

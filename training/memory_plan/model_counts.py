@@ -30,7 +30,8 @@ from training.engines.logprobs import KEPT_SHARE, tokens_per_chunk
 from training.engines.lora import add_adapters
 from training.engines.policy import PolicyModel, RowPass, ValueModel, freeze_vision_tower, hidden_states, row_pass_of
 from training.memory_plan.plan_rows import RowShape
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
 
 MAX_TURNS = 64
 """Most turns that are counted: with small vocabularies a chunk of logits is longer than any micro-batch."""

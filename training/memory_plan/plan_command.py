@@ -13,10 +13,9 @@ from training.config.run_config import RunConfig
 from training.memory_plan.plan_rows import PlanConfig
 from training.recipes.shipped import RECIPES
 from training.run_options import configured, find_recipe
-from vlm_envs.arguments.options import Program, description_of, option_names, parsed
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.arguments.short_help import asks_for_help, wrapped_usage
-from vlm_envs.errors import ConfigError, did_you_mean
+from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, wrapped_usage
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, fields_named
 
 PROG = "python -m training plan"
 _OWN = tuple(f"--{each.name.replace('_', '-')}" for each in fields(PlanConfig))

@@ -16,10 +16,10 @@ from agents.hf.sampling_config import context_limit
 from agents.oracle import RandomAgent
 from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec
-from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
-from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError, require
+from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
 from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation, observation_images
+from vlm_envs.validation import require, require_above, require_at_least, require_between
 
 NUM_EPISODES = 4
 """Episodes of each world that are looked at."""

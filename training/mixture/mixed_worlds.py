@@ -17,7 +17,7 @@ from training.config.world_spec import WorldSpec, world_names
 from training.mixture.mixture_config import MixConfig, Shares
 from training.pools.pool_levels import Pool, ShownLevels
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 _MAX_SIZES = 2
 """Vectors kept of a world whose shares change without end."""

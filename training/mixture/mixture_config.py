@@ -24,9 +24,9 @@ import gymnasium as gym
 
 from judges.episode_rewards.reward_registry import EPISODE_REWARDS
 from training.config.world_spec import WorldSpec
-from vlm_envs.arguments.ranges import require_between
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.registration import arguments_of, registered_name
+from vlm_envs.validation import require_between, require_choice
 
 SCHEDULES = ("fixed", "success", "stepwise")
 """How shares may change."""

@@ -16,10 +16,10 @@ from training.pools.pool_levels import PoolLevel, chosen_levels, read_levels
 from training.recipes.shipped import RECIPES
 from training.run_options import find_recipe
 from training.world_options import read_world_options, world_words
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.arguments.short_help import HELP, HELP_ALL
-from vlm_envs.errors import ConfigError, VLMEnvsError, require
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.validation import require
+from vlm_envs.vector.vector_world import VectorWorld
 
 _Found = dict[str, tuple[PoolLevel, int, PoolConfig]]
 """Levels by their id, with the place of their world among all, and the pool that they are in."""

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from agents.hf.sampling_config import SamplingConfig
-from vlm_envs.arguments.ranges import field_name, require_at_least, require_between
-from vlm_envs.errors import require, require_choice
+from vlm_envs.validation import field_name, require, require_at_least, require_between, require_choice
 
 OWN_POOLS = "pools"
 """Folder of a run with the pools that it has drawn itself."""

@@ -28,11 +28,11 @@ from training.config.world_spec import MAX_PARALLEL, WorldSpec
 from training.level_episodes import play_each
 from training.pools.pool_config import OWN_POOLS, DrawPoolConfig, PoolConfig
 from training.pools.pool_levels import PoolLevel, chosen_levels, excluded_questions, kept_levels
-from vlm_envs.arguments.ranges import field_name
 from vlm_envs.content.judging.order import question_of
-from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError, require
+from vlm_envs.errors import ConfigError, GenerationError, SolverLimitError
 from vlm_envs.records.json_lines import Record, append_line, filter_lines, read_lines
 from vlm_envs.splits import split_seeds
+from vlm_envs.validation import field_name, require
 
 _FIRST_SEED, _NUM_SEEDS = 60_000_000, 30_000_000
 """Seeds of pools, which neither cold starts nor curations nor runs without a pool use."""

@@ -21,9 +21,10 @@ import numpy as np
 
 from training.pools.pool_config import PoolConfig
 from vlm_envs.content.judging.order import question_of
-from vlm_envs.errors import ConfigError, VLMEnvsError, require
-from vlm_envs.qa.datasets.rows import BrokenRowError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
+from vlm_envs.validation import require
+from vlm_envs.vector.vector_world import VectorWorld
 
 _LARGER = "draw a larger pool: python -m training pool RECIPE --num-samples N --out FILE"
 _EXAMPLE = '{"id": "vstar:12", "attempts": 5, "passes": 2}'

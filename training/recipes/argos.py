@@ -52,7 +52,7 @@ from training.curation.curation_config import CurateConfig
 from training.pools.pool_config import PoolConfig
 from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import DATA_OF, EXPERT_BEFORE, STAGE_BEFORE, Stage, StagesConfig
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-7B-Instruct"
 """The paper's model; a directory here, to be named by `--model DIR` wherever it is."""

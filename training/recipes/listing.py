@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vlm_envs.arguments.docstrings import written_docstrings
-from vlm_envs.arguments.tables import table, wrapped
+from vlm_envs.command_line import written_docstrings
 from vlm_envs.requirements import install_command
+from vlm_envs.terminal_tables import table, wrapped
 
 COMMANDS = {
     "list": "show what each recipe needs and how long it takes here",

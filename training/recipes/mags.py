@@ -17,7 +17,7 @@ from training.config.world_spec import WorldSpec
 from training.pools.pool_config import PoolConfig
 from training.recipes.tiny import tiny_recipe, without_critic
 from training.stages.stages_config import STAGE_BEFORE, Stage, StagesConfig
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"
 """Appendix C; a directory here, to be named by `--model DIR` wherever it is."""

@@ -54,7 +54,7 @@ from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
 from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
 from training.config.world_spec import WorldSpec
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 MODEL = "Qwen/Qwen2.5-VL-3B-Instruct"
 """Table 22's actor and critic; a directory here, to be named by `--model DIR` wherever it is."""

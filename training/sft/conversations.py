@@ -24,10 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.images import row_images
-from vlm_envs.qa.datasets.media import unread_media
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.files import FileRoot
+from vlm_envs.qa.datasets.dataset_images import row_images, unread_media
+from vlm_envs.tools.data_files import FileRoot
+from vlm_envs.tools.tool_errors import ToolError
 
 PLACEHOLDER = "<image>"
 """Stands in a user's text where a picture goes."""

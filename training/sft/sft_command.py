@@ -19,10 +19,10 @@ from training.curation.curation_config import CURATED
 from training.preflight import require_attention, require_peft, require_start, require_unused
 from training.run_options import option_value
 from training.sft.sft_config import FINE_TUNING, DataSource, SFTConfig
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.arguments.short_help import asks_for_help
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.command_line import Program, asks_for_help, description_of, parsed
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.run_data import slug
+from vlm_envs.validation import require
 
 _DEFAULTS = {"output": "runs", "name": "sft"}
 _MAY_DIFFER = {

@@ -11,8 +11,7 @@ from tyro.conf import UseAppendAction, arg
 
 from training.config.saved_config import plain, require_name
 from training.config.update_config import AdamWConfig, LoRAConfig, MemoryConfig, SupervisedSteps
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least, require_between
-from vlm_envs.errors import require
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_between
 
 FINE_TUNING = "supervised fine-tuning"
 """What a run of this kind says it was trained with."""

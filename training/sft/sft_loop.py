@@ -40,9 +40,9 @@ from training.sft.sft_rows import DataSet, read_data_set, row_batches, row_order
 from training.update.out_of_memory import OF_FINE_TUNING, memory_told
 from training.update.supervised_steps import SupervisedLearner, take_steps
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.records.json_lines import replace_file, to_json
-from vlm_envs.records.lock import alone_in
-from vlm_envs.records.report.page import build_report
+from vlm_envs.records.report_page import build_report
 from vlm_envs.records.run_data import RunWriter, holds_run
 
 PHASE = "sft"

@@ -18,10 +18,10 @@ from training.curation.curation_config import LEVELS, CurateConfig
 from training.pools.pool_config import PoolConfig
 from training.sft.sft_config import SFTConfig
 from vlm_envs.adapter.stored import stored_arguments
-from vlm_envs.arguments.ranges import field_name
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import parse_object, replace_file
 from vlm_envs.records.run_data import STAGES
+from vlm_envs.validation import field_name, require
 
 STAGE_BEFORE = "stage before"
 """What a stage after the first has as its `model`: it starts from what the stage before made."""

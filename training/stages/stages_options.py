@@ -21,10 +21,10 @@ from training.curation.curation_config import CurateConfig
 from training.run_options import CURATION_OPTIONS, Recipe, configured, option_value, take_option
 from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import Stage, StageRun, StagesConfig, saved_stages
-from vlm_envs.arguments.options import Program, option_names, parsed
-from vlm_envs.arguments.short_help import HELP, HELP_ALL, asks_for_help
-from vlm_envs.arguments.tables import wrapped
-from vlm_envs.errors import ConfigError, VLMEnvsError, did_you_mean, require
+from vlm_envs.command_line import HELP, HELP_ALL, Program, asks_for_help, option_names, parsed
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.terminal_tables import wrapped
+from vlm_envs.validation import did_you_mean, require
 
 _PREFIX = "--stages."
 _OF_THE_RUN = ("name", "output", "model", "resume")

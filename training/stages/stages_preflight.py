@@ -38,11 +38,11 @@ from training.stages.stages_config import (
     holds_stages,
     saved_stages,
 )
-from vlm_envs.arguments.options import option_names
-from vlm_envs.arguments.ranges import fields_named
-from vlm_envs.errors import ConfigError, VLMEnvsError, require
+from vlm_envs.command_line import option_names
+from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.records.json_lines import RunExistsError, to_json
 from vlm_envs.records.run_data import holds_run
+from vlm_envs.validation import fields_named, require
 
 
 @dataclass(frozen=True, kw_only=True)

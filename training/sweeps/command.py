@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from training.config.sweep import SweepConfig
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.arguments.short_help import HELP, HELP_ALL
-from vlm_envs.errors import ConfigError, did_you_mean, require_choice
+from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, require_choice
 
 
 def run_sweep_command(words: Sequence[str]) -> None:

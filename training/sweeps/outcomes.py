@@ -9,9 +9,10 @@ from pathlib import Path
 
 from training.sweeps.runner import arm_directory, is_finished
 from training.sweeps.sweep import Sweep
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.records.run_data import RunReader
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

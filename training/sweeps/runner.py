@@ -21,8 +21,8 @@ from training.config.run_config import RunConfig
 from training.config.sweep import SweepConfig
 from training.sweeps.sweep import Arm, Sweep
 from training.sweeps.waiting import spawned_pool, wait_for
-from vlm_envs.errors import require
 from vlm_envs.records.run_data import RunReader
+from vlm_envs.validation import require
 
 LOGS = "logs"
 

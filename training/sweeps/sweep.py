@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from training.config.run_config import RunConfig
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

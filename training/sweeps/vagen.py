@@ -31,7 +31,7 @@ from training.config.update_config import PPOConfig
 from training.config.world_spec import WorldSpec
 from training.recipes.vagen import vagen_base, vagen_full
 from training.sweeps.sweep import Arm, Sweep
-from vlm_envs.errors import require_choice
+from vlm_envs.validation import require_choice
 
 BASE = "base"
 TABLES = {

@@ -16,8 +16,7 @@ from training.config.saved_config import require_writable
 from training.preflight import require_unused
 from training.run_options import option_value
 from training.upscaler.upscaler_config import SUPER_RESOLUTION, UpscalerConfig
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.arguments.short_help import asks_for_help
+from vlm_envs.command_line import Program, asks_for_help, description_of, parsed
 
 _MAY_DIFFER = {"checkpoint_every", "device", "eval_every", "num_eval_scenes", "num_steps", "num_threads", "output"}
 """Settings that a run may go on with changed; with another number of steps the rate falls otherwise from then on."""

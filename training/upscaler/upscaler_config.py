@@ -9,9 +9,8 @@ from typing import Any, Literal
 
 from training.config.saved_config import plain, require_name
 from training.config.update_config import AdamWConfig, SupervisedSteps
-from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
 from vlm_envs.content.scenes.source import SceneSource
-from vlm_envs.errors import require, require_choice, require_range
+from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice, require_range
 
 SUPER_RESOLUTION = "super-resolution"
 """What a run of this kind says it was trained with."""

@@ -32,13 +32,13 @@ from training.preflight import require_unused
 from training.upscaler.upscaler_command import check_upscaler
 from training.upscaler.upscaler_config import SUPER_RESOLUTION, UpscalerConfig
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.records.json_lines import replace_file
-from vlm_envs.records.lock import alone_in
 from vlm_envs.records.run_data import RunWriter, holds_run
 from vlm_envs.statistics.bootstrap import paired_bootstrap
 from vlm_envs.tools.coordinates import PixelRectangle
 from vlm_envs.tools.pictures import Picture, crop, resized
-from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
+from vlm_envs.tools.zoom import BicubicUpscaler, LanczosUpscaler, Upscaler
 
 WEIGHTS = "smfanet.safetensors"
 """The trained network, within `latest`."""

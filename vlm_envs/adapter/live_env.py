@@ -17,8 +17,9 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.adapter.settings import AdapterSettings, require_env
-from vlm_envs.errors import ConfigError, EngineUnavailableError, WorldContractError, require
+from vlm_envs.adapter.adapter_settings import AdapterSettings, require_env
+from vlm_envs.errors import ConfigError, EngineUnavailableError, WorldContractError
+from vlm_envs.validation import require
 
 _CHANNELS = (1, 3, 4)
 

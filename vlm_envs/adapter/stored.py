@@ -14,8 +14,21 @@ from typing import Any
 
 import gymnasium as gym
 
-from vlm_envs.adapter.functions import digests, located, relative, search, without_folders
-from vlm_envs.adapter.settings import ENTRY_POINT, FIXED, NAMESPACE, SOURCES, adapt, plain, require_env, source_of
+from vlm_envs.adapter.adapter_settings import (
+    ENTRY_POINT,
+    FIXED,
+    NAMESPACE,
+    SOURCES,
+    adapt,
+    digests,
+    located,
+    plain,
+    relative,
+    require_env,
+    search,
+    source_of,
+    without_folders,
+)
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.registration import ADAPT, registered_name
 

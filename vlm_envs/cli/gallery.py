@@ -15,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.cli.list_worlds import describe
-from vlm_envs.cli.lookup import make_world
-from vlm_envs.cli.needs import require_available
+from vlm_envs.cli.named_worlds import describe, make_world
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.registration import env_ids
+from vlm_envs.registration import env_ids, require_available
+from vlm_envs.validation import require_at_least
 from vlm_envs.world import World
 
 Picture = npt.NDArray[np.uint8]

@@ -13,12 +13,13 @@ from typing import Literal
 import numpy as np
 
 from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.errors import GenerationError, LevelError, require_choice
+from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture
+from vlm_envs.validation import require_choice
 
 Asks = Literal["count", "leftmost"]
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.errors import GenerationError, LevelError, require_choice
+from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.validation import require_choice
 
 _MAX_SEEDS = 1000
 

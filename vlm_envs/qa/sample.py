@@ -1,18 +1,22 @@
-"""A sample: one question with its answer, and what it is about. Sources make them and find them again by their id."""
+"""A sample: one question with its answer, and what it is about. Sources make samples and find them again by id."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
-from vlm_envs.tools.documents import Document
+from vlm_envs.tools.pdf_documents import Document
 from vlm_envs.tools.pictures import ImageRef
+from vlm_envs.user_code import resolved
+from vlm_envs.validation import require_flag
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,3 +151,41 @@ class ListedSource(SampleSource, Protocol):
     def sample_at(self, index: int, split: str) -> Sample:
         """Returns a sample of a split by its place, from 0, in the order of the files."""
         ...
+
+
+OpenDataset = Callable[..., SampleSource]
+"""Opens a user's copy of a data set: its name, the folder, `is_benchmark` and `train_on_all`, as `QAWorld` has them."""
+
+
+def chosen_source(
+    generated: SampleSource | None,
+    open_dataset: OpenDataset | None,
+    *,
+    source: str | SampleSource | None,
+    dataset: str | None,
+    folder: str | None,
+    is_benchmark: bool | None,
+    train_on_all: bool = False,
+) -> SampleSource:
+    """Returns the source that a world's arguments name; they are those of `vlm_envs.qa.qa_world.QAWorld`.
+
+    Raises:
+        ConfigError: If a data set comes without its folder or the other way round, or beside a source; if
+            `is_benchmark` or `train_on_all` is no switch, or comes without a data set; if the source is none.
+    """
+    if (dataset is None) != (folder is None) or (dataset is not None and (source is not None or open_dataset is None)):
+        raise ConfigError(
+            f"dataset and folder go together, and without source; got dataset={dataset!r}, folder={folder!r}, "
+            f"source={source!r}."
+        )
+    if is_benchmark is not None:
+        require_flag("is_benchmark", is_benchmark)
+    require_flag("train_on_all", train_on_all)
+    if dataset is not None and open_dataset is not None:
+        return open_dataset(dataset, folder, is_benchmark=is_benchmark, train_on_all=train_on_all)
+    if is_benchmark is not None:
+        raise ConfigError(f"is_benchmark is of a dataset; got is_benchmark={is_benchmark} without dataset and folder.")
+    if train_on_all:
+        raise ConfigError("train_on_all is of a dataset; got train_on_all=True without dataset and folder.")
+    chosen: SampleSource = resolved("source", generated if source is None else source, "draw", "find")
+    return chosen

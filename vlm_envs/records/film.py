@@ -11,11 +11,10 @@ from typing import Any
 
 from PIL import Image, ImageDraw, ImageFont
 
-from vlm_envs.errors import require
-from vlm_envs.records.images import ImageStore
 from vlm_envs.records.json_lines import MissingRunDataError, Record, replace_file
-from vlm_envs.records.run_data import RunReader, is_training_label
+from vlm_envs.records.run_data import ImageStore, RunReader, is_training_label
 from vlm_envs.splits import level_name
+from vlm_envs.validation import require
 
 PICTURE_PX, TEXT_PX, MARGIN_PX, FONT_PX = 280, 520, 16, 15
 INK, PALE, PAPER = "#22303c", "#7a8894", "#ffffff"

@@ -9,12 +9,11 @@ from typing import Any
 import gymnasium as gym
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.records.episode_record import start_of
 from vlm_envs.records.json_lines import Record, RunExistsError
-from vlm_envs.records.run_data import RunWriter, holds_run, slug
+from vlm_envs.records.run_data import RunWriter, holds_run, slug, start_of
 from vlm_envs.requirements import install_command
 from vlm_envs.spaces import FreeText
-from vlm_envs.statistics.clusters import evaluated_rate
+from vlm_envs.statistics.success_rates import evaluated_rate
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT, World
 

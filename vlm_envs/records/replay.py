@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.records.episode_record import OF_PROVIDER, TurnNotes, episode_record
 from vlm_envs.records.json_lines import MissingRunDataError, RunDataError, to_json
+from vlm_envs.records.run_data import OF_PROVIDER, TurnNotes, episode_record
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.world import OPTIMAL_ACTIONS_LEFT
 

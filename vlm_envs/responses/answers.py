@@ -1,4 +1,4 @@
-r"""Answer keys and the rules that compare answers with them.
+"""Answer keys and the rules that compare answers with them.
 
 Source: Argos, section 3.1, equations 6-8 (exact match, relative error); Mags-RL, appendix A.2 (refusals, inclusion
 accuracy); MP-DocVQA (ANLS at 0.5, page accuracy); MMLongBench-Doc, `eval/eval_score.py` (lists). Choices, where these
@@ -16,12 +16,11 @@ are silent:
   text however they are joined ("The answer is B. blue", "B - blue", "B (blue)"). After a dot, colon, or bracket, an
   explanation may follow ("B. It is the blue one") unless it names another letter, a word or number of another option
   that its own option lacks, or a word of doubt or denial. Such an answer is no choice.
-- A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for; see
-  `vlm_envs.responses.verdicts`.
+- A verdict on responses is a number, or true or false, alone or in a sentence as papers ask for; see `read_verdict`.
 - A list is a JSON or Python list of texts and numbers, or items separated by commas, semicolons, lines, "and", or "&".
   Its order does not matter. An "and" may also belong to an item. Numbers may be written in words and with a unit.
 - Where the truth is that a question is not answerable, any sentence to that effect is right; see
-  `vlm_envs.responses.unanswerable`.
+  `is_unanswerable`.
 - Inclusion is by whole words, so that 4 is not found in 14 or in 4.5. Scripts without spaces have no word ends.
 """
 
@@ -38,11 +37,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.responses.extraction import readings, unwrap
 from vlm_envs.responses.numbers import EMPHASIS, NUMBER, TYPOGRAPHY, is_in_words, is_whole, read_number, read_quantity
-from vlm_envs.responses.unanswerable import is_unanswerable
-from vlm_envs.responses.verdicts import read_verdict
+from vlm_envs.validation import require_choice
 
 AnswerKind = Literal["exact", "choice", "number", "semantic", "anls", "verdict", "list"]
 
@@ -491,3 +489,111 @@ def _includes(said: str, truth: str) -> bool:
     number = bool(NUMBER.fullmatch(truth))
     before, after = (r"(?<![\w-])(?<![0-9][.,])", r"(?!\w)(?![.,][0-9])") if number else (r"(?<!\w)", r"(?!\w)")
     return re.search(before + re.escape(truth) + after, said) is not None
+
+
+_DOCUMENT = (
+    r"(?:document|report|paper|text|file|pdf|slide|page|content|context|passage|article|information|image|excerpt|table"
+    r"|chart|figure|section|statement|source|data)s?"
+)
+_SOURCE = rf"(?:(?:any of )?(?:the|this|that|these|those|any) )?(?:(?:given|provided|available|supplied) )?{_DOCUMENT}"
+_DOES_NOT = r"(?:do(?:es)? not|doesn['’]?t|don['’]?t|did not|didn['’]?t)(?: explicitly)?"
+_HOLD = (
+    r"(?:say|state|contain|mention|provide|specify|include|give|list|show|answer|report|indicate|disclose|cover|discuss"
+    r"|have|offer|address|tell)"
+)
+_GIVEN = (
+    r"(?:answerable|answered|mentioned|stated|specified|given|provided|found|available|disclosed|included|listed"
+    r"|reported|present|contained|shown|covered|discussed)"
+)
+_DATA = (
+    r"(?:such |relevant |specific |explicit )?(?:answer|information|mention|data|details?|record|indication|reference"
+    r"|evidence)"
+)
+_WORD = r"[\w$€£%“”\"'‘’«»][\w$€£%“”\"'‘’«»./&-]*"
+_TAIL = rf"(?: {_WORD}){{0,40}}"
+_PLACE = (
+    rf"(?: (?:anywhere|explicitly|directly|clearly|here))?"
+    rf"(?: (?:in|on|by|from|within|with|using|given|through|based on|according to)(?: {_WORD}){{0,3}}? {_SOURCE}"
+    rf"(?: (?:provided|given|available))?)?"
+)
+_ABOUT = rf"(?: (?:about|on|for|of|to|regarding|concerning|in|that|which|whether|how|available|provided|given){_TAIL})?"
+_SAYINGS = (
+    rf"(?:in )?{_SOURCE} {_DOES_NOT} {_HOLD}(?! [\d$€£.,%]+$){_TAIL}",
+    rf"{_SOURCE} (?:has|have|contains?|provides?|gives?|offers?) no {_DATA}{_ABOUT}",
+    rf"(?:there (?:is|are|was) )?no {_DATA}(?: \w+){{0,8}}? (?:(?:(?:is|are|was|were|has been) )?{_GIVEN}{_PLACE}"
+    rf"|in {_SOURCE})",
+    rf"there (?:is|are|was) no {_DATA}{_ABOUT}",
+    rf"(?:(?:it|this|that|(?:(?:this|the) )?(?:question|answer|information))(?: \w+){{0,6}}? )?(?:(?:is|are|was) )?"
+    rf"(?:not (?:explicitly |clearly )?{_GIVEN}|unanswerable|can(?: ?not|['’]t) be (?:answered|determined|found)"
+    rf"|not in {_SOURCE}){_PLACE}",
+)
+_SAYING = re.compile(
+    rf"(?:(?:sorry|unfortunately)[,.]? )?(?:(?:according to|based on|from|in) {_SOURCE}, )?(?:{'|'.join(_SAYINGS)})",
+    flags=re.DOTALL,
+)
+_TURNS = re.compile(
+    r"\b(?:but|however|although|though|yet|so the answer|only"
+    r"|instead|rather|except|besides|less|fewer|more than|other than"
+    r"|(?:it|this|which) (?:says|states|shows|gives))\b"
+)
+_BETWEEN = re.compile(
+    r"(?:[,;.!]| because| since| as)(?<!sorry,)(?<!unfortunately,) (?:(?:and|so|hence|thus|therefore),? )?"
+)
+
+
+def is_unanswerable(text: str) -> bool:
+    """Returns whether a text says that the document does not answer the question, and nothing else.
+
+    Each of its clauses has to say so. A number or name after a comma, a colon, or "but" may be an answer, so a text
+    with one is not read as such a sentence.
+
+    Args:
+        text: The answer, case-folded, with single spaces.
+    """
+    return _TURNS.search(text) is None and _says_so(text)
+
+
+def _says_so(text: str) -> bool:
+    """Returns whether a text is a saying, or can be cut once into two parts that are."""
+    if _SAYING.fullmatch(text):
+        return True
+    cuts = _BETWEEN.finditer(text)
+    return any(_SAYING.fullmatch(text[: cut.start()]) and _SAYING.fullmatch(text[cut.end() :]) for cut in cuts)
+
+
+_MARKDOWN = re.compile(r"[*`#>]|(?<![^\W_])_+|_+(?![^\W_])")
+"""Emphasis, code, headings and quotations; the underscore of `resp_1` is none."""
+
+_BRACKETS_AND_QUOTES = re.compile(r"[\[\](){}\"“”„«»‹›‘’]|(?<![^\W_])'|'(?![^\W_])")
+_BETWEEN_SENTENCES = re.compile(r"(?<=[.!;])\s+|\n")
+
+_LEAD = r"(?:(?:my |the )?(?:(?:overall|final) )?(?:judge?ment|verdict|decision|answer)(?: is)?\s*[:\-–—]?\s*)?"
+_RESPONSE = r"(?:(?:the )?(?:answer|response|resp|option|candidate)[ _:]*)?"
+_BETTER = (
+    r"(?: is(?: the)?(?: slightly| clearly| much)? (?:better|best|right|correct|preferred)(?: one| answer| response)?)?"
+)
+_WHICH = re.compile(rf"{_LEAD}{_RESPONSE}(?P<verdict>[1-9]){_BETTER}")
+_WHETHER = re.compile(rf"{_LEAD}(?P<verdict>true|false)")
+
+
+def read_verdict(text: str) -> str | None:
+    """Returns the number of a response, such as `"1"`, or `"true"` or `"false"`; None for no verdict, or several.
+
+    Source: ARM-Thinker, figures 5 and 6: "Overall Judgment: True", "Overall Judgment: Answer 1 is better."; its
+    released code also takes a bare number, "preferred" and "slightly better". Case, white space, Markdown and
+    punctuation, with brackets and quotation marks (figure 5 has “True” in some), do not count. Read strictly: every
+    sentence must be a verdict, and all must be the same one, so what names two responses, hedges or explains itself
+    is no verdict.
+
+    Args:
+        text: Case-folded, with single spaces, as `vlm_envs.responses.answers.normalise` returns it.
+    """
+    plain = " ".join(_BRACKETS_AND_QUOTES.sub(" ", _MARKDOWN.sub("", text)).split(" "))
+    sentences = (" ".join(part.split()).strip(" .,:;!?") for part in _BETWEEN_SENTENCES.split(plain))
+    found = {_verdict(sentence) for sentence in sentences if sentence}
+    return found.pop() if len(found) == 1 else None
+
+
+def _verdict(sentence: str) -> str | None:
+    match = _WHICH.fullmatch(sentence) or _WHETHER.fullmatch(sentence)
+    return match["verdict"] if match else None

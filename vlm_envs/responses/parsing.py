@@ -1,18 +1,41 @@
-"""One strict reader of model responses. It never raises, whatever the string.
+"""Reads model responses, strictly (`parse_response`) or leniently (`read_response`). It never raises for any text.
 
 Strict means anchored at both ends: the response is exactly the strategy's tags in order, with only white space
 between them, and no tag of any strategy inside a section. What goes wrong is said in `error`, in words that can be
 shown to the model.
+
+The lenient reading, for worlds with `reading="lenient"`, also takes actions from a response that is not in the format.
+Format and actions are separate: `format_correct`, `error`, and `sections` are always those of the strict
+reading, so lenience never changes a format reward or a judge's score. Only which actions are executed differs.
+
+- A response in the format is read as in strict reading.
+- Otherwise the last complete `<answer>…</answer>` outside of thoughts is read; the case of tags does not matter. A
+  section without its closing tag is not complete, not even at the end of a response. Blank sections count only where
+  all are blank.
+- In formats that end in one of several sections (`arm`: a tool call or the answer) the last complete one counts, up to
+  the tag after which the format counts a response as over.
+- In formats whose actions are written among the thoughts (the first rounds of `mags` and `ivgr_views`), the last
+  complete thought is read, or without one the whole response.
+- Markup around the list and around each action is removed: code fences, bold, boxes, quotes, brackets, end-of-turn
+  tokens, and a period after the last action. Full-width and ASCII commas, semicolons, and bars, and line breaks also
+  separate actions, outside of brackets and only where the grammar's own separator leaves something that is not an
+  action.
+- The first invalid action stops the list, as in strict reading.
+- Lists that also use periods, arrows, or "and" and "then" between actions, or that have a label ("Actions:"), numbers,
+  bullets, or remarks such as "(to reach the goal)", are read only where every piece is an action: "Do not go right"
+  executes nothing. Answers of grammars without a separator (questions, drawings) are never split.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Generic, Literal, TypeVar, get_args
 
+from vlm_envs.responses.extraction import last_section, unwrap, without_thoughts
 from vlm_envs.responses.formats import KNOWN_TAGS, ResponseFormat
 
 ActionT = TypeVar("ActionT")
@@ -52,7 +75,7 @@ class ActionGrammar(Generic[ActionT]):
         parse: Reads one action from stripped text; returns None when it is not one.
         parse_in: The same for text of sections other than `<answer>`, by section.
         lenient_in: Reads one action from a section in lenient reading, by section. Other sections are read as in strict
-            reading after the markup around actions is removed. See `vlm_envs.responses.lenient_reading`.
+            reading after the markup around actions is removed. See `vlm_envs.responses.parsing`.
         separator: What stands between actions. Empty: the whole answer is one action.
         expected: What an action looks like, for error messages.
     """
@@ -166,3 +189,220 @@ def _read_actions(
             return tuple(actions), 0, f"{shown!r} is not an action; expected {grammar.expected}"
         actions.append(action)
     return tuple(actions), max(0, len(pieces) - max_actions), None
+
+
+Reading = Literal["strict", "lenient"]
+READINGS: tuple[str, ...] = get_args(Reading)
+"""How a world reads actions."""
+
+_SEPARATORS = ",，、;；|｜\n"
+_OPENING, _CLOSING = "([{（［【｛", ")]}）］】｝"
+_BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING)}]")
+_SEPARATORS_AND_BRACKETS = re.compile(f"[{re.escape(_OPENING + _CLOSING + _SEPARATORS)}]")
+_LOOSE_SEPARATORS_AND_BRACKETS = re.compile(
+    rf"{_SEPARATORS_AND_BRACKETS.pattern}|[-=]>|[→⇒➔➜]|(?<![\d\s])[.。](?=\s)|\b(?:and|then)\b", re.IGNORECASE
+)
+_LABEL = re.compile(
+    r"[*_]*(?:(?:my|the|final|next|best)\s+)*(?:actions?|moves?|answer|plan)\s*[*_]*[:：][*_]*", re.IGNORECASE
+)
+_ITEM = re.compile(r"[-*•–]|\(?\d{1,3}[.)]|(?:step|action)\s*\d{1,3}\s*[.):]", re.IGNORECASE)
+_REMARK = re.compile(r"\s\((?:to|because|since|so|as)\s[^()\d]*\)[.。]?$", re.IGNORECASE)
+_PERIODS = ".。．"
+_MAX_LAYERS = 8
+"""Most layers of markup removed from a list or an action."""
+_MAX_ACTION_CHARS = 1_000
+"""Longest item of a list out of which markup is removed."""
+_MAX_UNWRAPPED_CHARS = 20_000
+"""Longest text out of which markup is removed."""
+_MAX_LOOSE_CHARS = 2_000
+"""Longest list that may have labels, numbers, or words between actions. All four bound the time spent on a response."""
+_MAX_SHOWN_CHARS = 40
+"""Most characters of an unread answer that are quoted."""
+
+_Parse = Callable[[str], ActionT | None]
+
+
+def read_response(
+    text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT], max_actions: int, reading: str
+) -> ParsedResponse[ActionT]:
+    """Reads a whole response, strictly or leniently.
+
+    Args:
+        text: The model's whole response, any string.
+        response_format: The strategy's tags.
+        grammar: How actions are written.
+        max_actions: Most actions a turn carries out.
+        reading: `"strict"` or `"lenient"`.
+
+    Returns:
+        What was read. Never raises for any `text`. With lenient reading, `actions` may not be empty where `error`
+        says what is wrong with the format.
+    """
+    strict = parse_response(text, response_format, grammar, max_actions)
+    if reading == "strict" or len(text) > MAX_RESPONSE_CHARS:
+        return strict
+    if strict.format_correct:
+        return _with_lenient_section(strict, response_format, grammar)
+    actions, num_cut, unread = _lenient_actions(text, response_format, grammar, max_actions)
+    if len(actions) < len(strict.actions):  # a tag in another case stands within the answer
+        return strict
+    return replace(strict, actions=actions, num_actions_cut=num_cut, unread=unread)
+
+
+def _with_lenient_section(
+    strict: ParsedResponse[ActionT], response_format: ResponseFormat, grammar: ActionGrammar[ActionT]
+) -> ParsedResponse[ActionT]:
+    """Returns a response in the format, with the action of a section that the grammar has a lenient reader for."""
+    holder = next(name for name in response_format.action_sections if name in strict.sections)
+    action = grammar.lenient_in[holder](strict.sections[holder]) if holder in grammar.lenient_in else None
+    return strict if action is None else replace(strict, actions=(action,))
+
+
+def _lenient_actions(
+    text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT], max_actions: int
+) -> tuple[tuple[ActionT, ...], int, str]:
+    """Returns the actions, how many were cut, and why there are none if there are none."""
+    if not response_format.endings:
+        return _read_thoughts(text, response_format, grammar)
+    outside = response_format.cut(without_thoughts(text))
+    found = last_section(outside, *response_format.endings)
+    if found is None:
+        wanted = " or ".join(f"<{name}>…</{name}>" for name in response_format.endings)
+        return (), 0, f"there is no complete {wanted} outside of thoughts"
+    section, answer = found
+    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
+    if not grammar.separator or section in grammar.lenient_in:
+        action = _first(parse, (_unwrapped(answer), answer.strip()))
+        return ((), 0, _not_an_action(answer, section, grammar)) if action is None else ((action,), 0, "")
+    actions, num_cut = _read_list(answer, parse, grammar.separator, max_actions)
+    return actions, num_cut, "" if actions else _not_an_action(answer, section, grammar)
+
+
+def _read_thoughts(
+    text: str, response_format: ResponseFormat, grammar: ActionGrammar[ActionT]
+) -> tuple[tuple[ActionT, ...], int, str]:
+    """Reads the one action that is written among the thoughts."""
+    section = response_format.thought_tag
+    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
+    _, thought = last_section(text, section) or ("", "")
+    action = _first(parse, (thought, without_thoughts(text), text))
+    return ((), 0, _not_an_action(text, section, grammar)) if action is None else ((action,), 0, "")
+
+
+def _first(parse: _Parse[ActionT], texts: Iterable[str]) -> ActionT | None:
+    """Returns the first action that one of some texts is."""
+    return next((action for text in texts if text and (action := parse(text)) is not None), None)
+
+
+def _not_an_action(text: str, section: str, grammar: ActionGrammar[ActionT]) -> str:
+    if not text.strip():
+        return f"<{section}> is empty"
+    start = text.strip()
+    shown = start if len(start) <= _MAX_SHOWN_CHARS else f"{start[:_MAX_SHOWN_CHARS]}…"
+    return f"<{section}> does not begin with an action: {shown!r}; expected {grammar.expected}"
+
+
+def _read_list(
+    answer: str, parse: _Parse[ActionT], separator: str, max_actions: int
+) -> tuple[tuple[ActionT, ...], int]:
+    """Returns the actions of a list and how many were cut: as it is written if all are valid, else without markup."""
+    best: tuple[ActionT, ...] = ()
+    for text in _peeled(answer):
+        actions, num_cut, is_valid = _read_pieces(text, parse, separator, max_actions)
+        if is_valid and actions:
+            return actions, num_cut
+        best = max(best, actions, key=len)
+    if len(answer) <= _MAX_LOOSE_CHARS:
+        readings = (_read_loosely(text, parse, separator) for text in _peeled(answer))
+        if actions := next(filter(None, readings), ()):
+            return actions[:max_actions], max(0, len(actions) - max_actions)
+    return best, 0
+
+
+def _read_loosely(text: str, parse: _Parse[ActionT], separator: str) -> tuple[ActionT, ...]:
+    """Returns the actions of a list in prose or with labels and numbers; none unless every piece is an action."""
+    label = _LABEL.match(text)
+    actions: list[ActionT] = []
+    for part in text[label.end() if label else 0 :].split(separator):
+        for piece in _pieces(part, parse, _LOOSE_SEPARATORS_AND_BRACKETS):
+            action = _read_piece(piece, parse)
+            if action is None:
+                item = _ITEM.match(piece.strip())
+                bare = piece.strip()[item.end() if item else 0 :]
+                action = _read_piece(_REMARK.sub("", bare), parse)
+            if action is None:
+                return ()
+            actions.append(action)
+    return tuple(actions)
+
+
+def _read_pieces(
+    text: str, parse: _Parse[ActionT], separator: str, max_actions: int
+) -> tuple[tuple[ActionT, ...], int, bool]:
+    """Returns the actions up to the first invalid one, how many were cut, and whether there was no invalid one."""
+    actions: list[ActionT] = []
+    parts = [part for part in text.split(separator) if part.strip()]
+    for number, part in enumerate(parts, start=1):
+        pieces = _pieces(part, parse, _SEPARATORS_AND_BRACKETS)
+        for index, piece in enumerate(pieces):
+            if len(actions) == max_actions:
+                return tuple(actions), len(pieces) - index + len(parts) - number, True
+            if (action := _read_piece(piece, parse)) is None:
+                return tuple(actions), 0, False
+            actions.append(action)
+    return tuple(actions), 0, True
+
+
+def _pieces(part: str, parse: _Parse[ActionT], separators_and_brackets: re.Pattern[str]) -> list[str]:
+    """Returns the text between separators outside of brackets, unless the whole part is one action."""
+    if _read_piece(part, parse) is not None:
+        return [part]
+    pieces, start, depth = [], 0, 0
+    for match in separators_and_brackets.finditer(part):
+        if match.group() in _OPENING:
+            depth += 1
+        elif match.group() in _CLOSING:
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            pieces.append(part[start : match.start()])
+            start = match.end()
+    return [piece for piece in (*pieces, part[start:]) if piece.strip()]
+
+
+def _read_piece(piece: str, parse: _Parse[ActionT]) -> ActionT | None:
+    """Returns the action that a piece of a list is, within whatever markup, in full-width characters or not."""
+    if len(piece) > _MAX_ACTION_CHARS:
+        return _first(parse, (piece.strip(),))
+    return _first(parse, (form for text in _peeled(piece) for form in (text, unicodedata.normalize("NFKC", text))))
+
+
+def _peeled(text: str) -> Iterator[str]:
+    """Yields a text as it is, then without the period at its end, then without one layer after another around it."""
+    for _ in range(_MAX_LAYERS):
+        text = text.strip()
+        yield text
+        bare = text.rstrip(_PERIODS).rstrip()
+        if bare != text:
+            yield bare
+        inside = _unwrapped(text)
+        if inside == text:
+            inside = _without_brackets(bare)
+        if inside in (text, bare):
+            return
+        text = inside
+
+
+def _unwrapped(text: str) -> str:
+    return unwrap(text) if len(text) <= _MAX_UNWRAPPED_CHARS else text.strip()
+
+
+def _without_brackets(text: str) -> str:
+    """Returns the inside of brackets that enclose all of a text; the text if none do."""
+    if len(text) < 2 or text[0] not in _OPENING or text[-1] != _CLOSING[_OPENING.index(text[0])]:
+        return text
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        depth += 1 if match.group() in _OPENING else -1
+        if depth == 0 and match.end() < len(text):
+            return text
+    return text[1:-1]

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vlm_envs.statistics.pairs import blocks, sign_flip_test
-from vlm_envs.statistics.rates import Interval
+from vlm_envs.statistics.paired_tests import blocks, sign_flip_test
+from vlm_envs.statistics.success_rates import Interval
 
 _SEED = 0
 """Of the resampling, so that a page says the same whenever it is made."""

@@ -17,26 +17,28 @@ from gymnasium.utils.env_checker import check_env
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, GenerationError, LevelError, WorldContractError
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_seeds
-from vlm_envs.testing.episodes import (
-    BAD_RESPONSES,
-    Move,
-    episode_digest,
-    first_seed,
-    moves,
-    oracle_responses,
-    rest_of_episode,
-    transitions,
-)
-from vlm_envs.testing.hostile import hostile_answers_are_data, require_explained, require_level_errors
-from vlm_envs.testing.planner import Planner, has_planner
-from vlm_envs.testing.processes import EPISODE_SEED, digest_elsewhere
 from vlm_envs.testing.world_under_test import (
+    BAD_RESPONSES,
+    EPISODE_SEED,
     TOLERANCE,
     AnyWorld,
+    Move,
     NotApplicableError,
+    Planner,
     WorldUnderTest,
+    digest_elsewhere,
+    episode_digest,
     expect_error,
+    first_seed,
+    has_planner,
+    hostile_answers_are_data,
+    moves,
+    oracle_responses,
     require,
+    require_explained,
+    require_level_errors,
+    rest_of_episode,
+    transitions,
 )
 from vlm_envs.trajectory import Observation, observation_images, observation_words
 

@@ -1,19 +1,200 @@
-"""`doc_page_retrieval_by_query` and `doc_page_retrieval_by_index`: pages of a document (ARM-Thinker, appendix E)."""
+"""Tools that find and show pages of a document by query or by index (ARM-Thinker, appendix E), and their retrievers."""
 
 from __future__ import annotations
 
+import itertools
+import re
+import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
-from vlm_envs.errors import require_positive
-from vlm_envs.tools.arguments import WHOLE_NUMBER, Arguments, Field
-from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX, Document, DocumentStore, check_page_number
-from vlm_envs.tools.errors import ToolError, ToolErrorKind, quoted
-from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.registry import Tool, ToolOutput
-from vlm_envs.tools.retrieval import Bm25Retriever, Retriever
-from vlm_envs.tools.sheets import MAX_STITCHED_PIXELS, PADDING_PX, contact_sheet, sheet_grid, stitched_row
-from vlm_envs.tools.stores import Memory
+import numpy as np
+import numpy.typing as npt
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.tools.data_files import BoundedCache
+from vlm_envs.tools.pdf_documents import PAGE_LONG_SIDE_PX, Document, DocumentStore, check_page_number
+from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS, PADDING_PX, Picture, contact_sheet, sheet_grid, stitched_row
+from vlm_envs.tools.tool_arguments import WHOLE_NUMBER, Arguments, Field
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted, require_package
+from vlm_envs.tools.tool_memory import Memory
+from vlm_envs.tools.tool_registry import Tool, ToolOutput
+from vlm_envs.validation import require_positive
+
+MAX_QUERY_CHARS = 2_000
+"""What of a longer query counts."""
+
+_MAX_INDEXES = 64
+_HYPHEN = "\N{SOFT HYPHEN}"
+_DIVISION = re.compile("[\xad\x02\ufffe]\\s*|(?<=\\w)[-\u2010][^\\S\n]*\\n\\s*(?=\\w)")
+"""Where a word goes on in the next line; U+FFFE and U+0002 are how PDFium writes it."""
+
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer.
+    "\u1100-\u11ff\uac00-\ud7ff"  # Korean, whose words carry endings.
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"  # Japanese.
+    "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese.
+)
+_RUN = re.compile(f"(?P<unspaced>[{_UNSPACED}]+)|[^{_UNSPACED}]+")
+_LINE_END = re.compile(rf"(?<=[{_UNSPACED}])[^\S\n]*\n\s*(?=[{_UNSPACED}])")
+
+
+class Retriever(Protocol):
+    """Ranks the pages of a document."""
+
+    def search(self, document: Document, query: str) -> list[int]:
+        """Returns page numbers from 1, the best first; only pages that match at all.
+
+        A page may come more than once, where several of its passages match.
+        """
+        ...
+
+
+def split_words(text: str) -> list[str]:
+    """Returns the words of a text as they stand, with the combining marks that they hold (`हिन्दी`)."""
+    marks = {character for character in set(text) if unicodedata.category(character) in ("Mn", "Mc")}
+    return re.findall(rf"\w[\w{re.escape(''.join(sorted(marks)))}]*", text)
+
+
+def words(text: str) -> list[str]:
+    """Returns the words by which a page is found: NFKC, case folded, digits and single letters kept.
+
+    Numbers matter in documents ("table 3", "2021"), so nothing is left out by length, and there is no list of stop
+    words: BM25 itself gives little weight to what stands on every page.
+
+    A word that is divided at the end of a line counts whole and in its parts, since the hyphen may be its own
+    ("self-made"). Text in scripts without spaces between words counts as characters and pairs of neighbors.
+    """
+    return [part for word in _readings(text) for part in _parts(word, with_single=True)]
+
+
+def query_words(text: str) -> list[str]:
+    """Returns the words of a query: like `words`, but single characters only where a run consists of one."""
+    return [part for word in _readings(text) for part in _parts(word, with_single=False)]
+
+
+def _readings(text: str) -> list[str]:
+    """Returns the words of a text, and for each divided one the whole and its parts."""
+    text = unicodedata.normalize("NFKC", text).casefold()
+    text = _LINE_END.sub("", _DIVISION.sub(_HYPHEN, text))
+    found = split_words(text.replace(_HYPHEN, " "))
+    if _HYPHEN in text:
+        runs = re.findall(r"\S*" + _HYPHEN + r"\S*", text)
+        found += [word for run in runs for word in split_words(run.replace(_HYPHEN, ""))]
+    return found
+
+
+def _parts(word: str, *, with_single: bool) -> Iterator[str]:
+    """Yields what a word is found by: itself, or of scripts without spaces the characters or pairs."""
+    for run in _RUN.finditer(word):
+        text = run[0]
+        if not run["unspaced"]:
+            yield text
+            continue
+        if with_single or len(text) == 1:
+            yield from text
+        yield from map("".join, itertools.pairwise(text))
+
+
+class Bm25Retriever:
+    """BM25 over the words of each page's text layer (bm25s, its default: Lucene's variant, k1 = 1.5, b = 0.75).
+
+    ARM-Thinker ranks pages by CLIP vectors instead; see `DenseRetriever`.
+    """
+
+    def __init__(self) -> None:
+        self._indexes: BoundedCache[Any] = BoundedCache(_MAX_INDEXES)
+
+    def search(self, document: Document, query: str) -> list[int]:
+        """Returns the pages that share a word with the query, the best first; of equals the earlier first.
+
+        Args:
+            document: What to search.
+            query: Words; those beyond `MAX_QUERY_CHARS` characters do not count.
+
+        Returns:
+            Page numbers from 1, each once.
+
+        Raises:
+            EngineUnavailableError: If bm25s is not installed.
+            ToolError: If the document cannot be read.
+        """
+        index = self._indexes.get(document.digest, lambda: _bm25_index(document))
+        if index is None:
+            return []
+        known = [word for word in query_words(query[:MAX_QUERY_CHARS]) if word in index.vocab_dict]
+        if not known:
+            return []
+        return _ranked(np.asarray(index.get_scores(known), np.float64))
+
+
+def _bm25_index(document: Document) -> Any:
+    """Returns bm25s's index of a document; None if no page has a word."""
+    bm25s = require_package("bm25s", "Searching documents by words")
+    pages = [words(document.page_text(number)) for number in range(1, document.num_pages + 1)]
+    if not any(pages):
+        return None
+    index = bm25s.BM25()
+    index.index(pages, show_progress=False)
+    return index
+
+
+class PageEncoder(Protocol):
+    """Vectors of pages and queries in one space, such as CLIP's; whoever has a model wraps it so."""
+
+    def encode_pages(self, document: Document) -> npt.NDArray[np.float32]:
+        """Returns float[num_pages, dimensions]."""
+        ...
+
+    def encode_query(self, query: str) -> npt.NDArray[np.float32]:
+        """Returns float[dimensions]."""
+        ...
+
+
+class DenseRetriever:
+    """Exact search by cosine similarity; a document has too few pages for anything approximate.
+
+    Args:
+        encoder: Makes the vectors.
+    """
+
+    def __init__(self, encoder: PageEncoder) -> None:
+        self._encoder = encoder
+        self._indexes: BoundedCache[npt.NDArray[np.float64]] = BoundedCache(_MAX_INDEXES)
+
+    def search(self, document: Document, query: str) -> list[int]:
+        """Returns every page, the most similar first; of equals the earlier first.
+
+        Raises:
+            ConfigError: If the encoder's vectors have a wrong shape or are not finite.
+        """
+        vectors = self._indexes.get(document.digest, lambda: self._vectors(document))
+        query_vector = np.asarray(self._encoder.encode_query(query[:MAX_QUERY_CHARS]), np.float64)
+        if query_vector.shape != vectors.shape[1:]:
+            raise ConfigError(f"Expected a query vector of shape {vectors.shape[1:]}; got {query_vector.shape}.")
+        similarities = vectors @ _unit(query_vector[None])[0]
+        return _ranked(similarities, above=-np.inf)
+
+    def _vectors(self, document: Document) -> npt.NDArray[np.float64]:
+        vectors = np.asarray(self._encoder.encode_pages(document), np.float64)
+        if vectors.ndim != 2 or len(vectors) != document.num_pages:
+            raise ConfigError(f"Expected vectors of shape ({document.num_pages}, dimensions); got {vectors.shape}.")
+        return _unit(vectors)
+
+
+def _unit(vectors: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Returns vectors[N, D] of length 1; those of length 0 stay."""
+    if not np.isfinite(vectors).all():
+        raise ConfigError("An encoder's vectors must be finite.")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1.0))
+
+
+def _ranked(scores: npt.NDArray[np.float64], *, above: float = 0.0) -> list[int]:
+    """Returns page numbers by falling score, earlier pages first among equals, those above a score only."""
+    order = np.argsort(-scores, kind="stable")
+    return [int(index) + 1 for index in order if scores[index] > above]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,22 +8,73 @@ Where the paper is silent we choose, and say so:
 - The paper names no bound of the aspect ratio; ours is 100, tested on pixels before the box grows.
 - A box that must grow by an odd number of pixels grows one more to the right or downwards.
 - The paper enlarges "very small" crops, optionally; ours are those whose shorter side is under 224 pixels.
+
+Upscalers enlarge a crop. Mags-RL gives this to a super-resolution agent. Lanczos resampling is the default,
+since it needs no weights; `agents.perception.super_resolution` has the paper's network, which needs torch,
+behind the same protocol.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Protocol
 
-from vlm_envs.errors import require_positive
-from vlm_envs.tools.arguments import Arguments, Field, WithJsonSchema
+from PIL import Image
+
 from vlm_envs.tools.coordinates import OriginalPixels, PixelRectangle, Thousandths, check_box, convert, pixel_rectangle
-from vlm_envs.tools.errors import ToolError, ToolErrorKind
-from vlm_envs.tools.pictures import Picture, blank, crop, within_budget
-from vlm_envs.tools.registry import Tool, ToolOutput
-from vlm_envs.tools.stores import Memory
-from vlm_envs.tools.upscale import BicubicUpscaler, Upscaler
+from vlm_envs.tools.pictures import Picture, blank, crop, resized, within_budget
+from vlm_envs.tools.tool_arguments import Arguments, Field, WithJsonSchema
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
+from vlm_envs.tools.tool_memory import Memory
+from vlm_envs.tools.tool_registry import Tool, ToolOutput
+from vlm_envs.validation import require_positive
+
+
+class Upscaler(Protocol):
+    """Enlarges pictures."""
+
+    @property
+    def factor(self) -> int:
+        """How many times as wide and as high."""
+        ...
+
+    def upscale(self, picture: Picture) -> Picture:
+        """Returns a picture `factor` times as wide and as high. Never raises for any picture."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Resampling:
+    """Enlarges by interpolation.
+
+    Attributes:
+        factor: How many times as wide and as high; at least 1.
+    """
+
+    _METHOD: ClassVar[Image.Resampling]
+    factor: int = 2
+
+    def __post_init__(self) -> None:
+        require_positive("factor", self.factor)
+
+    def upscale(self, picture: Picture) -> Picture:
+        """Returns the enlarged picture."""
+        return resized(picture, picture.width * self.factor, picture.height * self.factor, self._METHOD)
+
+
+@dataclass(frozen=True)
+class LanczosUpscaler(_Resampling):
+    """Lanczos resampling; the default super-resolution agent."""
+
+    _METHOD = Image.Resampling.LANCZOS
+
+
+@dataclass(frozen=True)
+class BicubicUpscaler(_Resampling):
+    """Bicubic resampling; ARM-Thinker's zoom-in tool."""
+
+    _METHOD = Image.Resampling.BICUBIC
 
 
 @dataclass(frozen=True, kw_only=True)

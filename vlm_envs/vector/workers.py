@@ -1,4 +1,4 @@
-"""What a worker does: it owns environments and answers calls on them, over a pipe or directly.
+"""Workers of a vector environment: each owns environments and answers calls on them, directly or over a pipe.
 
 A message is pickled whole; nothing is squeezed into shared-memory arrays, which have no form for text.
 """
@@ -6,13 +6,21 @@ A message is pickled whole; nothing is squeezed into shared-memory arrays, which
 from __future__ import annotations
 
 import logging
+import multiprocessing
+import os
 import pickle
+import signal
+import threading
+import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, NamedTuple
+from multiprocessing.util import register_after_fork
+from typing import Any, ClassVar, NamedTuple
 
 import gymnasium as gym
 
@@ -204,3 +212,231 @@ def serve(pipe: Connection, env_fns: Mapping[int, EnvFn], dumps: Dumps = Forking
         pass  # the owner has closed its end, which is how a worker is told to stop
     finally:
         pipe.close()
+
+
+START_TIMEOUT_S = 120.0
+"""How long a worker may take to import its modules and make its environments."""
+
+STOP_TIMEOUT_S = 2.0
+"""How long a worker that is asked to stop may take to close its environments."""
+
+_NUM_NAMED = 6
+
+
+def named_environments(indices: Iterable[int]) -> str:
+    """Returns what messages call the environments of a worker: all of them if they are few, else the first and last."""
+    ordered = sorted(indices)
+    if len(ordered) <= _NUM_NAMED:
+        return f"environments {ordered}"
+    return f"{len(ordered)} environments ({ordered[0]}, {ordered[1]} to {ordered[-1]})"
+
+
+@dataclass(kw_only=True, eq=False)
+class PipedWorker(ABC):
+    """A worker that serves some of the environments.
+
+    Attributes:
+        env_fns: What makes each environment, by its index in the batch.
+        unanswered: Indices whose reply is still to come.
+        deadline: Monotonic time in seconds until which the next reply may come.
+        pipe: Where calls go in and replies come out; None while the worker is stopped.
+    """
+
+    env_fns: Mapping[int, EnvFn]
+    unanswered: set[int] = field(default_factory=set)
+    deadline: float = 0.0
+    pipe: Connection | None = None
+    _descriptions: dict[int, EnvDescription] | None = None
+    _queued: dict[int, bytes] = field(default_factory=dict)
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts the worker without waiting for it."""
+
+    @abstractmethod
+    def stop(self, *, kill: bool = False) -> None:
+        """Asks the worker to stop, or kills it."""
+
+    @abstractmethod
+    def _connect(self) -> Connection:
+        """Returns the pipe to the worker, which is started if it is stopped.
+
+        Raises:
+            WorkerError: If the worker cannot be reached.
+        """
+
+    def _reset(self) -> None:
+        """Forgets what the worker before said."""
+        self._descriptions = None
+        self.unanswered, self._queued = set(), {}
+
+    def ready(self) -> dict[int, EnvDescription]:
+        """Returns the descriptions once the environments are made, starting the worker if it is stopped.
+
+        Raises:
+            WorkerError: If the worker dies or exceeds `START_TIMEOUT_S` while it starts.
+            Exception: What making an environment raised.
+        """
+        if self.pipe is not None and self._descriptions is not None:
+            return self._descriptions
+        try:
+            self.pipe = self._connect()
+            if not self.pipe.poll(START_TIMEOUT_S):
+                raise WorkerError(f"{self} made no environments within {START_TIMEOUT_S} s.")
+            described: CallResult = self.pipe.recv()[1]
+        except (EOFError, OSError) as error:
+            self.stop(kill=True)
+            raise WorkerError(f"{self} died while it made its environments. {self._likely_remedy()}") from error
+        except Exception:
+            self.stop(kill=True)
+            raise
+        if described.error is not None:  # may be an OSError of the environment's own
+            self.stop(kill=True)
+        self._descriptions = described.unwrap()
+        assert self._descriptions is not None
+        return self._descriptions
+
+    def _likely_remedy(self) -> str:
+        """Returns what to look after when a worker dies before it has made its environments."""
+        return "Look after the world's engine and the machine's memory."
+
+    def send(self, calls: Mapping[int, bytes], timeout_s: float) -> None:
+        """Sends packed calls, those of a busy worker once it has answered the ones before.
+
+        A worker that is already dead shows it when its replies are awaited.
+        """
+        if self.unanswered:  # or both ends of the pipe could wait for the other to read
+            self._queued.update(calls)
+            return
+        assert self.pipe is not None
+        self.unanswered = set(calls)
+        self.deadline = time.monotonic() + timeout_s
+        try:
+            self.pipe.send(calls)
+        except OSError:
+            self.deadline = time.monotonic()
+
+    @property
+    def has_answered(self) -> bool:
+        """Whether a reply is there, or it shows that none will come."""
+        return self.pipe is not None and self.pipe.poll()
+
+    def receive(self, timeout_s: float) -> tuple[int, CallResult]:
+        """Returns the next reply and gives the following one its full time."""
+        assert self.pipe is not None
+        index, reply = self.pipe.recv()
+        self.unanswered.discard(index)
+        self.deadline = time.monotonic() + timeout_s
+        if self._queued and not self.unanswered:
+            queued, self._queued = self._queued, {}
+            self.send(queued, timeout_s)
+        return index, reply
+
+
+_starting = threading.RLock()
+"""Held while a worker is started: a process that another thread forks in between would inherit ends of its pipe."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_starting._at_fork_reinit)  # type: ignore[attr-defined]
+
+
+def _serve_in_process(pipe: Connection, env_fns: Mapping[int, EnvFn], environ: Mapping[str, str]) -> None:
+    """Serves in a process, leaving Ctrl-C to the owner, which then closes the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.environ.update(environ)  # a fork server has those of when it was started
+    serve(pipe, env_fns)
+
+
+def _pipe() -> tuple[Connection, Connection]:
+    """Returns the owner's end of a new pipe and the worker's.
+
+    A forked process would inherit the owner's ends, its own and those of all workers before it; while it held them, no
+    worker would see that the owner has closed its own, or is gone.
+    """
+    near_end, far_end = multiprocessing.Pipe()
+    register_after_fork(near_end, Connection.close)
+    return near_end, far_end
+
+
+@dataclass(kw_only=True, eq=False)
+class LocalWorker(PipedWorker):
+    """A thread or process that serves some of the environments.
+
+    Attributes:
+        kind: `"thread"` or `"process"`.
+        start_method: How processes start.
+    """
+
+    kind: str
+    start_method: str
+    _carrier: BaseProcess | threading.Thread | None = None
+    _proven: ClassVar[set[tuple[str, str]]] = set()
+    """Kinds and start methods by which a worker has come up in this process."""
+
+    def start(self) -> None:
+        """Starts the thread or process without waiting for it."""
+        self._reset()
+        with _starting:
+            self._start()
+
+    def _start(self) -> None:
+        if self.kind == "thread":
+            self.pipe, far_end = _pipe()
+            register_after_fork(far_end, Connection.close)  # it is this process's, too
+            thread = threading.Thread(target=serve, args=(far_end, self.env_fns), daemon=True)
+            thread.start()
+            self._carrier = thread
+            return
+        context = multiprocessing.get_context(self.start_method)
+        self.pipe, far_end = _pipe()
+        # typeshed gives the common base of contexts no Process
+        process = context.Process(  # type: ignore[attr-defined]
+            target=_serve_in_process, args=(far_end, self.env_fns, dict(os.environ)), daemon=True
+        )
+        process.start()
+        self._carrier = process
+        far_end.close()  # so that the worker's death is seen as the end of the pipe
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Asks the worker to stop, or kills it; a thread cannot be killed and is abandoned."""
+        carrier, pipe = self._carrier, self.pipe
+        self._carrier = self.pipe = None
+        self.unanswered, self._queued = set(), {}
+        if pipe is not None:
+            pipe.close()
+        if carrier is None:
+            return
+        if isinstance(carrier, threading.Thread):
+            carrier.join(0.0 if kill else STOP_TIMEOUT_S)
+            return
+        if not kill:
+            carrier.join(STOP_TIMEOUT_S)
+        if carrier.is_alive():
+            carrier.kill()
+        carrier.join()
+        carrier.close()
+
+    def _connect(self) -> Connection:
+        """Returns the pipe; it is there as soon as the worker is started."""
+        if self.pipe is None:
+            self.start()
+        assert self.pipe is not None
+        return self.pipe
+
+    def ready(self) -> dict[int, EnvDescription]:
+        """Returns the descriptions, as every worker does, and notes that workers come up this way."""
+        descriptions = super().ready()
+        self._proven.add((self.kind, self.start_method))
+        return descriptions
+
+    def _likely_remedy(self) -> str:
+        """Returns what to look after: a script that cannot be imported lets no process at all start."""
+        is_proven = self.start_method == "fork" or (self.kind, self.start_method) in self._proven
+        if self.kind == "process" and not is_proven:
+            return (
+                f"With start method {self.start_method!r}, the main script needs an `if __name__ == '__main__':` guard."
+            )
+        return super()._likely_remedy()
+
+    def __str__(self) -> str:
+        """Names the worker by what it serves."""
+        return f"The {self.kind} worker of {named_environments(self.env_fns)}"

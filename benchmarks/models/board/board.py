@@ -36,8 +36,7 @@ from benchmarks.models.board.lines import (
 from benchmarks.models.board.shapes import BOARD, misshapen
 from vlm_envs.adapter.stored import changed_since, differing, differing_functions, functions_changed
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.episode_record import TurnNotes, episode_record
-from vlm_envs.records.images import ImageStore
+from vlm_envs.records.folder_lock import LOCK, FolderLock
 from vlm_envs.records.json_lines import (
     TEMPORARY,
     BrokenRunDataError,
@@ -49,8 +48,8 @@ from vlm_envs.records.json_lines import (
     replace_file,
     to_json,
 )
-from vlm_envs.records.lock import LOCK, FolderLock
-from vlm_envs.records.report.episodes import image_names
+from vlm_envs.records.report_episodes import image_names
+from vlm_envs.records.run_data import ImageStore, TurnNotes, episode_record
 from vlm_envs.trajectory import Trajectory
 
 FORMAT = 1

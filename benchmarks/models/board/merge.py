@@ -13,8 +13,8 @@ from benchmarks.models.board.board import STRICT, Board
 from benchmarks.models.board.lines import SEALS, EpisodeKey, RowName, broken_seal, follows, require_distinct, row_of
 from benchmarks.models.board.spec import REFERENCES
 from vlm_envs.adapter.stored import moved
-from vlm_envs.errors import require
 from vlm_envs.records.json_lines import BrokenRunDataError, Record, to_json
+from vlm_envs.validation import require
 
 _OF_TIME = frozenset({"seconds", "wall_s"})
 """Fields that differ between two runs of the same episode."""

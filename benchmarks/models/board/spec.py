@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, cast
 from agents.oracle import has_planner
 from agents.registry import TITLE, NamedAgent
 from vlm_envs.adapter.stored import comparable, stored_arguments
-from vlm_envs.cli.needs import need_of
-from vlm_envs.cli.settings import parse_settings, split_settings
-from vlm_envs.errors import ConfigError, require_choice
-from vlm_envs.qa.datasets.unshown import unshown_items
+from vlm_envs.cli.named_worlds import parse_settings, split_settings
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.dataset_splits import unshown_items
 from vlm_envs.records.json_lines import Record, to_json
-from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.registration import arguments_of, make, need_of, registered_name
 from vlm_envs.splits import SPLITS, split_seeds
 from vlm_envs.trajectory import Observation, observation_images, observation_words
+from vlm_envs.validation import require_choice
 
 _DIGEST_CHARS = 16
 

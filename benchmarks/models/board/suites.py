@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.models.board.spec import WorldSpec, digest_of
-from vlm_envs.errors import require_choice
 from vlm_envs.records.json_lines import Record
+from vlm_envs.validation import require_choice
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,13 +15,12 @@ from tyro.conf import Positional, arg
 from agents.sb3_record import TrainedFor
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.classical.settings import LEAST_WITHOUT_CELLS_PX, PPOSettings, settings_for
-from vlm_envs.arguments.ranges import require_at_least
-from vlm_envs.cli.needs import require_available
+from vlm_envs.discrete_world import BLOCK_PX, Controls, Seeing
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.exports.discrete import BLOCK_PX, Controls, Seeing
-from vlm_envs.registration import arguments_of, make, registered_name
+from vlm_envs.registration import arguments_of, make, registered_name, require_available
 from vlm_envs.requirements import install_command
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import wilson_interval
+from vlm_envs.validation import require_at_least
 
 if TYPE_CHECKING:
     from benchmarks.models.classical.train import TrainingPlan, Validation

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
-from vlm_envs.errors import require
+from vlm_envs.validation import require, require_above, require_at_least, require_between
 
 LEAST_WITHOUT_CELLS_PX = 36
 """Side of the smallest picture that the network of Mnih et al. (2015) takes."""

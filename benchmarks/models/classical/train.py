@@ -25,11 +25,11 @@ from agents.sb3_record import MODEL, TrainedFor, save_record
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.versions import versions
 from benchmarks.models.classical.settings import PPOSettings
-from vlm_envs.exports.discrete import DiscreteWorld
+from vlm_envs.discrete_world import DiscreteWorld
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 _RECENT_EPISODES = 1_000
 _VALIDATION_ENVS = 32

@@ -9,8 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vlm_envs.arguments.options import Program, description_of, parsed
-from vlm_envs.errors import ConfigError, did_you_mean, require_flag
+from vlm_envs.command_line import Program, description_of, parsed
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean, require_flag
 
 _OPTION = "--config"
 

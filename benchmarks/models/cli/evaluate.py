@@ -27,8 +27,8 @@ from benchmarks.models.measures.modes import in_modes, modes_text
 from benchmarks.models.page.page import build_page
 from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.run import RunPlan
-from vlm_envs.arguments.options import tell
-from vlm_envs.errors import require
+from vlm_envs.command_line import tell
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from benchmarks.models.board.merge import merge
 from benchmarks.models.cli.board_table import board_text
 from benchmarks.models.cli.run import page_of
 from benchmarks.models.measures.export import Format, exported
-from vlm_envs.errors import require
 from vlm_envs.records.json_lines import replace_file
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from benchmarks.models.board.board import Board
 from benchmarks.models.play.display import duration
 from benchmarks.models.play.forecast import PRICE_UNKNOWN, Forecast, forecast
 from benchmarks.models.text_table import text_table
-from vlm_envs.errors import require
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from benchmarks.models.board.board import Board, telling_of
 from benchmarks.models.page.page import build_page
-from vlm_envs.arguments.ranges import require_above
+from vlm_envs.validation import require_above
 
 
 @dataclass(frozen=True, kw_only=True)

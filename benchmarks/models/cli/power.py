@@ -7,9 +7,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from vlm_envs.arguments.ranges import require_above, require_at_least, require_between
-from vlm_envs.errors import require
-from vlm_envs.statistics.power import FamilyPower, family_levels_needed
+from vlm_envs.statistics.paired_tests import FamilyPower, family_levels_needed
+from vlm_envs.validation import require, require_above, require_at_least, require_between
 
 _MOST_MODELS, _MOST_WORLDS = 50, 100
 

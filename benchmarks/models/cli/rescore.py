@@ -33,7 +33,7 @@ from benchmarks.models.judged.judged import EarlierScores, JudgedEpisode, judge_
 from benchmarks.models.measures.measures import GRADED_MEASURES
 from benchmarks.models.page.page import build_page
 from judges.turn_rewards import JudgeFor, Section
-from vlm_envs.arguments.options import tell
+from vlm_envs.command_line import tell
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.replay import play_again

@@ -29,12 +29,11 @@ from benchmarks.models.play.run import BoardRun, RunPlan
 from benchmarks.models.play.spending import require_prices
 from benchmarks.models.play.trained import format_warnings
 from vlm_envs.adapter.stored import fixed
-from vlm_envs.arguments.options import EXIT_INTERRUPTED
-from vlm_envs.arguments.ranges import require_above, require_at_least
-from vlm_envs.cli.needs import require_available
-from vlm_envs.errors import ConfigError, require
+from vlm_envs.command_line import EXIT_INTERRUPTED
+from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunDataError
-from vlm_envs.registration import registered_name
+from vlm_envs.registration import registered_name, require_available
+from vlm_envs.validation import require, require_above, require_at_least
 
 EXIT_INCOMPLETE = 1
 

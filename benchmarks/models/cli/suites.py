@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.models.board.suites import SUITES, Suite
-from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import EngineUnavailableError
-from vlm_envs.registration import registered_name
+from vlm_envs.registration import registered_name, require_available
 
 _DIGEST_CHARS = 16
 

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, cast
 from agents.api.endpoint_config import COMPATIBLE, PROVIDERS, EndpointConfig
 from benchmarks.models.judged.graders import Graders
 from judges.turn_rewards import JudgeFor, Section, exact_judge
-from vlm_envs.arguments.faults import import_named
-from vlm_envs.errors import ConfigError, did_you_mean, require
+from vlm_envs.errors import ConfigError
+from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean, require
 
 NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
 

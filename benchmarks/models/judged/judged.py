@@ -40,7 +40,7 @@ from judges.scores import JudgeScore
 from judges.turn_rewards import JudgeFor, ScoredTurn, Section, claims_by_judge, exact_judge
 from judges.word_consistency import contradiction, own_contradiction
 from vlm_envs.responses.answers import AnswerKey, anls, inclusion
-from vlm_envs.tools.written_boxes import find_boxes
+from vlm_envs.tools.coordinates import find_boxes
 from vlm_envs.trajectory import Trajectory, Turn
 
 _BELIEFS = ("observation", "prediction", "think", "rethink")

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from benchmarks.models.measures.measures import GRADED, ZOOM_NEED
 from benchmarks.models.text_table import text_table
 from vlm_envs.records.json_lines import Record
-from vlm_envs.statistics.clusters import share_interval
+from vlm_envs.statistics.success_rates import share_interval
 
 STRATA: Mapping[str, float] = MappingProxyType({"easy": 0.3, "medium": 0.7, "hard": 1.0})
 """Largest `zoom_need` of each: scores of 1 to 3, 4 to 7, and 8 to 10."""

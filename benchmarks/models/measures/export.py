@@ -15,9 +15,9 @@ from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.measures.measures import judged_worlds, spent
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.mistakes import first_mistake
+from vlm_envs.records.report_mistakes import first_mistake
 from vlm_envs.requirements import install_command
-from vlm_envs.statistics.clusters import cluster_of
+from vlm_envs.statistics.success_rates import cluster_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.models.board.spec import REFERENCES
-from vlm_envs.statistics.pairs import holm
+from vlm_envs.statistics.paired_tests import holm
 
 
 def corrected(pairs: Sequence[tuple[str, str]], p_values: Sequence[float]) -> list[float]:

@@ -23,8 +23,7 @@ from typing import Any
 from benchmarks.models.text_table import text_table
 from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.records.json_lines import Record
-from vlm_envs.statistics.clusters import by_cluster, cluster_of
-from vlm_envs.statistics.rates import repeated_interval
+from vlm_envs.statistics.success_rates import by_cluster, cluster_of, repeated_interval
 
 _SCORE = "score_"
 _ORDER = "reverse_order"

@@ -21,12 +21,10 @@ from benchmarks.models.measures.effort import (
 from benchmarks.models.measures.families import corrected
 from benchmarks.models.measures.perception import SEEN, view_of
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.mistakes import first_mistake
-from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
+from vlm_envs.records.report_mistakes import first_mistake
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
-from vlm_envs.statistics.clusters import cluster_of, num_levels_of, share_interval
-from vlm_envs.statistics.pairs import PairedOutcomes, pair_outcomes
-from vlm_envs.statistics.rates import Interval
+from vlm_envs.statistics.paired_tests import PairedOutcomes, pair_outcomes
+from vlm_envs.statistics.success_rates import Interval, cluster_of, num_levels_of, pass_at_k, pass_hat_k, share_interval
 
 Level = tuple[int, int]
 """Seed and repeat."""

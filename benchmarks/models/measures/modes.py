@@ -12,8 +12,8 @@ from types import MappingProxyType
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.measures.measures import Row, rows
 from benchmarks.models.text_table import text_table
-from vlm_envs.errors import require
 from vlm_envs.records.json_lines import Record
+from vlm_envs.validation import require
 
 MODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {

@@ -12,9 +12,8 @@ from statistics import fmean
 from benchmarks.models.board.spec import REFERENCES
 from benchmarks.models.measures.families import corrected
 from vlm_envs.records.json_lines import Record
-from vlm_envs.statistics.clusters import content_of, level_of, share_interval
-from vlm_envs.statistics.pairs import sign_flip_test
-from vlm_envs.statistics.rates import Interval
+from vlm_envs.statistics.paired_tests import sign_flip_test
+from vlm_envs.statistics.success_rates import Interval, content_of, level_of, share_interval
 
 SIGNIFICANT = 0.05
 """Corrected p-value below which two agents are distinguished."""

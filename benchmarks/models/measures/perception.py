@@ -26,9 +26,15 @@ from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import make, registered_name
 from vlm_envs.splits import split_seeds
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
-from vlm_envs.statistics.clusters import by_cluster, cluster_of, num_levels_of
-from vlm_envs.statistics.pairs import PairedOutcomes, holm, pair_outcomes
-from vlm_envs.statistics.rates import Interval, paired_rates_interval, repeated_interval
+from vlm_envs.statistics.paired_tests import PairedOutcomes, holm, pair_outcomes
+from vlm_envs.statistics.success_rates import (
+    Interval,
+    by_cluster,
+    cluster_of,
+    num_levels_of,
+    paired_rates_interval,
+    repeated_interval,
+)
 from vlm_envs.world import World
 
 SEEN = "image"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Literal, NamedTuple
 
 from benchmarks.models.measures.measures import Row
-from vlm_envs.records.report.values import short
+from vlm_envs.records.report_panels import short
 
 Kind = Literal["count", "rate", "number", "usd"]
 

@@ -15,9 +15,9 @@ from benchmarks.models.measures.effort import regrets
 from benchmarks.models.measures.measures import judged_worlds
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import TEMPORARY, Record, replace_file
-from vlm_envs.records.report.document import script_json
-from vlm_envs.records.report.episodes import data_uri, image_names, shown_course
-from vlm_envs.records.report.mistakes import first_mistake
+from vlm_envs.records.report_episodes import data_uri, image_names, shown_course
+from vlm_envs.records.report_mistakes import first_mistake
+from vlm_envs.records.report_page import script_json
 
 EPISODES_PER_FILE = 64
 FOLDER = "episodes"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.models.measures.perception import PerceptionGap
 from benchmarks.models.page.matrix import SIGNIFICANT, signed_points
-from vlm_envs.records.report.headline import written_p
+from vlm_envs.records.report_panels import written_p
 
 _VIEWS = {
     "text": "words alone",

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from benchmarks.models.board.spec import REFERENCES
 from benchmarks.models.measures.measures import Pair
-from vlm_envs.records.report.headline import written_p
-from vlm_envs.records.report.values import short
+from vlm_envs.records.report_panels import short, written_p
 
 SIGNIFICANT = 0.05
 """Corrected p-value below which a cell has a colour."""

@@ -28,7 +28,7 @@ from benchmarks.models.page.matrix import Cell, matrix
 from benchmarks.models.page.scatter import Scatter, scatter
 from benchmarks.models.play.contestants import REFERENCES
 from vlm_envs.records.json_lines import Record
-from vlm_envs.records.report.document import EPISODE_SCRIPTS, document, write_document
+from vlm_envs.records.report_page import EPISODE_SCRIPTS, document, write_document
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "grids.js", "play.js", "board.js")

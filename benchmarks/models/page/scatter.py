@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from benchmarks.models.measures.measures import Row
 from benchmarks.models.page.columns import Kind, written
-from vlm_envs.statistics.rates import Interval
+from vlm_envs.statistics.success_rates import Interval
 
 WIDTH_PX, HEIGHT_PX = 520, 300
 LEFT_PX, RIGHT_PX, TOP_PX, BOTTOM_PX = 44, 16, 14, 42

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.models.board.spec import WorldSpec
-from vlm_envs.qa.datasets.splitting import BY_HASH
+from vlm_envs.qa.datasets.dataset_splits import BY_HASH
 
 
 def few_items_lines(worlds: Sequence[WorldSpec], asked: int | None) -> list[str]:

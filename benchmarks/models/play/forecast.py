@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.measures import spent
 from vlm_envs.records.json_lines import Record
-from vlm_envs.statistics.clusters import by_cluster, cluster_of, level_of, share_interval
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import by_cluster, cluster_of, level_of, share_interval, wilson_interval
 
 PRICE_UNKNOWN = "price unknown"
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from agents.agent import Agent, AsyncAgent, Response
-from vlm_envs.arguments.options import EXIT_INTERRUPTED
+from vlm_envs.command_line import EXIT_INTERRUPTED
 from vlm_envs.trajectory import Observation
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 class RunInterruptedError(RuntimeError):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
-from vlm_envs.statistics.rates import repeated_interval
+from vlm_envs.statistics.success_rates import repeated_interval
 
 
 @dataclass(kw_only=True)

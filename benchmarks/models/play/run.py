@@ -25,16 +25,14 @@ from benchmarks.models.play.contestants import Contestant
 from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
 from benchmarks.models.play.progress import Pace, Progress, RunProgress
 from benchmarks.models.play.spending import require_prices, used_by
-from vlm_envs.arguments.ranges import require_above, require_at_least
-from vlm_envs.cli.needs import need_of
-from vlm_envs.errors import require
 from vlm_envs.records.json_lines import Record
-from vlm_envs.registration import registered_name
+from vlm_envs.registration import need_of, registered_name
 from vlm_envs.splits import SPLIT_SEEDS, split_seeds
-from vlm_envs.statistics.clusters import by_cluster, cluster_of
+from vlm_envs.statistics.success_rates import by_cluster, cluster_of
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.make import world_vector
+from vlm_envs.validation import require, require_above, require_at_least
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import VectorWorld
 
 LEAST_FOR_CI = 16
 """Episodes before an interval is looked at."""

@@ -11,7 +11,7 @@ from agents.blind_script import OpenLoop
 from vlm_envs.content.scenes import rendering
 from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
-from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
 
 SECRET = (2, 0, 1, 1, 0, 2, 0, 1, 2, 2)

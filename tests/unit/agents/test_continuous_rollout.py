@@ -20,7 +20,7 @@ from tests.unit.agents.worlds import WORLD, Dies, made, slow
 from tests.unit.models import with_ending
 from tests.unit.slow import quick
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 SEEDS = [11, 11, 11, 12, 13, 13]
 

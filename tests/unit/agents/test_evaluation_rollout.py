@@ -13,7 +13,7 @@ from agents.agent import AsyncAgent, Response
 from agents.evaluation_rollout import play_episodes
 from agents.rollout import failure_of, is_lost
 from tests.unit.agents.worlds import WORLD, Once, die, dying, fail, made, slow, with_reset
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Answering:

@@ -12,7 +12,7 @@ from agents.human import Window
 from agents.registry import make_agent
 from agents.rollout import rollout
 from vlm_envs.errors import ConfigError
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 ASKED_OR_OVER = """() => /^Played/.test(document.getElementById("state").textContent) ? "over"
     : !document.getElementById("answer").disabled && document.images[0].complete && "asked" """

@@ -16,10 +16,10 @@ from agents.rollout import rollout
 from judges.episode_rewards.episode_reading import shown_images
 from tests.unit.vlm_envs.corridor import CorridorView, CorridorWorld
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.images import ImageStore
+from vlm_envs.records.run_data import ImageStore
 from vlm_envs.tools.pictures import Picture
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 IMAGE = np.full((4, 6, 3), 200, np.uint8)
 WRONG = {"float": IMAGE / 255, "bool": IMAGE > 0, "gray": IMAGE[..., 0]}

@@ -14,7 +14,7 @@ from tests.unit.agents.worlds import WORLD, dying, fails_and_dies, made, with_re
 from tests.unit.models import with_ending
 from tests.unit.slow import quick
 from vlm_envs.errors import LevelError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 def played(env_fns, *, on_episode=None, **settings):

@@ -11,7 +11,7 @@ from agents.agent import Response
 from agents.rollout import failure_of, rollout
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
 from vlm_envs.errors import ConfigError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 RIGHT = "<answer>Right</answer>"
 

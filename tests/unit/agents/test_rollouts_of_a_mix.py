@@ -14,7 +14,7 @@ from tests.unit.agents.test_resets_one_by_one import dying
 from tests.unit.models import with_ending
 from tests.unit.slow import quick
 from vlm_envs import make
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 OTHER = "VLM/Sokoban-v0"
 SEEDS = [11, 11, 12, 13]

@@ -20,7 +20,7 @@ from judges.agentic_judge import AgenticConfig, AgenticJudge, JudgingCase, Utter
 from judges.grading import match_answer
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
-from vlm_envs.tools.documents import PictureDocument
+from vlm_envs.tools.pdf_documents import PictureDocument
 from vlm_envs.tools.pictures import Picture
 
 PHOTO = Picture(np.random.default_rng(0).integers(0, 255, (900, 1200, 3)).astype(np.uint8))

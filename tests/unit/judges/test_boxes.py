@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from judges.grading import box_reward, count_zoomable, intersection_over_union
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
-from vlm_envs.tools.written_boxes import MAX_BOXES, WrittenBox, find_boxes, read_box_list
+from vlm_envs.tools.coordinates import MAX_BOXES, WrittenBox, find_boxes, read_box_list
 
 A, B = WrittenBox(0, 0, 10, 10), WrittenBox(20, 0, 30, 10)
 UPPER_HALF_OF_A = WrittenBox(0, 0, 10, 5)

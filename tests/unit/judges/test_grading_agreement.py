@@ -14,9 +14,9 @@ from judges.episode_rewards.mags import MagsRollout, answer_reward, read_rollout
 from judges.grading import extract_answer, grade_answer, match_answer
 from judges.scores import JudgeScore
 from tests.unit.vlm_envs.qa.quiz import Quiz
-from vlm_envs.qa.context import PictureContext
+from vlm_envs.qa.qa_context import PictureContext
+from vlm_envs.qa.qa_world import QAWorld
 from vlm_envs.qa.strategies import STRATEGIES
-from vlm_envs.qa.world import QAWorld
 from vlm_envs.responses.answers import AnswerKey, anls, inclusion, score_answer
 
 WRAPPERS = [

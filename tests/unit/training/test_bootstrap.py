@@ -28,7 +28,7 @@ from training.rewards.turn_scores import TurnScorer
 from training.update.learner import Learner
 from vlm_envs import make
 from vlm_envs.trajectory import Trajectory
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 ONES = {"gamma_turn": 1.0, "lambda_turn": 1.0}
 ALGORITHMS = [

@@ -25,9 +25,9 @@ from training.curation.curation_config import CurateConfig
 from training.recipes.shipped import RECIPES
 from training.recipes.tiny import any_world
 from training.run_options import Recipe, configured
-from vlm_envs.arguments.options import option_names
-from vlm_envs.arguments.ranges import fields_named
+from vlm_envs.command_line import option_names
 from vlm_envs.errors import ConfigError
+from vlm_envs.validation import fields_named
 
 CHECKOUT = Path(__file__).parents[3]
 LAKE = "frozenlake_tiny"

@@ -8,7 +8,7 @@ from training.config.judge_config import JudgeConfig
 from training.config.world_spec import WorldSpec
 from training.preflight import how_to_plan
 from training.preflight_judges import without_judges
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 LAKE = WorldSpec(env_id="adapt:FrozenLake-v1")
 

@@ -30,7 +30,7 @@ from training.loop.trainer import Trainer
 from training.recipes.shipped import OF_A_WORLD, RECIPES
 from training.run import train
 from training.update.learner import Learner
-from vlm_envs.records.lock import alone_in
+from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.records.run_data import RunReader
 
 

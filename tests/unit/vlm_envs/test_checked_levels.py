@@ -25,8 +25,7 @@ from vlm_envs.cli.commands import main
 from vlm_envs.errors import ConfigError, WorldContractError
 from vlm_envs.splits import SPLITS
 from vlm_envs.testing.contract import check_world, run_checks
-from vlm_envs.testing.planner import Planner
-from vlm_envs.testing.world_under_test import WorldUnderTest
+from vlm_envs.testing.world_under_test import Planner, WorldUnderTest
 from vlm_envs.world import World
 
 
@@ -120,7 +119,7 @@ def test_every_level_drawn_must_fit_not_only_those_played_by_responses(register:
 def test_a_clause_that_takes_long_is_reported_and_so_is_the_one_that_ctrl_c_interrupts(
     register: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("vlm_envs.testing.watching.FIRST_REPORT_S", 0.1)
+    monkeypatch.setattr("vlm_envs.testing.contract.FIRST_REPORT_S", 0.1)
     env_id, num_threads = register(functools.partial(build, EndlessSearchDynamics)), threading.active_count()
     assert main(["check", env_id]) == 130
     for line in capsys.readouterr().err.splitlines()[-2:]:  # the last report, and the interrupt

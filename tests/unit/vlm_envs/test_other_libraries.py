@@ -14,11 +14,11 @@ import pytest
 
 import vlm_envs
 from tests.unit.vlm_envs.corridor import CorridorWorld
+from vlm_envs.discrete_world import DiscreteWorld
 from vlm_envs.errors import ConfigError
-from vlm_envs.exports.discrete import DiscreteWorld
-from vlm_envs.making import keyword_parameters
+from vlm_envs.registration import keyword_parameters
 from vlm_envs.spaces import FreeText, Pictures
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 LAKE = "VLM/FrozenLake-v0"
 

@@ -10,16 +10,15 @@ import pytest
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
 from tests.unit.vlm_envs.corridor import CorridorWorld
-from vlm_envs.cli.needs import require_available
 from vlm_envs.errors import ConfigError, EngineUnavailableError
 from vlm_envs.records.replay import replay
 from vlm_envs.records.run_data import RunReader, RunWriter
-from vlm_envs.registration import WORLDS, arguments_of, make
-from vlm_envs.responses.lenient_reading import READINGS
+from vlm_envs.registration import WORLDS, arguments_of, make, require_available
+from vlm_envs.responses.parsing import READINGS
 from vlm_envs.testing.checks import bad_responses_are_data
 from vlm_envs.testing.contract import check_world
 from vlm_envs.testing.world_under_test import WorldUnderTest
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 LAKE = "VLM/FrozenLake-v0"
 FORMATS = ("free_think", "no_think", "grounding_worldmodeling")

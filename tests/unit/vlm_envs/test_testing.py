@@ -28,8 +28,7 @@ from vlm_envs.parts import Task
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.testing.checks import CHECKS, actions_are_read_back
 from vlm_envs.testing.contract import check_world, run_checks
-from vlm_envs.testing.planner import Planner
-from vlm_envs.testing.world_under_test import WorldUnderTest
+from vlm_envs.testing.world_under_test import Planner, WorldUnderTest
 from vlm_envs.world import World
 
 HOSTILE_CHECK = "hostile_answers_are_data"
@@ -504,7 +503,7 @@ def test_a_slow_planner_is_reported_with_its_time_per_call(monkeypatch: pytest.M
             time.sleep(0.06)
             return super().plan(state)
 
-    monkeypatch.setattr("vlm_envs.testing.planner.SLOW_S", 0.05)
+    monkeypatch.setattr("vlm_envs.testing.world_under_test.SLOW_S", 0.05)
     world, planner = build(SlowDynamics), Planner()
     world.reset(seed=0)
     assert planner.note == ""

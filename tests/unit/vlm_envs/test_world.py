@@ -12,8 +12,7 @@ from tests.unit.vlm_envs.corridor import CorridorDynamics, CorridorState, Corrid
 from vlm_envs import make
 from vlm_envs.errors import ConfigError, EpisodeOverError, SolverLimitError
 from vlm_envs.responses.formats import FORMATS
-from vlm_envs.statistics.clusters import cluster_of, share_interval
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import cluster_of, share_interval, wilson_interval
 from vlm_envs.trajectory import require_image
 from vlm_envs.world import World
 

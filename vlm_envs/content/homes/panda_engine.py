@@ -25,7 +25,7 @@ from vlm_envs.content.homes.primitives import Mesh
 from vlm_envs.content.homes.scenes import room_meshes
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.requirements import install_command
-from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.tools.data_files import BoundedCache
 
 NUM_CACHED_SCENES = 256
 _NEAR_M, _FAR_M = 0.1, 40.0

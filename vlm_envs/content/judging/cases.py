@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, require_choice
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence
-from vlm_envs.tools.documents import Document
-from vlm_envs.tools.instructions.constraints import Constraint
+from vlm_envs.tools.instruction_checkers import Constraint
+from vlm_envs.tools.pdf_documents import Document
 from vlm_envs.tools.pictures import ImageRef
+from vlm_envs.validation import require_choice
 
 TRACKS = ("fine_grained", "document", "instruction_following")
 """Source: ARM-Thinker, section 4.1."""

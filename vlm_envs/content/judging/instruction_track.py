@@ -14,11 +14,11 @@ import numpy as np
 
 from vlm_envs.content.drawing import pick
 from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
-from vlm_envs.errors import ConfigError, GenerationError, require_choice
-from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
-from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
-from vlm_envs.tools.instructions.plans import COUNTED, PLANS
-from vlm_envs.tools.instructions.profiles import ARM, Profile, profile_named
+from vlm_envs.errors import ConfigError, GenerationError
+from vlm_envs.tools.instruction_texts import COUNTED, PLANS, Draft, draw_sentence, padded
+from vlm_envs.tools.instructions import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction
+from vlm_envs.tools.text_profiles import ARM, Profile, profile_named
+from vlm_envs.validation import require_choice
 
 Flawed = tuple[Draft, int | None]
 """A draft and the index of the constraint that it fails; None if it fails none."""

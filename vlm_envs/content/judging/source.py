@@ -16,10 +16,11 @@ from vlm_envs.content.judging.document_track import draw_document_case
 from vlm_envs.content.judging.instruction_track import Requirements, draw_instruction_case
 from vlm_envs.content.judging.picture_track import draw_picture_case
 from vlm_envs.content.judging.samples import judging_sample
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
+from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.sample import Sample, SampleSource
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.tools.instructions.profiles import PROFILES
+from vlm_envs.tools.text_profiles import PROFILES
+from vlm_envs.validation import require_choice
 
 _MAX_TRIES = 400
 _MAX_SEED = 2**63

@@ -9,7 +9,7 @@ from typing import Any
 from vlm_envs.content.reports.blocks import Chart
 from vlm_envs.content.reports.style import ReportStyle
 from vlm_envs.content.reports.typefaces import font_folder
-from vlm_envs.tools.errors import require_package
+from vlm_envs.tools.tool_errors import require_package
 
 CHART_SIZE_MM = {"bar": (166.0, 68.0), "line": (166.0, 74.0), "pie": (150.0, 84.0)}
 _DPI = 120

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vlm_envs.content.reports.composition import Report, compose_report
 from vlm_envs.content.reports.numbering import PLAIN, Numbering
 from vlm_envs.content.reports.rendering import render_pdf, text_layer
-from vlm_envs.tools.cache import BoundedCache
-from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX, PdfDocument, check_page_number
+from vlm_envs.tools.data_files import BoundedCache
+from vlm_envs.tools.pdf_documents import PAGE_LONG_SIDE_PX, PdfDocument, check_page_number
 from vlm_envs.tools.pictures import Picture
 
 MAX_CACHED_BYTES = 64 * 1024 * 1024

@@ -11,7 +11,7 @@ from vlm_envs.content.reports.blocks import AtAGlance, Block, Chart, Clauses, He
 from vlm_envs.content.reports.charts import CHART_SIZE_MM, chart_png
 from vlm_envs.content.reports.style import ReportStyle
 from vlm_envs.content.reports.typefaces import Fonts
-from vlm_envs.tools.errors import require_package
+from vlm_envs.tools.tool_errors import require_package
 
 POINTS_PER_MM = 72 / 25.4
 TEXT_WIDTH = 170 * POINTS_PER_MM

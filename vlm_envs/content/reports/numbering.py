@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, require_positive, require_range
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require_positive, require_range
 
 MAX_FIRST_LABEL = 900
 MIN_LABEL_SIZE, MAX_LABEL_SIZE = 24, 160

@@ -12,7 +12,7 @@ from vlm_envs.content.reports.composition import Page, Report
 from vlm_envs.content.reports.flowables import POINTS_PER_MM, TEXT_WIDTH, Typesetting, flowables_of
 from vlm_envs.content.reports.page_texts import NOTE_MARK
 from vlm_envs.content.reports.typefaces import Fonts, Shape, registered, shape_of
-from vlm_envs.tools.errors import require_package
+from vlm_envs.tools.tool_errors import require_package
 
 PAGE_WIDTH, PAGE_HEIGHT = 210 * POINTS_PER_MM, 297 * POINTS_PER_MM
 _MARGIN = 20 * POINTS_PER_MM

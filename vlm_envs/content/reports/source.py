@@ -16,9 +16,10 @@ from vlm_envs.content.reports.document import ReportDocument
 from vlm_envs.content.reports.numbering import Numbering, Numberings
 from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
 from vlm_envs.content.reports.questions.missing import UNANSWERABLE
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, as_names, require_choice, require_range
+from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.validation import as_names, require_choice, require_range
 
 UNANSWERABLE_SHARE = 0.2
 """How many of the questions have no answer, where other categories are asked too."""

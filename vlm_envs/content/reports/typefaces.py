@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vlm_envs.content.reports.style import Typeface
-from vlm_envs.tools.errors import require_package
+from vlm_envs.tools.tool_errors import require_package
 
 _WEIGHTS = ("regular", "bold", "italic")
 _FILES: dict[Typeface, tuple[str, str, str, float]] = {

@@ -12,8 +12,8 @@ from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.settings.strokes import Stroke, draw_strokes
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.sprites import sprite
-from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.coordinates import PixelRectangle
+from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.tools.pictures import Picture
 
 CACHE_BYTES = 512 * 1024 * 1024

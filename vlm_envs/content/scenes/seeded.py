@@ -9,9 +9,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
+from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.validation import require_choice
 
 _MAX_SEEDS = 1000
 

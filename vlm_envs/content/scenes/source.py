@@ -18,15 +18,10 @@ from vlm_envs.content.scenes.scene import Scene
 from vlm_envs.content.scenes.seeded import digest_of, draw_sample, find_asked
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.things import filler, limits
-from vlm_envs.errors import (
-    ConfigError,
-    as_names,
-    require_choice,
-    require_positive,
-    require_range,
-)
+from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.splits import split_of
+from vlm_envs.validation import as_names, require_choice, require_positive, require_range
 
 KINDS_OF_ANSWERS = ("choice", "exact", "number")
 """Kinds of keys that questions about scenes have."""

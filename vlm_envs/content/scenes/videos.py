@@ -22,8 +22,8 @@ from vlm_envs.content.scenes.rendering import render_region
 from vlm_envs.content.scenes.scene import Scene, Thing
 from vlm_envs.content.scenes.sprites import Mask, sprite
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.tools.coordinates import PixelRectangle
+from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.tools.pictures import Picture
 
 FRAMES_PER_SECOND = 2

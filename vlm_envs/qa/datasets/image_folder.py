@@ -20,25 +20,33 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, get_args
 
-from vlm_envs.qa.datasets.choices import choice_key, option_texts
-from vlm_envs.qa.datasets.columns import Columns, checked_columns
-from vlm_envs.qa.datasets.images import IMAGE_COLUMNS, StoredImage, TableImage, row_image, with_table_images
-from vlm_envs.qa.datasets.media import media_fault, without_marks
-from vlm_envs.qa.datasets.parquet import table_rows
-from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import (
+from vlm_envs.qa.datasets.dataset_images import (
+    IMAGE_COLUMNS,
+    StoredImage,
+    TableImage,
+    media_fault,
+    row_image,
+    with_table_images,
+    without_marks,
+)
+from vlm_envs.qa.datasets.dataset_rows import (
     BrokenRowError,
+    Columns,
     Fields,
     answer_key,
     answer_texts,
     broken,
     category,
+    checked_columns,
+    choice_key,
     each_row,
     one_of,
+    option_texts,
     row_or_error,
+    table_rows,
     text,
 )
-from vlm_envs.qa.datasets.source import Copy, Dataset
+from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, PictureRow
 from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.responses.numbers import read_number
 from vlm_envs.splits import SPLITS

@@ -30,15 +30,14 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
-from vlm_envs.errors import require_positive
-from vlm_envs.qa.datasets.images import image_ref
-from vlm_envs.qa.datasets.picture_rows import PictureRow
-from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
-from vlm_envs.qa.datasets.source import Copy, Dataset, DatasetRow
+from vlm_envs.qa.datasets.dataset_images import image_ref
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, answer_key, broken, category, each_row, text
+from vlm_envs.qa.datasets.dataset_source import Copy, Dataset, DatasetRow, PictureRow
 from vlm_envs.qa.sample import Sample, cluster_id
 from vlm_envs.responses.answers import RELATIVE_TOLERANCE, AnswerKey, AnswerKind
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.files import FileRoot
+from vlm_envs.tools.data_files import FileRoot
+from vlm_envs.tools.tool_errors import ToolError
+from vlm_envs.validation import require_positive
 
 FRAMES_PER_SECOND = 2
 """Of the folders of frames."""

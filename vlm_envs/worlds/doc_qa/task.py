@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from vlm_envs.qa.state import QAState
-from vlm_envs.qa.task import QATask
+from vlm_envs.qa.qa_context import QAState
+from vlm_envs.qa.qa_world import QATask
 from vlm_envs.responses.answers import anls, page_accuracy
-from vlm_envs.tools.registry import ToolCall, parse_tool_call
+from vlm_envs.tools.tool_registry import ToolCall, parse_tool_call
 
 
 class DocQaTask(QATask):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
 from vlm_envs.content.reports.questions.ask import CATEGORIES
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.documents.registry import document_source
-from vlm_envs.qa.documents import DocumentContext
+from vlm_envs.qa.datasets.document_datasets import document_source
+from vlm_envs.qa.document_context import DocumentContext
+from vlm_envs.qa.qa_world import QAWorld
 from vlm_envs.qa.strategies import strategies
-from vlm_envs.qa.world import QAWorld
-from vlm_envs.tools.document_tools import RetrievalSettings
-from vlm_envs.tools.documents import PAGE_LONG_SIDE_PX
-from vlm_envs.tools.retrieval import Bm25Retriever, Retriever
-from vlm_envs.tools.sheets import MAX_STITCHED_PIXELS
+from vlm_envs.tools.document_tools import Bm25Retriever, RetrievalSettings, Retriever
+from vlm_envs.tools.pdf_documents import PAGE_LONG_SIDE_PX
+from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS
+from vlm_envs.user_code import resolved
 from vlm_envs.worlds.doc_qa.task import DocQaTask
 
 
@@ -66,10 +65,10 @@ class DocQaWorld(QAWorld):
     the largest, such as `(1, 6)`, of which each report draws one; `label_size=None`, or points, such as 140:
     printed numbers are so large, stand beside the titles, and are in no text layer. `dataset=None` with
     `folder=None`: a local copy of `"mp_docvqa"` or `"mmlongbench_doc"`, or any PDF files with a file of questions
-    (`"pdf_folder"`), in place of them, see `vlm_envs.qa.datasets.documents`; `is_benchmark=None`: whether all of it
-    is `test`, None for what it was published as; `train_on_all=False`: whether all of it is `train`; `source=None`:
-    `"module:factory"` or a `SampleSource` in place of both; `retriever=None` for BM25 over the text layer,
-    `"module:factory"` or a `vlm_envs.tools.retrieval.Retriever`; `num_found=5` pages at most a query;
+    (`"pdf_folder"`), in place of them, see `vlm_envs.qa.datasets.document_datasets`; `is_benchmark=None`: whether
+    all of it is `test`, None for what it was published as; `train_on_all=False`: whether all of it is `train`;
+    `source=None`: `"module:factory"` or a `SampleSource` in place of both; `retriever=None` for BM25 over the text
+    layer, `"module:factory"` or a `vlm_envs.tools.document_tools.Retriever`; `num_found=5` pages at most a query;
     `long_side_px=1120`; `max_pixels=4194304` a picture; `show_sheet=True`: whether it begins with the contact
     sheet; `answer_reward=1.0`; and those of every world: `prompt_format="arm"` or `"direct"`, `representation` (no
     `symbolic`), `obs_mode`, `split`, `max_turns=None` (5 for `arm`, 1 for `direct`), `max_steps=None`,

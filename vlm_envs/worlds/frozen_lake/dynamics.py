@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, LevelError, require_flag, require_positive
+from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.spaces import MAX_GRID
+from vlm_envs.validation import require_flag, require_positive
 from vlm_envs.worlds.frozen_lake import solver
 from vlm_envs.worlds.frozen_lake.generator import lakes
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, parse_level

@@ -12,8 +12,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from vlm_envs.errors import ConfigError, EpisodeOverError, require_positive
-from vlm_envs.vector.arguments import reset_seeds
+from vlm_envs.errors import ConfigError, EpisodeOverError
+from vlm_envs.validation import require_positive
+from vlm_envs.vector.running_episodes import reset_seeds
 from vlm_envs.worlds.grids.batch import GridBatch
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.grids.dynamics import GridDynamics

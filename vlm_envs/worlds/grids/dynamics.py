@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from vlm_envs.errors import GenerationError, require, require_positive
+from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
 from vlm_envs.splits import split_of
+from vlm_envs.validation import require, require_positive
 from vlm_envs.worlds.grids.directions import Direction
 from vlm_envs.worlds.grids.state import GridStateT
 

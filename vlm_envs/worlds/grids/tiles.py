@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.errors import require_positive
+from vlm_envs.validation import require_positive
 from vlm_envs.worlds.grids.canvas import Canvas
 from vlm_envs.worlds.grids.lake_tiles import LAKE_TILES
 from vlm_envs.worlds.grids.sokoban_tiles import SOKOBAN_TILES

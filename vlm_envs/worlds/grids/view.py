@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.errors import require_choice
 from vlm_envs.parts import View
-from vlm_envs.responses.formats import REPRESENTATIONS
-from vlm_envs.responses.structured_text import structured_text
+from vlm_envs.responses.formats import REPRESENTATIONS, structured_text
+from vlm_envs.validation import require_choice
 from vlm_envs.worlds.grids.relations import Relation, relations_text
 from vlm_envs.worlds.grids.state import GridStateT
 from vlm_envs.worlds.grids.tiles import tile_set

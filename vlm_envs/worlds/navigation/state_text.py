@@ -15,9 +15,8 @@ from typing import Any, NamedTuple, TypedDict
 
 from vlm_envs.content.homes.kinds import words_of
 from vlm_envs.content.homes.sight import direction_of
-from vlm_envs.errors import require_choice
-from vlm_envs.responses.formats import WITHOUT_SYMBOLS
-from vlm_envs.responses.structured_text import structured_text
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS, structured_text
+from vlm_envs.validation import require_choice
 
 DIRECTION_PHRASES: Mapping[str, str] = {
     "ahead": "ahead",

@@ -9,9 +9,10 @@ from os import PathLike
 from typing import Any
 
 from vlm_envs.content.homes.home import LATTICE_CM
-from vlm_envs.errors import ConfigError, require_choice, require_flag, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.parts import Dynamics, View
 from vlm_envs.spaces import MAX_RESOLUTION
+from vlm_envs.validation import require_choice, require_flag, require_positive
 from vlm_envs.world import World
 from vlm_envs.worlds.navigation.actions import Action
 from vlm_envs.worlds.navigation.dynamics import HomeDynamics

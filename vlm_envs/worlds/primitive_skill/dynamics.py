@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, LevelError, require_choice, require_positive
+from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.parts import Dynamics
+from vlm_envs.validation import require_choice, require_positive
 from vlm_envs.worlds.primitive_skill import generator, planner
 from vlm_envs.worlds.primitive_skill.actions import Primitive, Skill
 from vlm_envs.worlds.primitive_skill.engine import Engine, EngineHandle

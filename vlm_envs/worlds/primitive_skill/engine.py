@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vlm_envs.errors import EngineUnavailableError
-from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.worlds.primitive_skill.camera import VIEWPOINTS, Camera
 from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, CUBE_HALF_M, FRAME_X_M, Quaternion, Vector
 from vlm_envs.worlds.primitive_skill.kinematics import NUM_ARM_JOINTS

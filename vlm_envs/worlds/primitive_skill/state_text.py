@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from vlm_envs.errors import require_choice
-from vlm_envs.responses.formats import WITHOUT_SYMBOLS
-from vlm_envs.responses.structured_text import structured_text
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS, structured_text
+from vlm_envs.validation import require_choice
 from vlm_envs.worlds.primitive_skill.geometry import Millimetres, point_mm
 from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from vlm_envs.errors import require_flag
 from vlm_envs.parts import Task
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
+from vlm_envs.validation import require_flag
 from vlm_envs.worlds.primitive_skill import phrases, state_text
 from vlm_envs.worlds.primitive_skill.actions import GRAMMAR, Primitive, Skill
 from vlm_envs.worlds.primitive_skill.geometry import WORKSPACES_MM, Millimetres

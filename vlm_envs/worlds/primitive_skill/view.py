@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.errors import require_choice, require_positive
 from vlm_envs.parts import View
 from vlm_envs.spaces import MAX_RESOLUTION
+from vlm_envs.validation import require_choice, require_positive
 from vlm_envs.worlds.primitive_skill import state_text
 from vlm_envs.worlds.primitive_skill.camera import VIEWPOINTS
 from vlm_envs.worlds.primitive_skill.engine import EngineHandle

@@ -11,18 +11,17 @@ from vlm_envs.content.judging.cases import TRACKS, Case
 from vlm_envs.content.judging.samples import request_of, response_name
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.errors import LevelError
-from vlm_envs.qa.context import PictureContext, QAContext
-from vlm_envs.qa.documents import DocumentContext
+from vlm_envs.qa.document_context import DocumentContext
+from vlm_envs.qa.qa_context import PictureContext, QAContext
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import OriginalPixels, ShownPixels, shown_space
 from vlm_envs.tools.document_tools import page_retrieval_by_index, page_retrieval_by_query
-from vlm_envs.tools.documents import DocumentShelf
-from vlm_envs.tools.instructions.checkers import CHECKERS
-from vlm_envs.tools.instructions.constraints import Constraint
-from vlm_envs.tools.instructions.tools import checker_tools
+from vlm_envs.tools.instruction_checkers import CHECKERS, Constraint
+from vlm_envs.tools.instructions import checker_tools
+from vlm_envs.tools.pdf_documents import DocumentShelf
 from vlm_envs.tools.pictures import ImageRef, Picture, within_budget
-from vlm_envs.tools.registry import ToolRegistry
-from vlm_envs.tools.stores import Memory
+from vlm_envs.tools.tool_memory import Memory
+from vlm_envs.tools.tool_registry import ToolRegistry
 from vlm_envs.tools.zoom import image_zoom_in_tool
 
 

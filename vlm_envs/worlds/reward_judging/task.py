@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vlm_envs.content.judging.samples import response_name, track_of
-from vlm_envs.qa.state import Act, Answer, QAState
-from vlm_envs.qa.task import QATask
+from vlm_envs.qa.qa_context import Act, Answer, QAState
+from vlm_envs.qa.qa_world import QATask
 from vlm_envs.responses.answers import score_answer
-from vlm_envs.responses.encodable import encodable
+from vlm_envs.responses.formats import encodable
 
 
 class JudgingTask(QATask):

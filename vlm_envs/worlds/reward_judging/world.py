@@ -12,12 +12,12 @@ from vlm_envs.content.judging.instruction_track import Requirements
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource
-from vlm_envs.errors import as_names, require_flag, require_range
-from vlm_envs.qa.context import PictureContext
+from vlm_envs.qa.qa_context import PictureContext
+from vlm_envs.qa.qa_world import QAWorld
 from vlm_envs.qa.strategies import strategies
-from vlm_envs.qa.world import QAWorld
-from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS
-from vlm_envs.tools.instructions.plans import COUNTED, PLANS
+from vlm_envs.tools.instruction_texts import COUNTED, PLANS
+from vlm_envs.tools.instructions import MAX_CONSTRAINTS
+from vlm_envs.validation import as_names, require_flag, require_range
 from vlm_envs.worlds.reward_judging.context import JudgingContext
 from vlm_envs.worlds.reward_judging.task import JudgingTask
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, LevelError, SolverLimitError, require_positive
+from vlm_envs.errors import ConfigError, LevelError, SolverLimitError
 from vlm_envs.spaces import MAX_GRID
+from vlm_envs.validation import require_positive
 from vlm_envs.worlds.grids.dynamics import GridDynamics
 from vlm_envs.worlds.sokoban import solver
 from vlm_envs.worlds.sokoban.generator import is_within, rooms

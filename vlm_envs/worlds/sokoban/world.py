@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vlm_envs.errors import require, require_flag
+from vlm_envs.validation import require, require_flag
 from vlm_envs.worlds.grids.dynamics import budgeted_length
 from vlm_envs.worlds.grids.world import GridWorld
 from vlm_envs.worlds.sokoban.batch import SokobanBatch

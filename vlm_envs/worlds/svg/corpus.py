@@ -11,8 +11,7 @@ from os import PathLike
 from pathlib import Path
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.parquet import opened_table
-from vlm_envs.qa.datasets.rows import json_lines
+from vlm_envs.qa.datasets.dataset_rows import json_lines, opened_table
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.svg.markup import MAX_BYTES
 

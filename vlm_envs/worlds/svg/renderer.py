@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.errors import ConfigError, require_positive
+from vlm_envs.errors import ConfigError
 from vlm_envs.spaces import MAX_RESOLUTION
-from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.tools.data_files import BoundedCache
+from vlm_envs.validation import require_positive
 from vlm_envs.worlds.svg import painter_process
 from vlm_envs.worlds.svg.markup import MAX_BYTES, MarkupError, read_markup
 from vlm_envs.worlds.svg.painter_process import PaintingError

@@ -7,8 +7,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.arguments.factories import resolved
 from vlm_envs.errors import ConfigError
+from vlm_envs.user_code import resolved
 from vlm_envs.worlds.svg.structural import StructuralScorer
 
 BUILT_IN = {"structural": StructuralScorer()}

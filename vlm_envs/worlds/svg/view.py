@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFont
 
-from vlm_envs.errors import require_choice
 from vlm_envs.parts import View
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
+from vlm_envs.validation import require_choice
 from vlm_envs.worlds.svg.descriptions import describe
 from vlm_envs.worlds.svg.renderer import Renderer
 from vlm_envs.worlds.svg.shapes import Shape, shapes_of, view_box_of

@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 from vlm_envs.content.scenes.clips.source import ClipSource
 from vlm_envs.content.scenes.clips.templates import CATEGORIES
 from vlm_envs.content.scenes.settings.table import SETTINGS
-from vlm_envs.errors import require
-from vlm_envs.qa.datasets.registry import video_source
+from vlm_envs.qa.datasets.image_datasets import video_source
 from vlm_envs.qa.datasets.video_r1 import MAX_FRAMES
+from vlm_envs.qa.qa_world import QAView, QAWorld
 from vlm_envs.qa.strategies import strategies
-from vlm_envs.qa.videos import VideoContext, VideoPointsStrategy, VideoView
-from vlm_envs.qa.view import QAView
-from vlm_envs.qa.world import QAWorld
+from vlm_envs.qa.video_questions import VideoContext, VideoPointsStrategy, VideoView
 from vlm_envs.tools.coordinates import Coordinates
+from vlm_envs.validation import require
 
 
 class VideoQAWorld(QAWorld):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.scenes.questions.templates import CATEGORIES
 from vlm_envs.content.scenes.settings.table import SETTINGS
 from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
-from vlm_envs.errors import ConfigError, require_choice, require_flag
-from vlm_envs.qa.context import PictureContext
-from vlm_envs.qa.datasets.registry import dataset_source
-from vlm_envs.qa.strategies import STRATEGIES
-from vlm_envs.qa.world import QAWorld
-from vlm_envs.qa.zoom_strategies import VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.image_datasets import dataset_source
+from vlm_envs.qa.qa_context import PictureContext
+from vlm_envs.qa.qa_world import QAWorld
+from vlm_envs.qa.strategies import STRATEGIES, VIEWS, MagsStage, Views, ViewsStrategy, ZoomStrategy
 from vlm_envs.tools.coordinates import Coordinates
-from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler, Upscaler
-from vlm_envs.tools.zoom import ZoomSettings
+from vlm_envs.tools.zoom import BicubicUpscaler, LanczosUpscaler, Upscaler, ZoomSettings
+from vlm_envs.user_code import resolved
+from vlm_envs.validation import require_choice, require_flag
 
 UPSCALERS: dict[str, Upscaler] = {"lanczos": LanczosUpscaler(), "bicubic": BicubicUpscaler()}
 """Upscalers that need no weights, by name."""

@@ -18,7 +18,7 @@ from agents.rollout import failure_of, rollout
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 FROZEN_LAKE = "VLM/FrozenLake-v0"
 UP = "<think>Up is free.</think><answer>Up</answer>"

@@ -18,12 +18,12 @@ from agents.rollout import failure_of, rollout
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES
-from vlm_envs.records.episode_record import TurnNotes, episode_record
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.replay import replay
-from vlm_envs.records.report.mistakes import first_mistake
+from vlm_envs.records.report_mistakes import first_mistake
+from vlm_envs.records.run_data import TurnNotes, episode_record
 from vlm_envs.registration import make
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 FROZEN_LAKE = "VLM/FrozenLake-v0"
 UP = "<think>Up is free.</think><answer>Up</answer>"

@@ -10,7 +10,7 @@ from agents.rollout import rollout
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.trajectory import observation_images
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 WORLDS = {
     "VLM/ZoomQA-v0": {"prompt_format": "mags", "side_px": 336, "target_px": (16, 40), "max_pixels": 112 * 112},

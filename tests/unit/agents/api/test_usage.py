@@ -9,7 +9,7 @@ from agents.registry import make_agent
 from benchmarks.models.play.spending import used_by
 from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 FROZEN_LAKE = "VLM/FrozenLake-v0"
 UP = "<think>Up is free.</think><answer>Up</answer>"

@@ -21,9 +21,8 @@ from training.rewards.turn_scores import TurnScorer
 from training.update.learner import Learner
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.episode_record import TurnNotes
 from vlm_envs.records.replay import replay
-from vlm_envs.records.run_data import RunReader, RunWriter
+from vlm_envs.records.run_data import RunReader, RunWriter, TurnNotes
 
 RESPONSE = 6
 

@@ -17,7 +17,7 @@ from agents.perception.super_resolution import (  # noqa: E402
 )
 from agents.perception.weights import WeightsUnavailableError  # noqa: E402
 from vlm_envs.tools.pictures import Picture  # noqa: E402
-from vlm_envs.tools.upscale import LanczosUpscaler  # noqa: E402
+from vlm_envs.tools.zoom import LanczosUpscaler  # noqa: E402
 
 SMALL = SMFANetConfig(num_channels=8, num_blocks=2, factor=3)
 

@@ -8,7 +8,7 @@ from stable_baselines3 import PPO
 from agents.sb3_agent import CellNetwork
 from agents.sb3_record import MODEL, TrainedFor, save_record
 from vlm_envs import make
-from vlm_envs.exports.discrete import DiscreteWorld
+from vlm_envs.discrete_world import DiscreteWorld
 
 LAKE = "VLM/FrozenLake-v0"
 

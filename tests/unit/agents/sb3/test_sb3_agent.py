@@ -17,8 +17,8 @@ from agents.sb3_record import MODEL, RECORD, require_policy
 from tests.unit.agents.sb3.policies import LAKE, save_policy
 from tests.unit.episodes import play
 from vlm_envs import make
+from vlm_envs.discrete_world import DiscreteWorld
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.exports.discrete import DiscreteWorld
 
 CHECKOUT = Path(__file__).parents[4]
 DEFAULTS = {"prompt_format": None, "representation": None, "max_turns": (3,)}

@@ -26,7 +26,7 @@ from tests.unit.agents.vllm.fake_server import FakeServer
 from tests.unit.episodes import play
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 SAMPLING = SamplingConfig(max_new_tokens=4)
 

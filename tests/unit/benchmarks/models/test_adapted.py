@@ -8,7 +8,7 @@ from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.verification import verified_rows
-from vlm_envs.adapter import settings
+from vlm_envs.adapter import adapter_settings
 
 LAKE = 'env = "FrozenLake-v1"\nname = "board-lake"\nmax_turns = 3\nimage_px = 32\n[make]\nis_slippery = false\n'
 RUN = ["run", "--world", "adapt:lake.toml", "--agent", "random", "--no-references", "--episodes", "1", "--out", "board"]
@@ -17,10 +17,10 @@ RUN = ["run", "--world", "adapt:lake.toml", "--agent", "random", "--no-reference
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(settings, "SOURCES", {})
+    monkeypatch.setattr(adapter_settings, "SOURCES", {})
     (tmp_path / "lake.toml").write_text(LAKE)
     yield tmp_path
-    settings.gym.registry.pop("Adapted/board-lake", None)
+    adapter_settings.gym.registry.pop("Adapted/board-lake", None)
 
 
 def test_a_board_is_replayed_without_its_file_and_a_changed_file_is_named(folder, capsys, monkeypatch):
@@ -41,7 +41,7 @@ def test_a_board_is_replayed_without_its_file_and_a_changed_file_is_named(folder
     assert main(RUN) == 2
     assert "lake.toml has changed since: max_turns, goal." in capsys.readouterr().err
     (folder / "lake.toml").unlink()
-    settings.gym.registry.pop("Adapted/board-lake")
+    adapter_settings.gym.registry.pop("Adapted/board-lake")
     (folder / "other").mkdir()
     monkeypatch.chdir(folder / "other")
     assert main(["replay", "../board"]) == main(["page", "../board"]) == 0
@@ -54,8 +54,8 @@ def described(folder, capsys):
     (folder / "lake_words.py").write_text("def describe(env):\n    return str(env.unwrapped.s)\n")
     (folder / "lake.toml").write_text('describe = "lake_words:describe"\n' + LAKE)
     assert main(RUN) == main(["replay", "board"]) == 0
-    settings.gym.registry.pop("Adapted/board-lake")
-    settings.SOURCES.clear()
+    adapter_settings.gym.registry.pop("Adapted/board-lake")
+    adapter_settings.SOURCES.clear()
     capsys.readouterr()
     return Board(folder / "board")
 
@@ -96,8 +96,8 @@ def test_a_world_that_cannot_be_made_is_refused_and_keeps_its_marks(described, f
 def test_a_merged_board_leads_to_the_functions(described, folder, monkeypatch):
     assert main([*RUN[:-1], "second"]) == 0
     assert main(["merge", "board", "second", "--out", "far/away/merged"]) == 0
-    settings.gym.registry.pop("Adapted/board-lake")
-    settings.SOURCES.clear()
+    adapter_settings.gym.registry.pop("Adapted/board-lake")
+    adapter_settings.SOURCES.clear()
     monkeypatch.chdir(folder / "far")
     assert main(["replay", "away/merged"]) == 0
 

@@ -16,9 +16,9 @@ from benchmarks.models.board.board import Board, UnwritableBoardError
 from benchmarks.models.board.lines import EpisodeKey, broken_seal, sealed
 from tests.unit.benchmarks.models.playing import LAKE
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.folder_lock import BusyFolderError
 from vlm_envs.records.json_lines import BrokenRunDataError, MissingRunDataError
-from vlm_envs.records.lock import BusyFolderError
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 DEFINITION = {
     "suite": {"name": "lite", "version": 1, "digest": "s"},

@@ -25,7 +25,7 @@ from benchmarks.models.measures.perception import perception_gaps
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.playing import LAKE, contestant, lines_of, play
 from vlm_envs.registration import make
-from vlm_envs.statistics.rates import repeated_interval, wilson_interval
+from vlm_envs.statistics.success_rates import repeated_interval, wilson_interval
 
 TURNS = 4
 """Orders in which HR-Bench asks each question."""

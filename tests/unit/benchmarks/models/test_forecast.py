@@ -10,7 +10,7 @@ from benchmarks.models.board.lines import EpisodeKey
 from benchmarks.models.play.forecast import forecast
 from tests.unit.benchmarks.models.made import episode, turn
 from vlm_envs.records.json_lines import append_line
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import wilson_interval
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from benchmarks.models.judged.judged import consistency, judge_episodes
 from judges.scores import JudgeScore
 from tests.unit.episodes import play
 from vlm_envs.splits import split_seeds
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 GROUNDED = {"prompt_format": "grounding_worldmodeling", "representation": "natural_language"}
 

@@ -12,7 +12,7 @@ from scipy import stats
 from benchmarks.models.measures.effort import actions_over_optimal, regrets, ruined_at, turns_over_optimal
 from benchmarks.models.measures.measures import pairs, rows
 from tests.unit.benchmarks.models.made import episode, turn
-from vlm_envs.statistics.rates import wilson_interval
+from vlm_envs.statistics.success_rates import wilson_interval
 
 OUTCOMES = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=12)
 

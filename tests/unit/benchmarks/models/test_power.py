@@ -8,7 +8,7 @@ import pytest
 from scipy.special import bdtr
 
 from benchmarks.__main__ import main
-from vlm_envs.statistics.pairs import holm, mcnemar_exact
+from vlm_envs.statistics.paired_tests import holm, mcnemar_exact
 
 
 def num_levels(capsys, *words):

@@ -10,7 +10,7 @@ from benchmarks.models.measures.measures import rows
 from benchmarks.models.play.display import ProgressDisplay, duration, told
 from benchmarks.models.play.progress import Pace, Progress, RunProgress
 from tests.unit.benchmarks.models.made import episode
-from vlm_envs.statistics.clusters import cluster_of
+from vlm_envs.statistics.success_rates import cluster_of
 
 
 class Terminal(io.StringIO):

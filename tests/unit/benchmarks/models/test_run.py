@@ -30,7 +30,7 @@ from tests.unit.benchmarks.models.playing import (
     played,
 )
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.lock import BusyFolderError
+from vlm_envs.records.folder_lock import BusyFolderError
 from vlm_envs.splits import split_seeds
 from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
 

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.models.board.spec import WorldSpec
 from benchmarks.models.board.suites import SUITES
 from tests.unit.slow import quick
-from vlm_envs.cli.needs import need_of, reason_missing
+from vlm_envs.registration import need_of, reason_missing
 
 PINNED = {
     ("lite", 1): ("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/ZoomQA-v0"),

@@ -33,7 +33,7 @@ from judges.word_consistency import content_words, word_consistency
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.registry import dataset_source
+from vlm_envs.qa.datasets.image_datasets import dataset_source
 from vlm_envs.trajectory import Trajectory
 
 SMALL = {"side_px": (400, 600), "target_px": (16, 40)}

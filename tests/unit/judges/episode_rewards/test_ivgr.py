@@ -22,7 +22,7 @@ from judges.episode_rewards.ivgr import (
 from judges.scores import JudgeScore
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import AnswerKey
-from vlm_envs.tools.written_boxes import WrittenBox
+from vlm_envs.tools.coordinates import WrittenBox
 
 QUERY = IvgrQuery(
     query_id="q",

@@ -21,7 +21,7 @@ from judges.scores import JudgeScore, Reward
 from tests.unit.judges.episode_rewards.test_episodes import played
 from tests.unit.judges.episode_rewards.test_unchanged import STRATEGIES, episodes_of, graded
 from tests.unit.judges.episodes import with_response, with_state
-from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.errors import ConfigError
 
 WITH_SETTINGS = [reward for reward in SHIPPED if reward.settings is not None]

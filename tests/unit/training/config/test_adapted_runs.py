@@ -15,7 +15,7 @@ from training.config.world_spec import WorldSpec
 from training.recipes.tiny import name_for
 from training.run_options import find_recipe
 from training.stages.stages_config import save_stages, saved_stages
-from vlm_envs.adapter import settings
+from vlm_envs.adapter import adapter_settings
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import registered_name
 
@@ -26,7 +26,7 @@ LAKE = 'env = "FrozenLake-v1"\nname = "run-lake"\nmax_turns = 3\n'
 def run(tmp_path, monkeypatch):
     """Writes a run's configuration, and returns it with its directory."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(settings, "SOURCES", {})
+    monkeypatch.setattr(adapter_settings, "SOURCES", {})
     (tmp_path / "lake.toml").write_text(LAKE)
     config = run_config(worlds=(WorldSpec(env_id="adapt:lake.toml"),))
     directory = tmp_path / "runs" / "lake_tiny"

@@ -22,8 +22,8 @@ from training.curation.curation_config import CURATED, CurateConfig
 from training.curation.curation_loop import make_data_set
 from training.curation.curation_set import QuestionBatch, UnfinishedSet, has_batches, in_batches, questions
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.folder_lock import BusyFolderError, alone_in
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.records.lock import BusyFolderError, alone_in
 from vlm_envs.records.run_data import RunReader
 
 SMALL = ("side_px=200", "target_px=(16, 40)", "answer_kinds=('choice', 'number')", "prompt_format=points")

@@ -22,7 +22,7 @@ from training.config.world_spec import WorldSpec
 from training.loop.collect import Collector
 from training.loop.evaluation import evaluate
 from vlm_envs.splits import SPLIT_SEEDS
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 MIX = (
     WorldSpec(env_id="VLM/FrozenLake-v0", kwargs=dict(SHORT), weight=2.0),

@@ -8,7 +8,7 @@ import pytest
 from agents.registry import make_agent
 from training.config.world_spec import WorldSpec
 from training.loop.evaluation import evaluate, told
-from vlm_envs.statistics.rates import repeated_interval, wilson_interval
+from vlm_envs.statistics.success_rates import repeated_interval, wilson_interval
 
 
 @pytest.mark.parametrize(

@@ -25,8 +25,8 @@ from training.loop.collect import Collector
 from training.loop.evaluation import evaluate
 from vlm_envs.errors import LevelError, WorkerError
 from vlm_envs.records.run_data import RunReader
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.local_worker import LocalWorker
+from vlm_envs.vector.vector_world import VectorWorld
+from vlm_envs.vector.workers import LocalWorker
 
 NO_THINK = {"prompt_format": "no_think", "max_turns": 2}
 SPEC = WorldSpec(env_id="VLM/FrozenLake-v0")

@@ -16,7 +16,7 @@ from training.loop.collect import Collector
 from training.rewards.turn_scores import TurnScorer
 from training.run import train
 from vlm_envs.errors import ConfigError
-from vlm_envs.records.report.headline import comparisons, sentence
+from vlm_envs.records.report_panels import comparisons, sentence
 from vlm_envs.records.run_data import RunReader
 
 SIZES = tuple(WorldSpec(env_id=LAKE, kwargs={**SHORT, "size": size}) for size in (4, 5))

@@ -17,7 +17,7 @@ from training.pools.pool_command import require_pools
 from training.pools.pool_config import PoolConfig
 from training.pools.pool_levels import open_pool, open_pools
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.splitting import content_split
+from vlm_envs.qa.datasets.dataset_splits import content_split
 
 KINDS = ("train", "train", "train", "train", "test", "val")
 

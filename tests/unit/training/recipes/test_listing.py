@@ -21,8 +21,7 @@ from training.recipes import listing, shipped
 from training.recipes.listing import COMMANDS, FACTS, summaries
 from training.recipes.shipped import OF_A_WORLD, RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.vagen import SETTINGS
-from vlm_envs.cli.needs import need_of
-from vlm_envs.registration import NEEDS, registered_name
+from vlm_envs.registration import NEEDS, need_of, registered_name
 
 CHECKOUT = Path(__file__).parents[4]
 ALL = RECIPES | STAGED_RECIPES | STAGED_PRESETS

@@ -16,9 +16,9 @@ from PIL import Image, ImageDraw
 
 from training.sft.conversations import load_picture, picture_sizes
 from vlm_envs.content.judging.datasets.registry import judging_dataset
-from vlm_envs.qa.datasets.documents.registry import document_source
-from vlm_envs.qa.datasets.registry import dataset_source
-from vlm_envs.qa.datasets.source import DatasetSource
+from vlm_envs.qa.datasets.dataset_source import DatasetSource
+from vlm_envs.qa.datasets.document_datasets import document_source
+from vlm_envs.qa.datasets.image_datasets import dataset_source
 from vlm_envs.splits import SPLITS
 
 ORIENTATION = 0x0112

@@ -40,7 +40,7 @@ from training.update.learner import Learner
 from vlm_envs.cli.commands import main as vlm_envs_main
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunExistsError
-from vlm_envs.records.report.stages import evaluation_rows
+from vlm_envs.records.report_page import evaluation_rows
 from vlm_envs.records.run_data import STAGES, RunReader
 
 CHECKOUT = Path(__file__).parents[4]

@@ -26,7 +26,7 @@ from training.upscaler.upscaler_loop import (  # noqa: E402  # noqa: E402
 from vlm_envs.errors import ConfigError  # noqa: E402
 from vlm_envs.records.run_data import RunExistsError  # noqa: E402
 from vlm_envs.tools.pictures import Picture  # noqa: E402
-from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler  # noqa: E402
+from vlm_envs.tools.zoom import BicubicUpscaler, LanczosUpscaler  # noqa: E402
 
 
 def config(tmp_path, **changes):

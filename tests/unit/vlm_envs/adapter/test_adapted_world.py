@@ -11,12 +11,12 @@ import pytest
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.adapter import simulator
+from vlm_envs.adapter.adapted_world import FORMAT_REWARD, AdaptedWorld
 from vlm_envs.adapter.live_env import quiet_stdout
-from vlm_envs.adapter.world import FORMAT_REWARD, AdaptedWorld
 from vlm_envs.errors import ConfigError, LevelError, WorldContractError
 from vlm_envs.splits import SPLIT_SEEDS, SPLITS, split_of, split_seeds
 from vlm_envs.testing.contract import check_world
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 TALLY = f"{tally.__name__}:Tests/Tally-v0"
 NAMES = {"go": 0, "stay": 1, "wait": 2}

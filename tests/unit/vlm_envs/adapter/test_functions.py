@@ -8,8 +8,8 @@ import gymnasium as gym
 import pytest
 
 import vlm_envs
-from vlm_envs.adapter import settings
-from vlm_envs.adapter.functions import digests, function_of, located, relative, without_folders
+from vlm_envs.adapter import adapter_settings
+from vlm_envs.adapter.adapter_settings import digests, function_of, located, relative, without_folders
 from vlm_envs.errors import ConfigError
 
 HELPER = """import sibling
@@ -31,7 +31,7 @@ def write_world(folder, who):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr(settings, "SOURCES", {})
+    monkeypatch.setattr(adapter_settings, "SOURCES", {})
     monkeypatch.chdir(tmp_path)
     for who in ("first", "second"):
         write_world(tmp_path / who, who)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.adapter.tally import TallyEnv
-from vlm_envs.adapter.world import AdaptedWorld
+from vlm_envs.adapter.adapted_world import AdaptedWorld
 from vlm_envs.errors import ConfigError, EngineUnavailableError, WorldContractError
 
 FAULTY = "Tests/Faulty-v0"

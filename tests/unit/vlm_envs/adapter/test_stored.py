@@ -5,7 +5,7 @@ import pytest
 
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
-from vlm_envs.adapter import settings
+from vlm_envs.adapter import adapter_settings
 from vlm_envs.adapter.stored import (
     changed_arguments,
     changed_functions,
@@ -29,7 +29,7 @@ def _registry(monkeypatch):
     """Forgets what a test registers."""
     monkeypatch.setattr(gym.envs.registration, "registry", {**gym.registry})
     monkeypatch.setattr(gym, "registry", gym.envs.registration.registry)
-    monkeypatch.setattr(settings, "SOURCES", {})
+    monkeypatch.setattr(adapter_settings, "SOURCES", {})
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def described(file):
     file.write_text('describe = "count_words:describe"\n' + TALLY_FILE)
     record = stored_arguments("adapt:count.toml", file.parent / "board")
     gym.registry.pop("Adapted/count")
-    settings.SOURCES.clear()
+    adapter_settings.SOURCES.clear()
     return record
 
 

@@ -13,15 +13,13 @@ from gymnasium.envs.registration import EnvSpec
 import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.cli.commands import main
-from vlm_envs.cli.keys import Ask, Command, from_lines
-from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.named_worlds import make_world, parse_settings
 from vlm_envs.cli.play import frame
-from vlm_envs.cli.session import Session
-from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.session import Ask, Command, Session, from_lines
 from vlm_envs.errors import ConfigError, LevelError, VLMEnvsError
 from vlm_envs.testing.checks import CHECKS, splits_are_disjoint
 from vlm_envs.testing.contract import CheckResult, check_world
-from vlm_envs.testing.planner import Planner
+from vlm_envs.testing.world_under_test import Planner
 
 CHECKOUT = Path(__file__).parents[4]
 

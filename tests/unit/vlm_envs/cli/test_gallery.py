@@ -12,7 +12,7 @@ from PIL import Image
 import vlm_envs
 from vlm_envs.cli import gallery
 from vlm_envs.cli.commands import main
-from vlm_envs.cli.lookup import make_world
+from vlm_envs.cli.named_worlds import make_world
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.worlds.frozen_lake.view import FrozenLakeView
 

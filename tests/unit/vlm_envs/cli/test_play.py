@@ -8,9 +8,8 @@ import pytest
 
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
-from vlm_envs.cli.play import frame, session_of
+from vlm_envs.cli.play import Window, fitted, frame, session_of
 from vlm_envs.cli.session import Session
-from vlm_envs.cli.window import Window, fitted
 
 CHECKOUT = Path(__file__).parents[4]
 SMALL = {"side_px": 600, "target_px": (20, 40), "settings": "street"}

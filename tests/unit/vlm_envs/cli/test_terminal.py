@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.cli.test_cli import SOKOBAN_LEVEL, SOKOBAN_SOLUTION
-from vlm_envs.cli.keys import Ask, Command, from_editor, from_keys
-from vlm_envs.cli.session import KEYMAPS
+from vlm_envs.cli.session import KEYMAPS, Ask, Command, from_editor, from_keys
 from vlm_envs.cli.terminal import RULER_COLUMNS, colors_of, half_blocks, ruled, wrapped
 
 CHECKOUT = Path(__file__).parents[4]

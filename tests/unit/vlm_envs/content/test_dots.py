@@ -8,7 +8,7 @@ import pytest
 from agents.oracle import OracleAgent
 from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
-from vlm_envs.cli.settings import parse_settings
+from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.content.blocks import BLOCK_COLORS
 from vlm_envs.content.dots import BLOCK_PX, DOT_PX, dotted_blocks
 from vlm_envs.content.scenes.colors import COLORS

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from vlm_envs.errors import LevelError
-from vlm_envs.qa.context import PictureContext
+from vlm_envs.qa.qa_context import PictureContext
+from vlm_envs.qa.qa_world import QAWorld
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.qa.strategies import STRATEGIES
-from vlm_envs.qa.world import QAWorld
-from vlm_envs.qa.zoom_strategies import Views, ViewsStrategy
+from vlm_envs.qa.strategies import STRATEGIES, Views, ViewsStrategy
 from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.splits import split_of
 from vlm_envs.tools.coordinates import Box, Coordinates, OriginalPixels, Point

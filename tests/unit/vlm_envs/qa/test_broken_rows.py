@@ -28,8 +28,8 @@ from tests.unit.vlm_envs.qa.test_datasets import (
     write,
 )
 from vlm_envs.errors import GenerationError
-from vlm_envs.qa.datasets.registry import dataset_source, video_source
-from vlm_envs.qa.datasets.unshown import told_left_out, unshown_items
+from vlm_envs.qa.datasets.dataset_splits import told_left_out, unshown_items
+from vlm_envs.qa.datasets.image_datasets import dataset_source, video_source
 from vlm_envs.splits import split_seeds
 
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError, GenerationError, LevelError
-from vlm_envs.qa.datasets.registry import DATASETS, dataset_source
-from vlm_envs.qa.datasets.splitting import content_split
+from vlm_envs.qa.datasets.dataset_splits import content_split
+from vlm_envs.qa.datasets.image_datasets import DATASETS, dataset_source
 from vlm_envs.responses.answers import score_answer
 
 RED, BLUE, GREEN = (250, 0, 0), (0, 0, 250), (0, 250, 0)

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vlm_envs
-from vlm_envs.qa.state import CallTool
+from vlm_envs.qa.qa_context import CallTool
 from vlm_envs.responses.formats import KNOWN_TAGS
 
 WORLDS = {

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from vlm_envs.qa.paper import written_sheet
+from vlm_envs.qa.qa_world import written_sheet
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKey
 

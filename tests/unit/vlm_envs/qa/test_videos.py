@@ -10,8 +10,8 @@ pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'"
 import vlm_envs
 from vlm_envs.content.scenes.clips.source import ClipSource, find_clip
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.videos import time
-from vlm_envs.tools.sheets import MAX_STITCHED_PIXELS
+from vlm_envs.qa.video_questions import time
+from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS
 
 SMALL = {"num_frames": 6, "num_things": (1, 2), "side_px": 112, "size_px": (18, 22)}
 

@@ -9,8 +9,8 @@ import pytest
 
 from vlm_envs import make
 from vlm_envs.cli.commands import main
+from vlm_envs.discrete_world import DiscreteWorld
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.exports.discrete import DiscreteWorld
 from vlm_envs.records.json_lines import RunExistsError
 from vlm_envs.records.recording import RecordEpisodes
 from vlm_envs.records.replay import replay

@@ -8,10 +8,10 @@ import pytest
 from agents.oracle import OracleAgent, RandomAgent
 from agents.rollout import rollout
 from vlm_envs.records.replay import play_again, replay
-from vlm_envs.records.report.episodes import shown_episode
+from vlm_envs.records.report_episodes import shown_episode
 from vlm_envs.records.run_data import RunReader, RunWriter
 from vlm_envs.registration import make
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 
 FROZEN_LAKE = "VLM/FrozenLake-v0"
 

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vlm_envs.records.episode_record import TurnNotes, episode_keys
 from vlm_envs.records.json_lines import BrokenRunDataError, MissingRunDataError, RunExistsError, to_json
-from vlm_envs.records.run_data import RunReader, RunWriter, slug, training_label
+from vlm_envs.records.run_data import RunReader, RunWriter, TurnNotes, episode_keys, slug, training_label
 from vlm_envs.trajectory import Trajectory, Turn
 
 RED = np.full((4, 6, 3), (200, 30, 30), np.uint8)

@@ -9,11 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.qa.state import Answer, CallTool, Zoom
+from vlm_envs.qa.qa_context import Answer, CallTool, Zoom
 from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.responses.formats import FORMATS, KNOWN_TAGS, QA_FORMATS
-from vlm_envs.responses.lenient_reading import READINGS, read_response
-from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, ActionGrammar, ParsedResponse, parse_response
+from vlm_envs.responses.parsing import (
+    MAX_RESPONSE_CHARS,
+    READINGS,
+    ActionGrammar,
+    ParsedResponse,
+    parse_response,
+    read_response,
+)
 from vlm_envs.worlds.navigation.actions import GRAMMAR as NAVIGATION
 from vlm_envs.worlds.primitive_skill.actions import GRAMMAR as ARM
 from vlm_envs.worlds.svg.task import SvgTask

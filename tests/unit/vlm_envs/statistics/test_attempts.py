@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from vlm_envs.statistics.attempts import pass_at_k, pass_hat_k
+from vlm_envs.statistics.success_rates import pass_at_k, pass_hat_k
 
 
 class TestPassAtK:

@@ -5,8 +5,7 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
-from vlm_envs.statistics.pairs import mcnemar_exact
-from vlm_envs.statistics.power import family_power, mcnemar_power, num_levels_needed
+from vlm_envs.statistics.paired_tests import family_power, mcnemar_exact, mcnemar_power, num_levels_needed
 
 
 class TestPower:

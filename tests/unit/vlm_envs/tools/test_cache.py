@@ -2,7 +2,7 @@
 
 import pickle
 
-from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.tools.data_files import BoundedCache
 
 
 def test_the_values_used_last_are_kept():

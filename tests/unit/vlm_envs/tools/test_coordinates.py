@@ -20,7 +20,7 @@ from vlm_envs.tools.coordinates import (
     shown_space,
     size_within,
 )
-from vlm_envs.tools.errors import ToolError, ToolErrorKind
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
 
 ORIGINAL = OriginalPixels(4000, 3000)
 SHOWN = ShownPixels(1000, 750)

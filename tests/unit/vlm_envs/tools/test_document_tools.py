@@ -12,10 +12,10 @@ from vlm_envs.tools.document_tools import (
     page_retrieval_by_index,
     page_retrieval_by_query,
 )
-from vlm_envs.tools.documents import DocumentShelf, PdfDocument, PdfFolder
-from vlm_envs.tools.errors import ToolErrorKind
-from vlm_envs.tools.registry import ToolRegistry
-from vlm_envs.tools.stores import Memory
+from vlm_envs.tools.pdf_documents import DocumentShelf, PdfDocument, PdfFolder
+from vlm_envs.tools.tool_errors import ToolErrorKind
+from vlm_envs.tools.tool_memory import Memory
+from vlm_envs.tools.tool_registry import ToolRegistry
 
 pytest.importorskip("pypdfium2", reason="needs pypdfium2: pip install '.[tools]'")
 pytest.importorskip("bm25s", reason="needs bm25s: pip install '.[tools]'")

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.documents import PictureDocument
+from vlm_envs.tools.document_tools import Bm25Retriever, DenseRetriever, words
+from vlm_envs.tools.pdf_documents import PictureDocument
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.retrieval import Bm25Retriever, DenseRetriever, words
 
 pytest.importorskip("bm25s", reason="needs bm25s: pip install '.[tools]'")
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.sheets import contact_sheet, sheet_grid, stitched_row
+from vlm_envs.tools.pictures import Picture, contact_sheet, sheet_grid, stitched_row
 
 
 def page(width, height, value):

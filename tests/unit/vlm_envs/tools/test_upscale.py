@@ -4,7 +4,7 @@ from PIL import Image
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.upscale import BicubicUpscaler, LanczosUpscaler
+from vlm_envs.tools.zoom import BicubicUpscaler, LanczosUpscaler
 
 PICTURE = Picture(np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8))
 

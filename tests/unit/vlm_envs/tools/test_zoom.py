@@ -9,12 +9,11 @@ from PIL import Image
 
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import OriginalPixels, PixelRectangle
-from vlm_envs.tools.errors import ToolError, ToolErrorKind
 from vlm_envs.tools.pictures import Picture
-from vlm_envs.tools.registry import ToolRegistry
-from vlm_envs.tools.stores import ImageStore, Memory
-from vlm_envs.tools.upscale import LanczosUpscaler
-from vlm_envs.tools.zoom import ZoomSettings, grown, image_zoom_in_tool, zoom_rectangle
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
+from vlm_envs.tools.tool_memory import ImageStore, Memory
+from vlm_envs.tools.tool_registry import ToolRegistry
+from vlm_envs.tools.zoom import LanczosUpscaler, ZoomSettings, grown, image_zoom_in_tool, zoom_rectangle
 
 SETTINGS = ZoomSettings()
 

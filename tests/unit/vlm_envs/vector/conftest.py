@@ -2,7 +2,7 @@
 
 import pytest
 
-from vlm_envs.vector.kinds import LOCAL_KINDS
+from vlm_envs.vector.vector_world import LOCAL_KINDS
 
 KINDS = {"kind": LOCAL_KINDS, "remote_kind": ("thread", "process"), "mortal_kind": ("process",)}
 """By what tests ask for: any workers, those that are sent things, those that can be killed."""

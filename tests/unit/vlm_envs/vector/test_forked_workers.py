@@ -14,14 +14,14 @@ import psutil
 import pytest
 
 from tests.unit.vlm_envs.corridor import CorridorWorld
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.local_worker import LocalWorker
+from vlm_envs.vector.vector_world import VectorWorld
+from vlm_envs.vector.workers import LocalWorker
 
 CHECKOUT = Path(__file__).parents[4]
 OWNER = """
 import multiprocessing, time
 from tests.unit.vlm_envs.corridor import CorridorWorld
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 worlds = VectorWorld([CorridorWorld] * 3, workers="process", num_workers=3, start_method="fork")
 print(*(worker.pid for worker in multiprocessing.active_children()), flush=True)
 time.sleep(600)

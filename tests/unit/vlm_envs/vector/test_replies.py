@@ -9,9 +9,8 @@ import pytest
 
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
 from vlm_envs.errors import WorkerError
-from vlm_envs.vector.env import VectorWorld
-from vlm_envs.vector.joined import JoinedWorlds
-from vlm_envs.vector.piped_worker import PipedWorker
+from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
+from vlm_envs.vector.workers import PipedWorker
 
 no_think_world = functools.partial(CorridorWorld, prompt_format="no_think")
 faulty_world = functools.partial(FaultyWorld, prompt_format="no_think", max_turns=10)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.vlm_envs.corridor import CorridorWorld
 from vlm_envs.errors import ConfigError, WorkerError
-from vlm_envs.vector.env import VectorWorld
+from vlm_envs.vector.vector_world import VectorWorld
 
 RIGHT = "<answer>Right</answer>"
 no_think_world = functools.partial(CorridorWorld, prompt_format="no_think")

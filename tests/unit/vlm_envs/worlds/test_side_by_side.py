@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from vlm_envs.cli.needs import need_of, reason_missing
+from vlm_envs.registration import need_of, reason_missing
 from vlm_envs.splits import split_seeds
 
 CHECKOUT = Path(__file__).parents[4]

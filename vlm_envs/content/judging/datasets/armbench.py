@@ -8,9 +8,8 @@ from dataclasses import replace
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
-from vlm_envs.qa.datasets.images import row_image
-from vlm_envs.qa.datasets.media import media_fault, without_marks
-from vlm_envs.qa.datasets.rows import BrokenRowError
+from vlm_envs.qa.datasets.dataset_images import media_fault, row_image, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
 
 RELEASED = "fine_grained_perception.jsonl multimodal_long_document.jsonl multimodal_instruction_following.jsonl"
 """The files of the release, one a track."""

@@ -9,14 +9,12 @@ from typing import Any
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.images import row_image
-from vlm_envs.qa.datasets.media import without_marks
-from vlm_envs.qa.datasets.rows import BrokenRowError
-from vlm_envs.tools.arguments import BaseModel
-from vlm_envs.tools.errors import quoted
-from vlm_envs.tools.instructions.checkers import Checker, checker_named
-from vlm_envs.tools.instructions.constraints import Constraint
-from vlm_envs.tools.instructions.profiles import MM_IFENGINE
+from vlm_envs.qa.datasets.dataset_images import row_image, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
+from vlm_envs.tools.instruction_checkers import Checker, Constraint, checker_named
+from vlm_envs.tools.text_profiles import MM_IFENGINE
+from vlm_envs.tools.tool_arguments import BaseModel
+from vlm_envs.tools.tool_errors import quoted
 
 
 def mm_ifeval_rows(data: DataFolder) -> tuple[JudgedRow | BrokenRowError, ...]:

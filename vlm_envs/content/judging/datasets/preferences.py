@@ -15,10 +15,9 @@ from typing import Any
 
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow, is_file_name
 from vlm_envs.content.judging.datasets.rows import JudgedRow, judged_each
-from vlm_envs.qa.datasets.images import TableImage, row_image
-from vlm_envs.qa.datasets.media import IMAGE_MARK, media_fault, without_marks
-from vlm_envs.qa.datasets.rows import BrokenRowError
-from vlm_envs.tools.errors import quoted
+from vlm_envs.qa.datasets.dataset_images import IMAGE_MARK, TableImage, media_fault, row_image, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
+from vlm_envs.tools.tool_errors import quoted
 
 _GROUPS = {
     "hallucination": ("povid", "hallucination", "rlhf", "rlaif"),

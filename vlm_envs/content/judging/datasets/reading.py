@@ -10,13 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.images import TableImage, base64_bytes, with_table_images
-from vlm_envs.qa.datasets.parquet import table_rows
-from vlm_envs.qa.datasets.rows import BrokenRowError, each_row
-from vlm_envs.tools.documents import Document, PdfDocument, PictureDocument
-from vlm_envs.tools.errors import ToolError, quoted
-from vlm_envs.tools.files import FileRoot, decode_image, with_plain_extension
+from vlm_envs.qa.datasets.dataset_images import TableImage, base64_bytes, with_table_images
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, each_row, table_rows
+from vlm_envs.tools.data_files import FileRoot, decode_image, with_plain_extension
+from vlm_envs.tools.pdf_documents import Document, PdfDocument, PictureDocument
 from vlm_envs.tools.pictures import Picture
+from vlm_envs.tools.tool_errors import ToolError, quoted
 
 ValueT = TypeVar("ValueT")
 

@@ -11,11 +11,10 @@ from vlm_envs.content.judging.datasets.constraints import mm_ifeval_rows
 from vlm_envs.content.judging.datasets.preferences import llava_critic_rows, pair_rows, vl_rewardbench_rows
 from vlm_envs.content.judging.datasets.reading import DataFolder
 from vlm_envs.content.judging.datasets.rows import JudgedRow, ShownRow, shown_rows
-from vlm_envs.errors import require_choice
-from vlm_envs.qa.datasets.rows import BrokenRowError
-from vlm_envs.qa.datasets.sharing import shared
-from vlm_envs.qa.datasets.source import DatasetSource
-from vlm_envs.qa.datasets.splitting import whole_split
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
+from vlm_envs.qa.datasets.dataset_source import DatasetSource
+from vlm_envs.qa.datasets.dataset_splits import shared, whole_split
+from vlm_envs.validation import require_choice
 
 
 @dataclass(frozen=True, kw_only=True)

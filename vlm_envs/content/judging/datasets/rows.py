@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from vlm_envs.content.judging.cases import hash_of
 from vlm_envs.content.judging.datasets.reading import DataFolder, FileRow
 from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
-from vlm_envs.qa.datasets.images import TableImage
-from vlm_envs.qa.datasets.rows import BrokenRowError
-from vlm_envs.qa.datasets.source import DatasetRow
+from vlm_envs.qa.datasets.dataset_images import TableImage
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError
+from vlm_envs.qa.datasets.dataset_source import DatasetRow
 from vlm_envs.qa.sample import Sample, cluster_id
 from vlm_envs.responses.answers import AnswerKind
 from vlm_envs.splits import split_of

@@ -13,7 +13,8 @@ from vlm_envs.content.reports.questions.asked import Asked
 from vlm_envs.content.reports.questions.labels import PAGE_LABEL, ask_label
 from vlm_envs.content.reports.questions.missing import UNANSWERABLE, ask_missing
 from vlm_envs.content.reports.questions.page_facts import CHART, TABLE, TEXT, facts_of
-from vlm_envs.errors import GenerationError, require_choice
+from vlm_envs.errors import GenerationError
+from vlm_envs.validation import require_choice
 
 CATEGORIES = (TABLE, CHART, TEXT, COMPARISON, CROSS_PAGE, PAGE_LABEL, UNANSWERABLE)
 """What questions there are: a cell of a table; a value of a chart, which no text holds; a fact in running text; which

@@ -13,10 +13,9 @@ from tests.unit.slow import sized, three_standard_errors
 from vlm_envs.content.judging.cases import NUM_CANDIDATES, Case
 from vlm_envs.content.judging.instruction_track import Requirements, draw_instruction_case
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.instructions.checkers import CHECKERS
-from vlm_envs.tools.instructions.plans import COUNTED, PLANS
-from vlm_envs.tools.instructions.profiles import PROFILES
-from vlm_envs.tools.instructions.segmentation import paragraphs_of
+from vlm_envs.tools.instruction_checkers import CHECKERS
+from vlm_envs.tools.instruction_texts import COUNTED, PLANS
+from vlm_envs.tools.text_profiles import PROFILES, paragraphs_of
 
 _PREFIX = "constraint_violated:"
 

@@ -21,7 +21,7 @@ from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.content.scenes.source import SceneSource
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.tools.instructions.plans import COUNTED
+from vlm_envs.tools.instruction_texts import COUNTED
 
 PARAGRAPHS = "check_whether_response_paragraph_number_in_range"
 

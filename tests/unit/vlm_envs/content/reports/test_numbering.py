@@ -11,8 +11,8 @@ from vlm_envs.content.reports.numbering import Numbering, Numberings
 from vlm_envs.content.reports.rendering import render_pdf
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.documents import PdfDocument
-from vlm_envs.tools.retrieval import Bm25Retriever, words
+from vlm_envs.tools.document_tools import Bm25Retriever, words
+from vlm_envs.tools.pdf_documents import PdfDocument
 
 for package in ("reportlab", "matplotlib", "pypdfium2", "bm25s"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")

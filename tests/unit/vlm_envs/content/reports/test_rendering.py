@@ -17,9 +17,9 @@ from vlm_envs.content.reports.composition import compose_report
 from vlm_envs.content.reports.document import ReportDocument
 from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
 from vlm_envs.content.reports.rendering import render_pdf
-from vlm_envs.tools.documents import PdfDocument
-from vlm_envs.tools.errors import ToolError
-from vlm_envs.tools.retrieval import words
+from vlm_envs.tools.document_tools import words
+from vlm_envs.tools.pdf_documents import PdfDocument
+from vlm_envs.tools.tool_errors import ToolError
 
 for package in ("reportlab", "matplotlib", "pypdfium2"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")

@@ -19,8 +19,8 @@ from PIL import Image
 import vlm_envs
 from agents.oracle import OracleAgent
 from vlm_envs.errors import ConfigError, GenerationError
-from vlm_envs.qa.datasets.registry import dataset_source, video_source
-from vlm_envs.qa.datasets.source import DatasetSource
+from vlm_envs.qa.datasets.dataset_source import DatasetSource
+from vlm_envs.qa.datasets.image_datasets import dataset_source, video_source
 from vlm_envs.qa.datasets.video_r1 import spread
 from vlm_envs.responses.answers import score_answer
 

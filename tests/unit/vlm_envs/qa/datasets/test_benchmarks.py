@@ -22,9 +22,9 @@ import vlm_envs.content.judging.datasets.registry as judged
 from tests.unit.vlm_envs.qa.quiz import Quiz
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.errors import ConfigError, GenerationError
-from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS
-from vlm_envs.qa.datasets.registry import DATASETS, VIDEO_DATASETS, dataset_source
-from vlm_envs.qa.datasets.splitting import BY_FILES, BY_HASH, remedy_of
+from vlm_envs.qa.datasets.dataset_splits import BY_FILES, BY_HASH, remedy_of
+from vlm_envs.qa.datasets.document_datasets import DOCUMENT_DATASETS
+from vlm_envs.qa.datasets.image_datasets import DATASETS, VIDEO_DATASETS, dataset_source
 from vlm_envs.splits import SPLIT_SEEDS, seed_index, split_seeds
 from vlm_envs.testing.contract import check_world
 

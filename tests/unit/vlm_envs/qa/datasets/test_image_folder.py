@@ -13,8 +13,8 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 import vlm_envs
 from tests.unit.vlm_envs.qa.datasets.test_layouts import picture, put
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.registry import dataset_source
-from vlm_envs.qa.datasets.source import DatasetSource
+from vlm_envs.qa.datasets.dataset_source import DatasetSource
+from vlm_envs.qa.datasets.image_datasets import dataset_source
 from vlm_envs.responses.answers import score_answer
 from vlm_envs.splits import SPLITS
 

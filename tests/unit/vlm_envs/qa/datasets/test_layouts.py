@@ -23,8 +23,8 @@ from PIL import Image
 
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.documents.registry import DOCUMENT_DATASETS, document_source
-from vlm_envs.qa.datasets.registry import DATASETS, VIDEO_DATASETS, dataset_source, video_source
+from vlm_envs.qa.datasets.document_datasets import DOCUMENT_DATASETS, document_source
+from vlm_envs.qa.datasets.image_datasets import DATASETS, VIDEO_DATASETS, dataset_source, video_source
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import score_answer
 

@@ -20,12 +20,12 @@ from tests.unit.vlm_envs.qa.datasets.test_layouts import picture, put
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.content.judging.datasets.registry import judging_dataset
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.documents.registry import document_source
-from vlm_envs.qa.datasets.registry import dataset_source, video_source
-from vlm_envs.qa.datasets.source import DatasetSource
+from vlm_envs.qa.datasets.dataset_source import DatasetSource
+from vlm_envs.qa.datasets.document_datasets import document_source
+from vlm_envs.qa.datasets.image_datasets import dataset_source, video_source
 from vlm_envs.splits import SPLITS
-from vlm_envs.tools.documents import PdfFolder
-from vlm_envs.tools.errors import ToolError, ToolErrorKind
+from vlm_envs.tools.pdf_documents import PdfFolder
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
 from vlm_envs.worlds.svg.corpus import load_icons
 
 

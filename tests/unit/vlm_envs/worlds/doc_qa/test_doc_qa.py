@@ -8,7 +8,7 @@ from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.content.reports.document import ReportDocument
 from vlm_envs.content.reports.source import ReportSource
 from vlm_envs.errors import ConfigError, LevelError
-from vlm_envs.qa.documents import DocumentContext, DocumentOverview
+from vlm_envs.qa.document_context import DocumentContext, DocumentOverview
 
 for package in ("reportlab", "matplotlib", "pypdfium2", "bm25s", "pydantic"):
     pytest.importorskip(package, reason=f"needs {package}: pip install '.[tools]'")

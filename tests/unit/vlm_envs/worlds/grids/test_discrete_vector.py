@@ -11,7 +11,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from vlm_envs.errors import ConfigError, EpisodeOverError
-from vlm_envs.vector.make import world_vector
+from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.worlds.grids.task import ACTION_NAMES
 
 NUM_ENVS = 24

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
-from vlm_envs.testing.episodes import oracle_responses
+from vlm_envs.testing.world_under_test import oracle_responses
 from vlm_envs.world import World
 from vlm_envs.worlds.navigation.actions import Action
 from vlm_envs.worlds.navigation.ai2thor_controller import Ai2Thor

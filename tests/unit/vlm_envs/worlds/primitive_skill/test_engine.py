@@ -12,8 +12,8 @@ import pytest
 from tests.unit.slow import quick, sized
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, TABLES, cube, holding
 from vlm_envs import make
-from vlm_envs.tools.cache import BoundedCache
-from vlm_envs.vector.make import world_vector
+from vlm_envs.tools.data_files import BoundedCache
+from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.worlds.primitive_skill import dynamics as dynamics_module
 from vlm_envs.worlds.primitive_skill.actions import parse_primitive
 from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics

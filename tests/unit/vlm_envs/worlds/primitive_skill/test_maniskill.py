@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from vlm_envs import make
-from vlm_envs.tools.cache import BoundedCache
+from vlm_envs.tools.data_files import BoundedCache
 from vlm_envs.worlds.primitive_skill.engine import MAX_NUM_OUTCOMES, Engine, EngineHandle, Floats
 from vlm_envs.worlds.primitive_skill.motion import CONTROL_PERIOD_S, FINGERS_CLOSED, FINGERS_OPEN
 from vlm_envs.worlds.primitive_skill.state import HOME_QPOS

@@ -18,7 +18,7 @@ from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.instruction_track import Requirements
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.errors import ConfigError
-from vlm_envs.tools.instructions.checkers import CHECKERS
+from vlm_envs.tools.instruction_checkers import CHECKERS
 from vlm_envs.worlds.reward_judging.task import quotation
 from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
 

@@ -19,7 +19,7 @@ from PIL import Image
 
 from vlm_envs.content.judging.datasets.registry import judging_dataset
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
-from vlm_envs.qa.datasets.source import DatasetSource
+from vlm_envs.qa.datasets.dataset_source import DatasetSource
 from vlm_envs.splits import SPLITS
 
 RNG = np.random.default_rng

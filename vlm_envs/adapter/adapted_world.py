@@ -1,0 +1,279 @@
+"""Adapted worlds: dynamics, view, and task around a live Gymnasium environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vlm_envs.adapter.adapted_actions import Action
+from vlm_envs.adapter.adapter_settings import AdapterSettings
+from vlm_envs.adapter.simulator import AdaptedState, Simulator, notice
+from vlm_envs.errors import GenerationError, LevelError
+from vlm_envs.parts import Dynamics, Task, View
+from vlm_envs.splits import SPLIT_SEEDS, split_of
+from vlm_envs.validation import require
+from vlm_envs.world import World
+
+MAX_TRIES = 2_000
+"""Seeds that are tried for one level of a split."""
+MAX_SEED = 2**31 - 1
+FORMAT_REWARD = 0.02
+"""By default 20 turns earn 0.4, less than an episode of MiniGrid that is solved."""
+
+_LEVEL = '{"seed": 5, "actions": []}'
+
+
+class AdaptedDynamics(Dynamics[AdaptedState, Action]):
+    """States are seeds and actions; all chance is of the environment, which is seeded, so none is of the episode."""
+
+    steps_are_cheap = False
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+        self.splits_differ = simulator.splits_differ
+
+    def generate(self, rng: np.random.Generator, split: str) -> AdaptedState:
+        """Returns the start of the first drawn seed that belongs to a split."""
+        owned = SPLIT_SEEDS[split]
+        for _ in range(MAX_TRIES):
+            state = self.simulator.start(int(rng.integers(owned.start, owned.stop)))
+            if not self.splits_differ or split_of(state.outcome.digest) == split:
+                return state
+        raise GenerationError(
+            f"{self.simulator.settings.env}: none of {MAX_TRIES} seeds gave a level of split {split!r}. Use another."
+        )
+
+    def load(self, level: str) -> AdaptedState:
+        """Returns the state that a seed and actions lead to."""
+        try:
+            data = json.loads(level)
+        except (ValueError, RecursionError) as error:
+            raise LevelError(f"A level is JSON such as {_LEVEL}; got {level[:60]!r}.") from error
+        if not isinstance(data, dict) or set(data) != {"seed", "actions"} or not isinstance(data["actions"], list):
+            raise LevelError(f"A level has a seed and a list of actions, such as {_LEVEL}; got {level[:60]!r}.")
+        seed = data["seed"]
+        if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed <= MAX_SEED:
+            raise LevelError(f"The seed of a level is a whole number from 0 to {MAX_SEED}; got {str(seed)[:60]!r}.")
+        actions = [self._loaded(action) for action in data["actions"]]
+        state = self.simulator.start(seed)
+        for number, action in enumerate(actions):
+            if state.outcome.is_last:
+                raise LevelError(f"The episode of seed {seed} ends after {number} of {len(actions)} actions.")
+            state = self.simulator.step(state, action)
+        return state
+
+    def _loaded(self, value: object) -> Action:
+        texts = self.simulator.texts
+        action = texts.action_of(value) if isinstance(value, str) == bool(texts.names) else None
+        if action is None:
+            raise LevelError(f"A level has the action {str(value)[:60]!r}; expected {texts.expected}.")
+        return action
+
+    def dump(self, state: AdaptedState) -> str:
+        """Returns the seed and the actions as JSON."""
+        texts = self.simulator.texts
+        actions = [texts.write(action) if texts.names else action for action in state.actions]
+        return json.dumps({"seed": state.seed, "actions": actions}, ensure_ascii=False)
+
+    def level_split(self, level: str) -> str | None:
+        """Returns the split of the first observation, or the one that owns the seed where content does not decide."""
+        state = self.load(level)
+        if self.splits_differ:
+            return split_of(self.simulator.start(state.seed).outcome.digest)
+        return next((split for split, seeds in SPLIT_SEEDS.items() if state.seed in seeds), None)
+
+    def level_key(self, state: AdaptedState) -> bytes:
+        """Returns a hash of observation and image, and the seed where these do not tell levels apart."""
+        digest = hashlib.blake2b(state.outcome.digest, digest_size=16)
+        digest.update(self.simulator.image(state).tobytes())
+        return digest.digest() + (b"" if self.splits_differ else str(state.seed).encode())
+
+    def step(self, state: AdaptedState, action: Action, rng: np.random.Generator) -> tuple[AdaptedState, bool]:
+        """Returns the next state, and whether its observation is another one or the last."""
+        after = self.simulator.step(state, action)
+        return after, after.outcome.digest != state.outcome.digest or after.outcome.is_last
+
+    def is_success(self, state: AdaptedState) -> bool:
+        """Returns whether the rule of success holds."""
+        return state.outcome.success
+
+    def is_over(self, state: AdaptedState) -> bool:
+        """Returns whether the environment terminated."""
+        return state.outcome.terminated
+
+    def is_out_of_time(self, state: AdaptedState) -> bool:
+        """Returns whether the environment truncated the episode."""
+        return state.outcome.truncated
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.simulator.close()
+
+
+class PlannedDynamics(AdaptedDynamics):
+    """The same, with a planner."""
+
+    def plan(self, state: AdaptedState) -> tuple[Action, ...] | None:
+        """Returns the plan of the function `plan`."""
+        return self.simulator.plan(state)
+
+
+class AdaptedView(View[AdaptedState]):
+    """The environment's own image, and words where `describe` is given."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+
+    def image(self, state: AdaptedState) -> npt.NDArray[np.uint8]:
+        """Returns what the environment draws."""
+        return self.simulator.image(state)
+
+    def structured(self, state: AdaptedState) -> Mapping[str, Any]:
+        """Returns seed, number of actions, and return so far."""
+        return {"seed": state.seed, "num_actions": len(state.actions), "return": state.outcome.total}
+
+    def describe(self, state: AdaptedState, representation: str) -> str:
+        """Returns what the function `describe` returns; empty without one."""
+        return self.simulator.describe(state)
+
+
+class AdaptedTask(Task[AdaptedState, Action]):
+    """Goal, actions, and the environment's own reward."""
+
+    representations = ("natural_language",)
+    representation_help = MappingProxyType({"natural_language": "Describe states in sentences."})
+
+    def __init__(self, simulator: Simulator) -> None:
+        settings, known = simulator.settings, simulator.known
+        self.simulator = simulator
+        self.name = settings.title
+        self.goal = settings.goal or (known.goal if known else "") or "Earn as much reward as possible."
+        self.rules = tuple(settings.rules)
+        self.grammar = simulator.texts.grammar
+        self.action_names = tuple(simulator.texts.names) or None
+
+    def write_action(self, action: Action) -> str:
+        """Returns the name of an action, or its numbers in brackets."""
+        return self.simulator.texts.write(action)
+
+    def reward_terms(self, state: AdaptedState, next_state: AdaptedState, *, success: bool) -> dict[str, float]:
+        """Returns the environment's reward of the action."""
+        return {"env": next_state.outcome.reward}
+
+    def noop_terms(self) -> dict[str, float]:
+        """Returns no reward: the environment does not move."""
+        return {"env": 0.0}
+
+    def best_return(self, state: AdaptedState, num_actions: int) -> float:
+        """Returns what the plan earns when it is carried out."""
+        reached = state
+        for action in self.simulator.plan(state) or ():
+            reached = self.simulator.step(reached, action)
+        return reached.outcome.total - state.outcome.total
+
+    def hint(self, state: AdaptedState) -> str:
+        """Returns the texts of the observation and the allowed actions."""
+        return state.outcome.hint
+
+    def metrics(self, state: AdaptedState) -> dict[str, float]:
+        """Returns the sum of the environment's rewards."""
+        return {"env_return": state.outcome.total}
+
+    def sample_action(self, state: AdaptedState, rng: np.random.Generator) -> Action:
+        """Returns a random action, of the allowed ones where the environment lists them."""
+        return self.simulator.texts.sample(rng, state.outcome.allowed)
+
+
+class AdaptedWorld(World[AdaptedState, Action]):
+    """A Gymnasium environment as a world; `vlm_envs.adapt` registers one.
+
+    Args:
+        env: Id of the environment.
+        actions: As in `vlm_envs.adapt`, like all up to `image_px`.
+        goal: One sentence.
+        rules: Further sentences.
+        success: What counts as success.
+        describe: State in words.
+        plan: Optimal plan.
+        hint: Entries of the observation that are shown as text.
+        make: Arguments of `gymnasium.make`.
+        image_px: Longer side of images.
+        prompt_format: As in `World`; `"free_think"` by default, as there may be no words for states.
+        obs_mode: As in `World`; only `"image"` without `describe`.
+        max_turns: Turns before the episode is truncated.
+        max_actions_per_turn: Actions carried out per turn.
+        format_reward: As in `World`. It must be small beside the environment's own reward, since every turn pays it.
+        **world_kwargs: Other arguments of `World`.
+
+    Raises:
+        ConfigError: If an argument is not usable.
+        EngineUnavailableError: If a package that the environment needs is missing.
+    """
+
+    def __init__(
+        self,
+        *,
+        env: str,
+        actions: Mapping[str, Any] | Sequence[str] | None = None,
+        goal: str = "",
+        rules: Sequence[str] = (),
+        success: str | float | Callable[..., bool] | None = None,
+        describe: str | Callable[[Any], str] | None = None,
+        plan: str | Callable[[Any], Iterable[Any] | None] | None = None,
+        hint: Sequence[str] | None = None,
+        make: Mapping[str, Any] | None = None,
+        image_px: int | None = None,
+        prompt_format: str | None = "free_think",
+        obs_mode: str = "image",
+        max_turns: int = 20,
+        max_actions_per_turn: int = 5,
+        format_reward: float = FORMAT_REWARD,
+        **world_kwargs: Any,
+    ) -> None:
+        settings = AdapterSettings(
+            env=env,
+            actions=actions,
+            goal=goal,
+            rules=rules,
+            success=success,
+            describe=describe,
+            plan=plan,
+            hint=hint,
+            make=make,
+            image_px=image_px,
+        )
+        simulator = Simulator(settings)
+        super().__init__(
+            PlannedDynamics(simulator) if simulator.can_plan else AdaptedDynamics(simulator),
+            AdaptedView(simulator),
+            AdaptedTask(simulator),
+            prompt_format=prompt_format,
+            obs_mode=obs_mode,
+            max_turns=max_turns,
+            max_actions_per_turn=max_actions_per_turn,
+            format_reward=format_reward,
+            **world_kwargs,
+        )
+        require(
+            self.obs_mode == "image" or simulator.can_describe,
+            f"obs_mode={self.obs_mode!r} shows states in words, which {env} has only with describe=...: a "
+            "function that takes the environment and returns a text. Use obs_mode='image', or add it.",
+        )
+        self.set_picture_shape(simulator.image_shape)
+        most = min(self.max_turns * self.max_actions_per_turn, self.max_steps or math.inf)
+        needed, why, by_time_limit = simulator.actions_to_success
+        if most < needed:
+            enough = max(needed, simulator.time_limit)
+            shorter = f", or shorten the environment's episodes: max_episode_steps={most} in make" * by_time_limit
+            notice(
+                f"Success in {env} {why} {needed} actions, but an episode here has at most {most}. Set "
+                f"max_turns={math.ceil(enough / self.max_actions_per_turn)} or "
+                f"max_actions_per_turn={math.ceil(enough / self.max_turns)}{shorter}."
+            )

@@ -1,0 +1,558 @@
+"""`vlm_envs.adapt`: registers a world around a registered Gymnasium environment, from Python or from a TOML file."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import math
+import os
+import re
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.registration import ADAPT, PACKAGES, RESOLVERS, keyword_parameters, register
+from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean, require, require_positive
+
+NAMESPACE = "Adapted"
+ENTRY_POINT = "vlm_envs.adapter.adapted_world:AdaptedWorld"
+
+HEADLESS: Mapping[str, str] = {
+    "SDL_VIDEODRIVER": "dummy",
+    "PYGAME_HIDE_SUPPORT_PROMPT": "1",
+    "PYGLET_HEADLESS": "true",
+    "MUJOCO_GL": "egl",
+}
+"""Environment variables that are set where they are not yet and there is no display."""
+
+SUCCESS_RULES = ("reward", "terminated", "truncated")
+
+_NAME = re.compile(r"[\w-][\w.-]{0,99}")
+_SUCCESS_HELP = (
+    "'reward' (the episode ends with a positive reward), 'terminated', 'truncated' (it lasts until the time limit), a "
+    "number (the least return), 'info:KEY', or a function, also as 'module:function'"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterSettings:
+    """How an environment becomes a world; the arguments of `adapt` that describe the environment.
+
+    Attributes:
+        env: Id of the Gymnasium environment, with or without a module in front.
+        actions: Names of actions: a mapping from names to values, which may be a subset, or a list of one name for each
+            number of a discrete space. None for the environment's own names, or numbers.
+        goal: One sentence.
+        rules: Further sentences.
+        success: What counts as success. None for `success` or `is_success` of `info`, or what is known of the
+            environment, or `"reward"`.
+        describe: `describe(env) -> str` gives the state in words, or its `"module:function"`.
+        plan: `plan(env)` gives an optimal plan, names or values of actions, or None; or its `"module:function"`.
+        hint: Entries of a dict observation whose text is part of every observation; None for all texts.
+        make: Arguments of `gymnasium.make`.
+        image_px: Longer side of images, in pixels; None for the size of the environment's own.
+
+    Raises:
+        ConfigError: If a setting has the wrong type.
+    """
+
+    env: str
+    actions: Mapping[str, Any] | Sequence[str] | None = None
+    goal: str = ""
+    rules: Sequence[str] = ()
+    success: str | float | Callable[..., bool] | None = None
+    describe: str | Callable[[Any], str] | None = None
+    plan: str | Callable[[Any], Iterable[Any] | None] | None = None
+    hint: Sequence[str] | None = None
+    make: Mapping[str, Any] | None = None
+    image_px: int | None = None
+
+    def __post_init__(self) -> None:
+        require(
+            isinstance(self.env, str) and bool(self.env),
+            f"env must be the id of a Gymnasium environment, such as 'MiniGrid-DoorKey-5x5-v0'; got {self.env!r}.",
+        )
+        is_named = isinstance(self.actions, Mapping) and all(isinstance(name, str) for name in self.actions)
+        require(
+            self.actions is None or is_named or _is_texts(self.actions),
+            f"actions must be a mapping from names to actions, or a list of names; got {self.actions!r}.",
+        )
+        require(isinstance(self.goal, str), f"goal must be a sentence; got {self.goal!r}.")
+        require(_is_texts(self.rules), f"rules must be a list of sentences; got {self.rules!r}.")
+        require(self._is_rule(), f"success must be {_SUCCESS_HELP}; got {self.success!r}.{self._closest_rule()}")
+        for name in ("describe", "plan"):
+            value = getattr(self, name)
+            is_function = value is None or callable(value) or (isinstance(value, str) and ":" in value)
+            require(is_function, f"{name} must be a function or its 'module:function'; got {value!r}.")
+        require(
+            self.hint is None or _is_texts(self.hint),
+            f"hint must be a list of entries of the observation; got {self.hint!r}.",
+        )
+        require(
+            self.make is None or (isinstance(self.make, Mapping) and all(isinstance(name, str) for name in self.make)),
+            f"make must be a table of arguments of gymnasium.make; got {self.make!r}.",
+        )
+        require(
+            (self.make or {}).get("render_mode", "rgb_array") == "rgb_array",
+            f"make: render_mode must be 'rgb_array', as it is without; got {(self.make or {}).get('render_mode')!r}.",
+        )
+        if self.image_px is not None:
+            require_positive("image_px", self.image_px, minimum=8)
+
+    def _is_rule(self) -> bool:
+        rule: object = self.success
+        if isinstance(rule, bool):
+            return False
+        if isinstance(rule, int | float):
+            return math.isfinite(rule)
+        return rule is None or callable(rule) or (isinstance(rule, str) and (rule in SUCCESS_RULES or ":" in rule))
+
+    def _closest_rule(self) -> str:
+        return did_you_mean(self.success, SUCCESS_RULES) if isinstance(self.success, str) else ""
+
+    @property
+    def title(self) -> str:
+        """The environment's name without module and version, for prompts."""
+        return re.sub(r"-v\d+$", "", self.env.rpartition(":")[2])
+
+
+SETTINGS: tuple[str, ...] = tuple(field.name for field in fields(AdapterSettings))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and all(isinstance(item, str) for item in value)
+
+
+def adapt(
+    env_id: str,
+    *,
+    actions: Mapping[str, Any] | Sequence[str] | None = None,
+    goal: str = "",
+    rules: Sequence[str] = (),
+    success: str | float | Callable[..., bool] | None = None,
+    describe: str | Callable[[Any], str] | None = None,
+    plan: str | Callable[[Any], Iterable[Any] | None] | None = None,
+    hint: Sequence[str] | None = None,
+    make: Mapping[str, Any] | None = None,
+    image_px: int | None = None,
+    name: str | None = None,
+    **world_kwargs: Any,
+) -> str:
+    """Registers a world around a Gymnasium environment; the same settings again change nothing.
+
+    Other settings under a name that is taken replace the world, with Gymnasium's warning.
+
+    Args:
+        env_id: Id of the environment, with or without the module that registers it: `"ale_py:ALE/Pong-v5"`.
+        actions: Names of actions: `{"left": 0, ...}`, which may leave actions out, or a list of one name for each
+            number of a discrete space. Only these names are read then. Values are actions of the space, numbers or
+            lists of them. None for the environment's own names, or numbers.
+        goal: One sentence for the prompt; empty for what is known of the environment.
+        rules: Further sentences for the prompt.
+        success: What counts as success: `"reward"` (the episode ends with a positive reward), `"terminated"`,
+            `"truncated"` (it lasts until the time limit), a number (the least return), `"info:KEY"`, or a function
+            `success(env, reward, terminated, truncated, info) -> bool`, also as `"module:function"`. None for `success`
+            or `is_success` of `info`, else what is known of the environment, else `"reward"`.
+        describe: `describe(env) -> str` gives the state in words; without it, text modes are refused.
+        plan: `plan(env)` gives an optimal plan as names or values of actions, or None; it must not step `env`. Without
+            it, there is no oracle. Functions may be given as `"module:function"`.
+        hint: Entries of a dict observation whose text is part of every observation; None for all texts.
+        make: Arguments of `gymnasium.make`.
+        image_px: Longer side of images, in pixels; None for the size that the environment draws.
+        name: The world's id is `Adapted/NAME`; None for the environment's id, with `-` in place of `/`.
+        **world_kwargs: Default arguments of the world, such as `max_turns`.
+
+    Returns:
+        The id of the world.
+
+    Raises:
+        ConfigError: If there is no such environment, or an argument is not usable.
+    """
+    world_id, kwargs = _registration(
+        name,
+        {
+            "env": env_id,
+            **{key: value for key, value in locals().items() if key in SETTINGS and key != "env"},
+            **world_kwargs,
+        },
+    )
+    if not _is_registered(world_id, kwargs):
+        _register(world_id, kwargs)
+    return world_id
+
+
+def resolved(text: str) -> str:
+    """Returns the id of the adapted world that `adapt:TEXT` stands for, and registers it.
+
+    Args:
+        text: Id of a Gymnasium environment, or path of a TOML file with the arguments of `adapt`. Functions that it
+            names may be in modules beside it.
+
+    Raises:
+        ConfigError: If there is no such environment or file, a key of the file is not known or usable, or the name is
+            taken by a world with other settings.
+    """
+    require(bool(text), f"{ADAPT}: must be followed by the id of a Gymnasium environment or the path of a TOML file.")
+    is_file = text.lower().endswith(".toml")
+    require(
+        is_file or ":" in text or text in gym.registry or not Path(f"{text}.toml").is_file(),
+        f"{ADAPT}:{text}: there is no environment of this id, but a file. Did you mean '{ADAPT}:{text}.toml'?",
+    )
+    if not is_file:
+        _require_no_settings(text)
+    source = source_of(text)
+    if source in FIXED:
+        return FIXED[source]
+    arguments = _read(Path(text)) if is_file else {"env": text}
+    if is_file:
+        folder = os.path.dirname(source)
+        search(folder)
+        arguments = located(arguments, folder, folder)
+    name = arguments.pop("name", None)
+    try:
+        require(name is None or isinstance(name, str), f"name must be a text; got {name!r}.")
+        world_id, kwargs = _registration(name, arguments)
+    except ConfigError as error:
+        if is_file:
+            raise ConfigError(f"{text}: {error}") from error
+        raise
+    if not _is_registered(world_id, kwargs):
+        require(
+            world_id not in gym.registry or SOURCES.get(world_id) == source,
+            f"{ADAPT}:{text}: {world_id} is a world with other settings already. Give this one another name: "
+            f"name = {(world_id.rpartition('/')[2] + '-2')!r} in the TOML file.",
+        )
+        gym.registry.pop(world_id, None)  # the same file with other contents
+        _register(world_id, kwargs)
+        SOURCES[world_id] = source
+    return world_id
+
+
+def _require_no_settings(text: str) -> None:
+    """Refuses settings after the path of a file; boards split settings off before."""
+    found = re.match(r"(.+\.toml):(.*)", text, re.DOTALL | re.IGNORECASE)
+    if found is None:
+        return
+    file, setting = found.groups()
+    name, equals, value = setting.partition("=")
+    require(
+        bool(equals) and name.isidentifier(),
+        f"{ADAPT}:{text}: expected NAME=VALUE after {file}:, such as max_turns=5; got {setting!r}.",
+    )
+    raise ConfigError(
+        f"{ADAPT}:{text}: only boards take settings after the file. Use --set {setting}; for training, "
+        f"--worlds.0.kwargs.{name.replace('_', '-')} {value}."
+    )
+
+
+def source_of(text: str) -> str:
+    """Returns what follows `adapt:`, with the absolute path of a file."""
+    return os.path.abspath(text) if text.lower().endswith(".toml") else text
+
+
+FIXED: dict[str, str] = {}
+"""Source to the id of the world that it stands for, whatever its file holds: see `vlm_envs.adapter.stored`."""
+
+SOURCES: dict[str, str] = {}
+"""World id to what `adapt:` was followed by."""
+
+RESOLVERS[ADAPT] = resolved
+
+
+def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Returns the id of a world, and the arguments that differ from defaults, as plain values."""
+    require("env" in arguments, 'expected env = "ID", the id of a Gymnasium environment; it is missing.')
+    described = AdapterSettings(**{key: value for key, value in arguments.items() if key in SETTINGS})
+    require_env(described.env)
+    defaults = {field.name: field.default for field in fields(AdapterSettings) if field.default is not MISSING}
+    kwargs = {key: plain(value) for key, value in arguments.items() if key not in defaults or value != defaults[key]}
+    known = [*keyword_parameters(_world_class()), "name"]
+    for key in kwargs:
+        require(
+            key not in ("action_mode", "num_levels"),
+            f"{key} is not an argument of adapt; give it to make or make_vec, with the id that adapt returns.",
+        )
+        require(key in known, f"adapt has no argument {key!r}.{did_you_mean(key, known)} It takes {', '.join(known)}.")
+    for key in ("max_turns", "max_actions_per_turn"):
+        if key in kwargs:
+            require_positive(key, kwargs[key])
+    chosen = described.env.rpartition(":")[2].replace("/", "-") if name is None else name
+    require(
+        _NAME.fullmatch(chosen) is not None,
+        "name must consist of letters, digits, '.', '_', and '-', at most 100 of them, and not start with '.'; got "
+        f"{chosen[:120]!r}.",
+    )
+    return f"{NAMESPACE}/{chosen}", kwargs
+
+
+def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
+    """Registers a world; raises `ConfigError` if Gymnasium refuses its name because of another one."""
+    # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
+    warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
+    try:
+        register(world_id, ENTRY_POINT, **kwargs)
+    except gym.error.RegistrationError as error:
+        start = world_id.rpartition("-v")[0] or world_id
+        others = [other for other in gym.registry if other == start or other.rpartition("-v")[0] in (start, world_id)]
+        raise ConfigError(
+            f"{world_id} cannot be registered beside {', '.join(others)}: names with and without a version do not go "
+            "together. Choose another name."
+        ) from error
+
+
+def _world_class() -> Any:
+    """Returns the class of adapted worlds, which is imported when the first world is adapted."""
+    module, _, name = ENTRY_POINT.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
+    """Returns whether a world has these settings already; a module before the environment's id makes no difference."""
+    spec = gym.registry.get(world_id)
+    if spec is None or spec.entry_point != ENTRY_POINT:
+        return False
+    of_env = [{**settings, "env": settings["env"].rpartition(":")[2]} for settings in (spec.kwargs, kwargs)]
+    return of_env[0] == of_env[1]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Returns the arguments in a TOML file."""
+    import tomllib  # needed for files only
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{ADAPT}:{path}: the file cannot be read: {reason}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{ADAPT}:{path}: the file is not valid TOML: {error}.") from error
+
+
+def plain(value: Any) -> Any:
+    """Returns a setting with arrays as lists, tuples as lists, and mappings as dicts, so that settings compare."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _without_display() -> None:
+    """Sets the variables that make libraries draw without a display; most are read when a library is imported."""
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        for name, value in HEADLESS.items():
+            os.environ.setdefault(name, value)
+
+
+def require_env(env_id: str) -> str:
+    """Returns the id of a registered environment, whose module is imported first.
+
+    Raises:
+        ConfigError: If there is none, or its package is not installed.
+    """
+    described = env_id.removeprefix(f"{ADAPT}:")
+    require(
+        described == env_id,
+        f"{env_id}: expected the id of a Gymnasium environment, without {ADAPT}: in front: {described!r}.",
+    )
+    _without_display()
+    module, _, name = env_id.rpartition(":")
+    if module:
+        likely = module.partition(".")[0].replace("_", "-")
+        import_named(module, option=env_id, instead=f"Install what registers {name}, such as: pip install {likely}")
+    elif name not in gym.registry:
+        package = next((package for start, package in PACKAGES.items() if name.startswith(start)), None)
+        if package is not None:
+            instead = f"Install it: pip install {package.replace('_', '-')}"
+            registers = import_named(package, option=env_id, instead=instead)
+            if name not in gym.registry:
+                gym.register_envs(registers)
+    if name not in gym.registry:
+        whole = [other for other in gym.registry if other.rpartition("-v")[0] == name]
+        hint = did_you_mean(name, whole or [*gym.registry])
+        raise ConfigError(
+            f"{env_id!r} is not a registered Gymnasium environment.{hint} With the module that registers it in front, "
+            "'my_module:My/Env-v0', that is imported first."
+        )
+    require(
+        not name.startswith(f"{NAMESPACE}/"), f"{env_id} is an adapted world already; use it as it is, without adapt."
+    )
+    return name
+
+
+INFO_RULE = "info:"
+"""Prefix of a `success` that names an entry of `info`, not a function."""
+
+_SETTINGS = ("success", "describe", "plan")
+_DIGEST_CHARS = 16
+_LOCK = threading.Lock()
+
+
+class _Named(NamedTuple):
+    """The parts of a function's name; `folder` is empty for modules that are imported by name."""
+
+    folder: str
+    module: str
+    function: str
+
+    @classmethod
+    def parse(cls, value: object) -> _Named | None:
+        if not isinstance(value, str) or ":" not in value:
+            return None
+        path, _, function = value.rpartition(":")
+        return cls(*os.path.split(path), function)
+
+    def __str__(self) -> str:
+        return f"{os.path.join(self.folder, self.module)}:{self.function}"
+
+    @property
+    def file(self) -> Path | None:
+        """The module's file in the folder, or None if it does not exist."""
+        path = Path(self.folder, *self.module.split("."))
+        files = (path / "__init__.py", path.with_name(f"{path.name}.py"))
+        return next(filter(Path.is_file, files), None) if self.folder else None
+
+
+def _functions(arguments: Mapping[str, Any]) -> dict[str, _Named]:
+    found = {key: _Named.parse(arguments.get(key)) for key in _SETTINGS}
+    is_rule = str(arguments.get("success")).startswith(INFO_RULE)
+    return {key: named for key, named in found.items() if named is not None and not (key == "success" and is_rule)}
+
+
+def located(arguments: Mapping[str, Any], directory: str | Path, beside: str) -> dict[str, Any]:
+    """Returns arguments of `adapt` with absolute folders of functions.
+
+    Args:
+        arguments: The arguments.
+        directory: What folders in them are relative to.
+        beside: A folder whose modules are used where a function has no folder or its module is not there; empty for
+            none.
+    """
+    found = dict(arguments)
+    for key, named in _functions(arguments).items():
+        own = named._replace(folder=named.folder and os.path.abspath(os.path.join(directory, named.folder)))
+        other = named._replace(folder=beside)
+        found[key] = str(other if own.file is None and other.file is not None else own)
+    return found
+
+
+def relative(arguments: Mapping[str, Any], directory: str | Path) -> dict[str, Any]:
+    """Returns arguments with folders of functions relative to a directory."""
+    named = {key: value for key, value in _functions(arguments).items() if value.folder}
+    moved = {key: str(value._replace(folder=os.path.relpath(value.folder, directory))) for key, value in named.items()}
+    return {**arguments, **moved}
+
+
+def without_folders(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns arguments with functions as `"module:function"`."""
+    return {**arguments, **{key: str(named._replace(folder="")) for key, named in _functions(arguments).items()}}
+
+
+def digests(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """Returns a hash of every file that functions come from, by its path within its folder."""
+    files = {named.file: named.folder for named in _functions(arguments).values()}
+    return {
+        file.relative_to(folder).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()[:_DIGEST_CHARS]
+        for file, folder in files.items()
+        if file is not None
+    }
+
+
+def search(folder: str) -> None:
+    """Has modules found in a folder where they are nowhere else; an environment's module may be beside a TOML file."""
+    if folder and folder not in sys.path:
+        sys.path.append(folder)
+
+
+def function_of(what: str, value: str | Callable[..., Any]) -> Callable[..., Any]:
+    """Returns a function, or the one that a text names.
+
+    Args:
+        what: The setting, for messages.
+        value: The function, `"module:function"`, or `"folder/module:function"`.
+
+    Raises:
+        ConfigError: If there is no such module or function.
+    """
+    if not isinstance(value, str):
+        return value
+    named = _Named.parse(value)
+    assert named is not None, value
+    option = f"{what}={str(named._replace(folder=''))!r}"
+    if named.folder:
+        module = _beside(named, option)
+    else:
+        module = import_named(named.module, option=option, instead="Run from the folder that holds it, or install it.")
+    found: Any = getattr(module, named.function, None)
+    hint = did_you_mean(named.function, vars(module))
+    require(callable(found), f"{option}: {named.module} has no function {named.function!r}.{hint}")
+    return found  # type: ignore[no-any-return]
+
+
+def _beside(named: _Named, option: str) -> ModuleType:
+    """Returns a module of a folder, whatever other modules of its name there are."""
+    folder = os.path.abspath(named.folder)
+    file = named.file
+    require(
+        file is not None,
+        f"{option}: {os.path.join(folder, *named.module.split('.'))}.py is not there. Restore it or, if it was moved "
+        "with the TOML file, run from the folder that the file's path starts from.",
+    )
+    assert file is not None
+    by_name = sys.modules.get(named.module)
+    if by_name is not None and _is_at(by_name, file):  # it registered the environment; its classes must be the same
+        return by_name
+    package = f"_vlm_envs_beside_{hashlib.sha256(folder.encode()).hexdigest()[:_DIGEST_CHARS]}"
+    with _LOCK:
+        if (imported := sys.modules.get(f"{package}.{named.module}")) is not None:
+            return imported
+        if package not in sys.modules:
+            sys.modules[package] = ModuleType(package)
+            sys.modules[package].__path__ = [folder]
+        with _siblings_first(folder):
+            return import_named(f"{package}.{named.module}", option=option, instead="", shown=named.module)
+
+
+@contextlib.contextmanager
+def _siblings_first(folder: str) -> Iterator[None]:
+    """Has imports find a folder's modules before others of the same names, except for Python's own."""
+    names = {path.stem for path in Path(folder).iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    names -= sys.stdlib_module_names
+
+    def loaded() -> dict[str, ModuleType]:
+        return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in names}
+
+    others = {name: module for name, module in loaded().items() if not _is_within(module, folder)}
+    for name in others:
+        del sys.modules[name]
+    sys.path.insert(0, folder)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        hidden = {name.partition(".")[0] for name in others}
+        for name in loaded():
+            if name.partition(".")[0] in hidden:
+                del sys.modules[name]
+        sys.modules.update(others)
+
+
+def _is_at(module: ModuleType, file: Path) -> bool:
+    path = getattr(module, "__file__", None)
+    return path is not None and Path(path).resolve() == file.resolve()
+
+
+def _is_within(module: ModuleType, folder: str) -> bool:
+    path = getattr(module, "__file__", None)
+    return path is not None and Path(path).resolve().is_relative_to(Path(folder).resolve())

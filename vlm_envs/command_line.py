@@ -1,0 +1,467 @@
+"""Command lines made from dataclasses: parsing, suggestions for unknown options, and short help."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import importlib
+import importlib.abc
+import importlib.util
+import inspect
+import io
+import itertools
+import os
+import re
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, TypeVar
+
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.requirements import missing_package_message
+from vlm_envs.terminal_tables import table, wrapped
+from vlm_envs.validation import did_you_mean, fields_named
+
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+OptionsT = TypeVar("OptionsT")
+Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]] | str]
+"""By name what holds a command's options, whose docstring says what it does, and what runs it.
+
+Both may be named instead, as `"module:Options:run"`, to be imported only when the command is run. An options class may
+have `HINTS`: sentences on options that it does not have, by option."""
+
+_NO_CHOICE = re.compile(r"invalid choice (?P<value>.+) for argument '(?P<option>.+?)'\..*one of \((?P<choices>.+)\)")
+_TOO_FEW = re.compile(r"Missing value for argument '(?P<option>.+?)'\. Expected (?P<count>[2-9]) values\.")
+_EXPECTED = {"INT": "a whole number", "FLOAT": "a number", "STR": "text", "{None}": "None"}
+
+
+def _of_no_type(said: re.Match[str]) -> str:
+    """Returns what an option of several types takes, for one that was given none of them."""
+    option, types, value = said.groups()
+    expected = sorted(types.split("|"), key="{None}".__eq__)  # None last
+    return f"{option} must be {' or '.join(_EXPECTED.get(each, each) for each in expected)}; got {value}."
+
+
+_PARSER_SAYS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"Error parsing (\S+): invalid literal for int\(\).*: (.+)", r"\1 must be a whole number; got \2."),
+    (r"Error parsing (\S+): could not convert string to float: (.+)", r"\1 must be a number; got \2."),
+    (r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.+?)\]\..*", _of_no_type),
+    (r"Error parsing (\S+): Could not find valid parse for arguments: \[(.+)\]\.?", r"\1 cannot be \2."),
+    (r"Error parsing [^\s-]\S*: (.+)", r"\1"),  # a check in `__post_init__`: where it stands means nothing to the user
+    (r"Missing value for argument '(.+?)'\..*", r"\1 needs a value."),
+)
+"""What the parser says of a mistake, and what the user is told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What a user calls. A subclass may know more of what its users are likely to mean.
+
+    Attributes:
+        prog: How: `python -m training frozenlake_tiny`.
+        description: What it does.
+        hints: Sentences on options that it does not have, by option.
+        main_options: Options that `--help` shows, as `shortened` takes them; `--help-all` shows the others, too. All if
+            empty.
+        help_all: Command that lists every option; empty for `prog` with `--help`, or with `--help-all` where that
+            shows more.
+    """
+
+    prog: str
+    description: str
+    hints: Mapping[str, str] | None = None
+    main_options: Sequence[str] = ()
+    help_all: str = ""
+
+    @property
+    def listing(self) -> str:
+        """The command that lists every option."""
+        return self.help_all or f"{self.prog} {HELP_ALL if self.main_options else '--help'}"
+
+    def refusal(self, option: str, value: str) -> str:
+        """Returns why an option, though a field has its name, is none; empty where it is one.
+
+        Args:
+            option: As it was written, with hyphens.
+            value: What came with it or behind it.
+        """
+        return ""
+
+    def hint(self, option: str) -> str:
+        """Returns a sentence on an option that is not known and like no other; may be empty."""
+        hints = self.hints or {}
+        return f" {hints[option]}" if option in hints else ""
+
+    def listing_of(self, option: str) -> str:
+        """Returns the command that lists all options, among them what was meant by one that is not known."""
+        return self.listing
+
+    def stray(self, word: str) -> str:
+        """Returns what is said of a word that belongs to no option."""
+        return f"{word!r} belongs to no option of {self.prog}. All of them: {self.listing}"
+
+
+def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default: OptionsT | None = None) -> OptionsT:
+    """Returns the configuration that a command line describes.
+
+    Args:
+        kind: Its type, a dataclass.
+        words: The options, and their values. `--help-all` shows every option, in all programs.
+        program: What they belong to.
+        default: Gives what is not said; None for the type's own defaults.
+
+    Raises:
+        ConfigError: If an option is not known or lacks its value, or stands twice though it takes all its values at
+            once; if a word belongs to none, or a value is refused.
+    """
+    import tyro  # which takes longer than all that `import vlm_envs` does
+
+    options = option_names(kind, default=default)
+    is_short = bool(program.main_options) and HELP_ALL not in words and asks_for_help(words)
+    words = ["--help" if word == HELP_ALL else word for word in words]
+    _refuse_unknown(words, options, program)
+    _refuse_repeated(words, options)
+    start: dict[str, Any] = {} if default is None else {"default": default}
+    said = io.StringIO()
+    short_help = shortened(program.prog, program.description, program.main_options, program.listing)
+    try:
+        with (
+            short_help if is_short else readable() if asks_for_help(words) else contextlib.nullcontext(),
+            fields_named(options),
+            contextlib.redirect_stderr(said),
+        ):
+            found: tuple[OptionsT, list[str]] = tyro.cli(
+                kind, args=words, prog=program.prog, description=program.description, return_unknown_args=True, **start
+            )
+    except SystemExit as stop:
+        _raise_own_error(stop)
+        if stop.code == 0:  # after --help
+            raise
+        raise ConfigError(_told(said.getvalue(), program, words)) from None
+    config, left = found
+    if left:
+        raise ConfigError(program.stray(left[0]))
+    return config
+
+
+def option_names(kind: type, prefix: str = "--", *, default: Any = None) -> dict[type, dict[str, str]]:
+    """Returns the option of each field, of a configuration and of those within it.
+
+    Args:
+        kind: A dataclass.
+        prefix: What its options begin with.
+        default: An instance, whose parts say which of several types they have; None where any will do.
+    """
+    from tyro.conf import OmitArgPrefixes
+
+    names: dict[type, dict[str, str]] = {kind: {}}
+    hints = typing.get_type_hints(kind, include_extras=True)
+    for field in (each.name for each in fields(kind)):
+        hint, value = hints[field], getattr(default, field, None)
+        written = getattr(hint, "__metadata__", ())  # `Annotated`, with what `tyro.conf.arg` says of the option
+        name = next((each.name for each in written if getattr(each, "name", None) is not None), field)
+        option = names[kind][field] = prefix + name.replace("_", "-")
+        hint = hint.__origin__ if written else hint
+        of_union = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+        for part in (type(value),) if is_dataclass(value) else of_union:
+            if isinstance(part, type) and is_dataclass(part):
+                inner = prefix if OmitArgPrefixes in written or not name else f"{option}."
+                names |= option_names(part, inner, default=value if isinstance(value, part) else None)
+    return names
+
+
+def run_command(prog: str, commands: Commands, words: Sequence[str] | None, *, version: str = "") -> int:
+    """Runs the command that the first word names, and says in one line why one could not be run.
+
+    Args:
+        prog: How the program is called: `python -m judges`.
+        commands: What it can be told to do.
+        words: Command line without the program's name; None takes that of the process.
+        version: What `--version` prints; empty if there is no such option.
+
+    Returns:
+        The exit code: what the command returned, or 0 for None; 2 when the call was wrong; 130 when interrupted.
+    """
+    name, *rest = [*(sys.argv[1:] if words is None else words)] or [""]
+    if name in ("", *HELP, HELP_ALL):
+        print(*_usage(prog, commands, version), sep="\n")
+        return 0 if name else EXIT_USAGE
+    if version and name == "--version":
+        print(version)
+        return 0
+    try:
+        if name not in commands:
+            raise ConfigError(
+                f"Unknown command {name!r}.{did_you_mean(name, commands)} There are: {', '.join(commands)}."
+            )
+        kind, run = _imported(commands[name])
+        hints = getattr(kind, "HINTS", None)
+        options = parsed(kind, rest, Program(prog=f"{prog} {name}", description=description_of(kind), hints=hints))
+        with fields_named(option_names(kind)):
+            code = run(options)
+        sys.stdout.flush()
+        return code or 0
+    except BrokenPipeError:
+        # The reader, `head` for instance, has seen enough; without this Python complains again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (VLMEnvsError, ValueError, OSError) as error:
+        tell(error)
+        return EXIT_USAGE
+    except ModuleNotFoundError as error:
+        tell(missing_package_message(error, prog.removeprefix("python -m ")))
+        return EXIT_USAGE
+    except KeyboardInterrupt as interrupt:
+        if told := str(interrupt):
+            print(told, file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _usage(prog: str, commands: Commands, version: str) -> list[str]:
+    summaries = [(f"  {name}", _summary_of(command)) for name, command in commands.items()]
+    with_version = [f"       {prog} --version"] if version else []
+    start = [f"usage: {prog} COMMAND [--options]", *with_version, "", "commands:"]
+    return [*start, *table(summaries), "", f"Options of a command: {prog} COMMAND --help"]
+
+
+def _summary_of(command: tuple[type[Any], Callable[[Any], int | None]] | str) -> str:
+    if isinstance(command, str):
+        return written_docstring(command.rpartition(":")[0]).partition("\n")[0]
+    return description_of(command[0]).partition("\n")[0]
+
+
+def _imported(
+    command: tuple[type[Any], Callable[[Any], int | None]] | str,
+) -> tuple[type[Any], Callable[[Any], int | None]]:
+    if not isinstance(command, str):
+        return command
+    module, kind, run = command.split(":")
+    names = vars(importlib.import_module(module))
+    return names[kind], names[run]
+
+
+def tell(mistake: object) -> None:
+    """Prints what a user did wrong, as all command lines do."""
+    print(f"error: {mistake}", file=sys.stderr)
+
+
+def _told(frame: str, program: Program, words: Sequence[str]) -> str:
+    """Returns in one line what the parser says in a frame: of several mistakes the first."""
+    lines = [line.strip("│| ") for line in frame.splitlines()][1:]
+    parts = itertools.groupby(lines, key=lambda line: "──" in line or "---" in line)  # the latter without UTF-8
+    said = " ".join(next(part for is_rule, part in parts if not is_rule)).strip()
+    if said.startswith("Missing from "):
+        needed = said.partition(f"{program.prog}: ")[2].split(" (required)")[:-1]
+        return f"{program.prog} needs {' and '.join(each.split()[0] for each in needed)}. See {program.listing}"
+    if found := _NO_CHOICE.match(said):
+        choices = sorted(set(re.findall(r"'(.+?)'", found["choices"])) - {"None"})
+        said = f"{found['option']} must be one of {', '.join(map(repr, choices))}; got {found['value']}."
+    if found := _TOO_FEW.match(said):
+        said = _too_few(found["option"], int(found["count"]), words)
+    for pattern, plain in _PARSER_SAYS:
+        said = re.sub(pattern, plain, said)
+    return f"{said if said.endswith('.') else f'{said}.'} All options: {program.listing}"
+
+
+def _too_few(option: str, count: int, words: Sequence[str]) -> str:
+    """Returns how an option of several values is written, with the user's own if commas divide them."""
+    needed = f"{option} needs {count} values, with a space between them"
+    for index, word in enumerate(words):
+        name, _, value = word.partition("=")
+        if name.replace("_", "-") == option:
+            values = (value or "".join(words[index + 1 : index + 2])).split(",")
+            return f"{needed}: {option} {' '.join(values)}" if len(values) == count else needed
+    return needed
+
+
+def _raise_own_error(stop: BaseException) -> None:
+    """Raises the error of a configuration's own check that made the parser stop, if it was one."""
+    cause: BaseException | None = stop
+    while cause is not None:
+        if isinstance(cause, VLMEnvsError):
+            raise cause from None
+        cause = cause.__cause__ or cause.__context__
+
+
+def description_of(kind: type) -> str:
+    """Returns what a configuration's docstring says before it comes to the fields."""
+    return (inspect.getdoc(kind) or "").partition("\n\nAttributes:")[0]
+
+
+def _refuse_unknown(words: Sequence[str], options: Mapping[type, Mapping[str, str]], program: Program) -> None:
+    known = [option for of_kind in options.values() for option in of_kind.values()]
+    for index, word in enumerate(words):
+        name = word.partition("=")[0].replace("_", "-")
+        if not name.startswith("--") or name.startswith("--tyro-") or name == "--help":
+            continue
+        after = words[index + 1] if index + 1 < len(words) else ""
+        if refusal := program.refusal(name, word.partition("=")[2] or after):
+            raise ConfigError(refusal)
+        if name in known or _positive(name) in known:
+            continue
+        own_hint = (program.hints or {}).get(name)
+        meant = f" {own_hint}" if own_hint else _nearest(name, known) or program.hint(name)
+        raise ConfigError(f"{program.prog} has no option {name}.{meant} All of them: {program.listing_of(name)}")
+
+
+def _refuse_repeated(words: Sequence[str], options: Mapping[type, Mapping[str, str]]) -> None:
+    """Refuses options that stand twice and take all their values at once: the parser would drop the first ones.
+
+    Of an option that takes one value the last counts, as is usual, and those that may be repeated add up.
+    """
+    given = [word.partition("=")[0].replace("_", "-") for word in words]
+    for kind, of_kind in options.items():
+        hints = typing.get_type_hints(kind, include_extras=True)
+        for field, option in of_kind.items():
+            if given.count(option) > 1 and _takes_all_at_once(hints[field]):
+                raise ConfigError(f"{option} stands {given.count(option)} times. Give it once, with all of its values.")
+
+
+def _takes_all_at_once(hint: Any) -> bool:
+    """Returns whether a field of this type is a tuple of any length whose option cannot be repeated."""
+    from tyro.conf import UseAppendAction
+
+    if UseAppendAction in getattr(hint, "__metadata__", ()):
+        return False
+    written = hint.__origin__ if hasattr(hint, "__metadata__") else hint
+    parts = typing.get_args(written) if typing.get_origin(written) in (typing.Union, types.UnionType) else (written,)
+    return any(typing.get_origin(part) is tuple and Ellipsis in typing.get_args(part) for part in parts)
+
+
+def _positive(name: str) -> str:
+    """Returns the option that `--part.no-name` turns off."""
+    before, dot, last = name.removeprefix("--").rpartition(".")
+    return f"--{before}{dot}{last.removeprefix('no-')}"
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    """Returns a sentence with the option that was meant, as far as that can be told."""
+    alike = [option for option in known if option.endswith(f".{name.removeprefix('--')}")]
+    return f" Did you mean {' or '.join(alike)}?" if alike else did_you_mean(name, known)
+
+
+HELP = ("-h", "--help")
+HELP_ALL = "--help-all"
+
+_FRAMES = ("│ ", "  ")
+"""What options begin with where the parser draws frames, and where the output cannot show them."""
+
+_OPTION = re.compile(r"--\w[\w.-]*")
+
+
+def asks_for_help(words: Sequence[str]) -> bool:
+    """Returns whether a command line asks for the short or the whole help."""
+    return bool({*HELP, HELP_ALL} & {*words})
+
+
+@contextlib.contextmanager
+def shortened(prog: str, description: str, main_options: Sequence[str], help_all: str) -> Iterator[None]:
+    """Prints the help that is asked for within the block with the main options only.
+
+    Args:
+        prog: Command that the options belong to.
+        description: What it does.
+        main_options: Options that are shown; a name that ends with a dot stands for all options that begin with it.
+        help_all: Command that lists every option.
+    """
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    except SystemExit:
+        options = list(_options(printed.getvalue()))
+        prefixes = tuple(name for name in main_options if name.endswith("."))
+        shown = [(name, lines) for name, lines in options if name in main_options or name.startswith(prefixes)]
+        resume = " [--resume]" if "--resume" in dict(shown) else ""
+        print(f"usage: {prog} [--options]{resume}", "", *paragraphs(description), "", "options:", sep="\n")
+        print(*(f"  {line}" for _, lines in shown for line in lines), sep="\n")
+        print(f"\nAll {len(options)} options: {help_all}")
+        raise
+    print(printed.getvalue(), end="")
+
+
+@contextlib.contextmanager
+def readable() -> Iterator[None]:
+    """Wraps usage lines and descriptions that are printed within the block to the width of the terminal."""
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed):
+            yield
+    finally:
+        lines = [line.rstrip() for line in printed.getvalue().rstrip().splitlines()]
+        print(*(part for line in lines for part in _readable(line)), sep="\n")
+
+
+def _readable(line: str) -> list[str]:
+    if line.startswith("usage:"):
+        return wrapped_usage(line)
+    return [line] if line.startswith((" ", "│", "╭", "╰")) else wrapped(line)
+
+
+def wrapped_usage(text: str) -> list[str]:
+    """Returns the lines of a usage text, each option with its value on one line."""
+    depth, joined = 0, ""
+    for character, after in zip(text, f"{text[1:]} ", strict=True):
+        depth += (character in "[{") - (character in "]}")
+        is_inside = depth > 0 or after not in "[-"
+        joined += "\xa0" if character == " " and is_inside else character
+    return [line.replace("\xa0", " ") for line in wrapped(joined, indent=" " * len("usage: "))]
+
+
+def paragraphs(text: str) -> list[str]:
+    """Returns the lines of a text, each paragraph wrapped to the width of the terminal."""
+    lines = [line for part in text.split("\n\n") for line in ("", *wrapped(" ".join(part.split())))]
+    return lines[1:]
+
+
+def _options(full: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields each option of a help text with its lines."""
+    name = ""
+    lines: list[str] = []
+    for line in full.splitlines():
+        text = line[2:].rstrip(" │") if line.startswith(_FRAMES) else ""
+        start = _OPTION.match(text)
+        continues = text.startswith("  ") or (text and not any(line.startswith(" ") for line in lines))
+        if start or not continues:
+            if name:
+                yield name, lines
+            name, lines = (start[0] if start else ""), []
+        lines.append(text)
+
+
+def written_docstring(name: str) -> str:
+    """Returns the docstring of the class or function `"module:name"` without its indentation.
+
+    It is empty if there is none.
+    """
+    module, _, attribute = name.partition(":")
+    for node in _statements(module):
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for imported in node.names:
+                if (imported.asname or imported.name) == attribute:
+                    return written_docstring(f"{node.module}:{imported.name}")
+        elif isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == attribute:
+            return ast.get_docstring(node) or ""
+    return ""
+
+
+def written_docstrings(module: str) -> dict[str, str]:
+    """Returns the docstrings of a module's classes and functions by name, without their indentation."""
+    return {
+        node.name: ast.get_docstring(node) or ""
+        for node in _statements(module)
+        if isinstance(node, ast.ClassDef | ast.FunctionDef)
+    }
+
+
+def _statements(module: str) -> list[ast.stmt]:
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, VLMEnvsError):
+        return []
+    source = spec.loader.get_source(module) if spec and isinstance(spec.loader, importlib.abc.InspectLoader) else None
+    return ast.parse(source).body if source else []

@@ -1,0 +1,308 @@
+"""A world as classical reinforcement learning takes it: a picture in, numbers of named actions out.
+
+    env = DiscreteWorld(vlm_envs.make("VLM/FrozenLake-v0"), actions_per_response=3, downscale=4)
+
+What such an agent does is written as the world's own responses, so that it can stand beside models that write theirs.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import copy
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, cast, runtime_checkable
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.utils import RecordConstructorArgs
+
+from vlm_envs.errors import ConfigError, EpisodeOverError
+from vlm_envs.parts import Task
+from vlm_envs.trajectory import Observation
+from vlm_envs.validation import require, require_positive
+
+Picture = npt.NDArray[np.uint8]
+
+BLOCK_PX = 8
+"""Side of an action in the strip below a picture, unless told otherwise."""
+
+
+@runtime_checkable
+class Playable(Protocol):
+    """What is used of a `vlm_envs.world.World`, which itself makes these wrappers and so cannot be imported here."""
+
+    spec: EnvSpec | None
+    task: Task[Any, Any]
+    observation_space: spaces.Space[Any]
+    obs_mode: str
+    max_turns: int
+    max_actions_per_turn: int
+    format_reward: float
+
+    @property
+    def shows_several(self) -> bool:
+        """Whether observations hold several images."""
+        ...
+
+    def write_response(self, actions: Sequence[Any]) -> str:
+        """Returns the response that carries out actions."""
+        ...
+
+    def draw_levels(self, num_levels: int) -> None:
+        """Draws levels beforehand."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Controls:
+    """What a world shows and understands, for an agent of pictures and numbers.
+
+    Attributes:
+        action_names: Its named actions; an action's number is its place here.
+        picture_shape: (height, width, 3) of its pictures, in pixels.
+        max_actions: Actions that one response may hold.
+    """
+
+    action_names: tuple[str, ...]
+    picture_shape: tuple[int, ...]
+    max_actions: int
+
+    @classmethod
+    def of(cls, world: Playable) -> Self:
+        """Returns a world's controls.
+
+        Raises:
+            ConfigError: If its actions have no names, or it does not show one picture.
+        """
+        name = type(world).__name__ if world.spec is None else world.spec.id
+        names = world.task.action_names
+        require(
+            bool(names),
+            f"{name} lists no named actions ({world.task.grammar.expected}), so it cannot be played by numbers. Worlds "
+            "that can: VLM/FrozenLake-v0, VLM/Sokoban-v0, VLM/Navigation-v0.",
+        )
+        shown = cast("spaces.Dict", world.observation_space).spaces.get("image")
+        if shown is None or shown.shape is None:
+            shows = "several pictures" if world.shows_several else f"none with obs_mode={world.obs_mode!r}"
+            raise ConfigError(f"Agents of pictures and numbers need one picture a turn; {name} shows {shows}.")
+        return cls(
+            action_names=tuple(names or ()),
+            picture_shape=shown.shape,
+            max_actions=world.max_actions_per_turn if world.task.grammar.separator else 1,
+        )
+
+
+def write_named(world: Playable, names: Sequence[str]) -> str:
+    """Returns the world's own response that carries out named actions and says nothing else."""
+    return world.write_response([world.task.grammar.parse(name) for name in names])
+
+
+def downscaled(pictures: Picture, factor: int) -> Picture:
+    """Returns pictures of which each pixel is the mean of a square of pixels, rounded.
+
+    Args:
+        pictures: uint8[..., H, W, 3].
+        factor: Side of the square, which divides H and W.
+
+    Returns:
+        uint8[..., H / factor, W / factor, 3].
+    """
+    if factor == 1:
+        return pictures
+    *batch, height, width, channels = pictures.shape
+    rows = pictures.reshape(*batch, height // factor, factor, width * channels).sum(axis=-2, dtype=np.uint32)
+    rows = rows.reshape(*batch, height // factor, width, channels)
+    sums = rows[..., ::factor, :].copy()
+    for column in range(1, factor):  # Many times faster than a mean over two axes
+        sums += rows[..., column::factor, :]
+    means: Picture = ((sums + factor**2 // 2) // factor**2).astype(np.uint8)
+    return means
+
+
+def with_plan(picture: Picture, plan: Sequence[int], *, num_actions: int, block_px: int) -> Picture:
+    """Returns a picture with a strip below it that shows which actions were already chosen for the next response.
+
+    Args:
+        picture: uint8[H, W, 3].
+        plan: Numbers of the actions, each a block in its own colour, from the left; the rest of the strip is black.
+        num_actions: How many actions there are.
+        block_px: Side of a block in pixels.
+
+    Returns:
+        uint8[H + block_px, W, 3].
+    """
+    strip = np.zeros((block_px, *picture.shape[1:]), np.uint8)
+    for place, number in enumerate(plan):
+        strip[:, place * block_px : (place + 1) * block_px] = _colors(num_actions)[number]
+    return np.concatenate([picture, strip])
+
+
+@functools.cache
+def _colors(num_actions: int) -> Picture:
+    hues = [colorsys.hsv_to_rgb(number / num_actions, 1.0, 1.0) for number in range(num_actions)]
+    colors: Picture = np.rint(np.array(hues) * 255).astype(np.uint8)
+    return colors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seeing:
+    """What an agent of pictures and numbers sees of a world, and in how many choices it answers.
+
+    Attributes:
+        num_actions: How many named actions there are.
+        actions_per_response: Of these, chosen one after the other for each response.
+        downscale: Side of the square of pixels that becomes one.
+        block_px: Side of an action in the strip below the picture; there is none with one action a response.
+    """
+
+    num_actions: int
+    actions_per_response: int = 1
+    downscale: int = 1
+    block_px: int = BLOCK_PX
+
+    @classmethod
+    def of(cls, controls: Controls, *, actions_per_response: int, downscale: int, block_px: int) -> Self:
+        """Returns how a world is seen.
+
+        Raises:
+            ConfigError: If a number does not fit the world.
+        """
+        width = controls.picture_shape[1] // require_downscale(downscale, controls.picture_shape)
+        require_positive("actions_per_response", actions_per_response, maximum=controls.max_actions)
+        require_positive("block_px", block_px)
+        require(
+            actions_per_response == 1 or actions_per_response * block_px <= width,
+            f"{actions_per_response} actions of block_px={block_px} do not fit below a picture of {width} pixels.",
+        )
+        return cls(
+            num_actions=len(controls.action_names),
+            actions_per_response=actions_per_response,
+            downscale=downscale,
+            block_px=block_px,
+        )
+
+    def shape(self, picture_shape: Sequence[int]) -> tuple[int, int, int]:
+        """Returns (height, width, 3) of what is seen of a picture."""
+        strip = self.block_px if self.actions_per_response > 1 else 0
+        return picture_shape[0] // self.downscale + strip, picture_shape[1] // self.downscale, 3
+
+    def shown(self, picture: Picture, plan: Sequence[int]) -> Picture:
+        """Returns what is seen of a picture when a plan is under way."""
+        small = downscaled(picture, self.downscale)
+        if self.actions_per_response == 1:
+            return small
+        return with_plan(small, plan, num_actions=self.num_actions, block_px=self.block_px)
+
+
+class DiscreteWorld(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """A world whose observations are pictures and whose actions are the numbers of its named actions.
+
+    Observations are `Box(uint8[H, W, 3])`, actions `Discrete(n)`. Rewards, ends and `info` are the world's own;
+    instructions, being text, are not shown. Every action is allowed in every state: there are no masks.
+
+    With several actions a response, a step only notes its action until the response is complete: nothing happens in the
+    world, the reward is 0, `info` is that of before, and a strip below the picture shows what was chosen so far. The
+    world is then stepped with all of them at once, and its next picture comes.
+
+    Args:
+        env: A world of this package that has named actions and shows one picture.
+        actions_per_response: Actions of each response, at most the world's `max_actions_per_turn`.
+        downscale: Each pixel is the mean of a square with this side, which divides the picture's; 1 changes nothing.
+        block_px: Side of each action in the strip, in pixels of the scaled picture.
+
+    Raises:
+        ConfigError: If the world is of another kind, or a number does not fit it.
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[Observation, str],
+        *,
+        actions_per_response: int = 1,
+        downscale: int = 1,
+        block_px: int = BLOCK_PX,
+    ) -> None:
+        given: dict[str, Any] = {
+            "actions_per_response": actions_per_response,
+            "downscale": downscale,
+            "block_px": block_px,
+        }
+        RecordConstructorArgs.__init__(self, **given)
+        gym.Wrapper.__init__(self, env)
+        world = env.unwrapped
+        if not isinstance(world, Playable):
+            raise ConfigError(f"DiscreteWorld takes a world of vlm_envs; got {world}.")
+        self.controls = Controls.of(world)
+        self.seeing = Seeing.of(self.controls, **given)
+        self.observation_space = spaces.Box(0, 255, self.seeing.shape(self.controls.picture_shape), np.uint8)
+        self.action_space = spaces.Discrete(self.seeing.num_actions)
+        self._world: Playable = world
+        self._plan: list[int] = []
+        self._shown: tuple[Picture, dict[str, Any]] | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Picture, dict[str, Any]]:
+        """Starts an episode, as the world's `reset`; returns its picture and `info`."""
+        observation, info = self.env.reset(seed=seed, options=options)
+        self._plan, self._shown = [], (observation["image"], info)
+        return self.seeing.shown(observation["image"], self._plan), info
+
+    def step(self, action: int | np.integer[Any]) -> tuple[Picture, float, bool, bool, dict[str, Any]]:
+        """Chooses an action, and carries out the response that it completes, if it does.
+
+        Raises:
+            ConfigError: If there is no such action.
+            EpisodeOverError: If the episode is over or was never started.
+        """
+        if self._shown is None:
+            raise EpisodeOverError("The episode is over; call reset() before the next step().")
+        if np.shape(action) != () or action not in range(self.seeing.num_actions):
+            raise ConfigError(f"step() takes a number of {self.action_space}; got {action!r}.")
+        self._plan.append(int(action))
+        if len(self._plan) < self.seeing.actions_per_response:
+            picture, info = self._shown
+            return self.seeing.shown(picture, self._plan), 0.0, False, False, copy.deepcopy(info)
+        names = [self.controls.action_names[number] for number in self._plan]
+        observation, reward, terminated, truncated, info = self.env.step(write_named(self._world, names))
+        self._plan, self._shown = [], None if terminated or truncated else (observation["image"], info)
+        return self.seeing.shown(observation["image"], self._plan), float(reward), terminated, truncated, info
+
+
+def discrete_world(world: Playable, *, num_levels: int | None = None) -> DiscreteWorld:
+    """Returns a world as `gymnasium.make(env_id, action_mode="discrete")` does, which it then belongs to.
+
+    A turn has one action, there are as many turns as a whole episode has actions, and the format, which the wrapper
+    writes, earns nothing: as with `gymnasium.make_vec`.
+
+    Args:
+        world: Just made.
+        num_levels: Levels that are drawn beforehand, to be played over and over; None for a fresh one each episode.
+
+    Raises:
+        ConfigError: If it has no named actions, or does not show one image.
+    """
+    world.max_turns, world.max_actions_per_turn = world.max_turns * world.max_actions_per_turn, 1
+    world.format_reward = 0.0
+    wrapped = DiscreteWorld(cast("gym.Env[Observation, str]", world))
+    if num_levels is not None:
+        world.draw_levels(num_levels)
+    return wrapped
+
+
+def require_downscale(factor: int, picture_shape: Sequence[int]) -> int:
+    """Returns a factor that divides a picture's sides; raises `ConfigError` for any other."""
+    height, width = picture_shape[:2]
+    require_positive("downscale", factor)
+    if height % factor or width % factor:
+        fitting = [each for each in range(1, min(height, width) + 1) if not (height % each or width % each)]
+        raise ConfigError(
+            f"downscale must divide the picture's sides, {height} x {width} pixels: one of "
+            f"{', '.join(map(str, fitting))}; got {factor}."
+        )
+    return factor

@@ -1,1 +1,0 @@
-"""Worlds in the forms that other libraries ask for."""

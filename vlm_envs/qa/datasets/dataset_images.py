@@ -1,0 +1,269 @@
+"""Images of a user's dataset: files, or cells of a table, read when they are shown; and marks of media in questions."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.dataset_rows import broken, cell
+from vlm_envs.tools.data_files import MAX_FILE_BYTES, BoundedCache, FileRoot, decode_image, image_size
+from vlm_envs.tools.pictures import Picture
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, quoted
+
+CACHE_BYTES = 256 * 1024 * 1024
+"""Most bytes of decoded images that a process keeps."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredImage:
+    """Where an image's bytes are: a file, or base64 in a part of one.
+
+    Attributes:
+        folder: The data set's.
+        name: The file's, relative to the folder.
+        start: First byte of the base64 text; -1 where the whole file is the image.
+        length: Bytes of the base64 text.
+        upright: Whether its EXIF orientation is applied; False where the dataset's boxes refer to the stored pixels.
+    """
+
+    folder: str
+    name: str
+    start: int = -1
+    length: int = 0
+    upright: bool = True
+
+    def read(self) -> bytes:
+        """Returns the image's bytes, as encoded.
+
+        Raises:
+            ToolError: As `FileRoot.read`; `UNREADABLE_FILE` if the text is no base64.
+        """
+        root = _root(self.folder)
+        if self.start < 0:
+            return root.read(self.name)
+        if self.length > MAX_FILE_BYTES:
+            raise ToolError(ToolErrorKind.TOO_LARGE, f"An image of {quoted(self.name)} takes {self.length} bytes.")
+        with root.opened(self.name) as file:
+            file.seek(self.start)
+            return base64_bytes(file.read(self.length), self.name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TableImage:
+    """A cell of a parquet table that holds an image: bytes, base64, or a struct with `bytes` of either kind.
+
+    Attributes:
+        folder: The dataset's.
+        name: The table's, relative to the folder.
+        group: Row group.
+        place: Row in the group.
+        column: Name of the column.
+        digest: Hash of what it holds, as it is in the table.
+        upright: As in `StoredImage`.
+    """
+
+    folder: str
+    name: str
+    group: int
+    place: int
+    column: str
+    digest: str
+    upright: bool = True
+
+    def read(self) -> bytes:
+        """Returns the image's bytes, as encoded.
+
+        Raises:
+            ToolError: `UNREADABLE_FILE` if the table cannot be read, or the cell holds no image.
+        """
+        return _table_bytes(self)
+
+
+@functools.lru_cache(maxsize=4)
+def _table_bytes(image: TableImage) -> bytes:
+    try:
+        value = cell(_root(image.folder), image.name, group=image.group, place=image.place, column=image.column)
+    except ConfigError as error:
+        raise ToolError(ToolErrorKind.UNREADABLE_FILE, str(error)) from error
+    content = image_content(value)
+    if isinstance(content, str):
+        return base64_bytes(content, image.name)
+    if not isinstance(content, bytes):
+        expected = f"Expected bytes or base64 in {quoted(image.name)}; got {quoted(value)}."
+        raise ToolError(ToolErrorKind.UNREADABLE_FILE, expected)
+    return content
+
+
+def table_image(root: FileRoot, name: str, group: int, place: int, column: str, content: str | bytes) -> TableImage:
+    """Returns a reference to a cell of a table, so that the image need not be kept."""
+    encoded = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+    digest = hashlib.blake2b(encoded, digest_size=16).hexdigest()
+    return TableImage(folder=root.folder, name=name, group=group, place=place, column=column, digest=digest)
+
+
+def with_table_images(root: FileRoot, name: str, group: int, place: int, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the fields of a table's row, with references for cells that hold the bytes of one image."""
+    contents = {column: (value, image_content(value)) for column, value in fields.items()}
+    return {
+        column: table_image(root, name, group, place, column, content) if isinstance(content, bytes) else value
+        for column, (value, content) in contents.items()
+    }
+
+
+IMAGE_COLUMNS = ("image", "images", "image_path")
+
+
+def row_images(fields: Mapping[str, Any], content: Callable[[Any], Any] | None = None) -> list[Any]:
+    """Returns the images of a row in order, each as `content` or else `image_content` returns it.
+
+    They are in the columns `image`, `images`, and `image_path`, one or a list. A column that repeats what is there
+    already counts once.
+    """
+    found: list[Any] = []
+    for column in IMAGE_COLUMNS:
+        value = fields.get(column)
+        images = [(content or image_content)(image) for image in (value if isinstance(value, list) else [value])]
+        if value is not None and images not in ([""], found):
+            found += images
+    return found
+
+
+def row_image(fields: Mapping[str, Any], where: str) -> Any:
+    """Returns the only image of a row, as `image_content` returns it; None where it has none.
+
+    Raises:
+        BrokenRowError: If there are several, or it is no text, bytes, or image of a table.
+    """
+    images = row_images(fields)
+    given = {column: fields[column] for column in IMAGE_COLUMNS if fields.get(column) not in (None, [])}
+    if len(images) > 1:
+        raise broken(where, "one image", list(given.values()))
+    image = images[0] if images else None
+    is_blank = isinstance(image, str) and not image.strip()
+    if given and (is_blank or not isinstance(image, str | bytes | TableImage)):
+        raise broken(where, f"the name or bytes of an image as {next(iter(given))!r}", next(iter(given.values())))
+    return image
+
+
+def image_content(value: Any) -> Any:
+    """Returns an image of a row: the value, the only one of a list, or `bytes` or else `path` of a struct."""
+    if isinstance(value, list) and len(value) == 1:
+        (value,) = value
+    return (value.get("bytes") or value.get("path")) if isinstance(value, Mapping) else value
+
+
+def base64_bytes(text: str | bytes, name: str) -> bytes:
+    """Returns what base64 stands for, with or without `data:image/…;base64,` in front.
+
+    Raises:
+        ToolError: `UNREADABLE_FILE` if it is no base64.
+    """
+    if isinstance(text, str) and text.startswith("data:"):
+        text = text.partition(";base64,")[2]
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ToolError(ToolErrorKind.UNREADABLE_FILE, f"An image in {quoted(name)} is no base64: {error}.") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredImageRef:
+    """A reference to an image of a data set: size and hash are known before it is decoded.
+
+    Attributes:
+        stored: Where it is.
+        width: Columns, as its header declares.
+        height: Rows.
+        digest: Hash of its bytes, as encoded.
+    """
+
+    stored: StoredImage | TableImage
+    width: int
+    height: int
+    digest: str
+
+    def picture(self) -> Picture:
+        """Returns the decoded image."""
+        stored = self.stored
+        return _pictures.get(stored, lambda: decode_image(stored.read(), name=stored.name, upright=stored.upright))
+
+
+def image_ref(stored: StoredImage | TableImage) -> StoredImageRef:
+    """Reads an image's bytes and header, and decodes nothing.
+
+    Raises:
+        ToolError: If it is missing, no image, or too large.
+    """
+    content = stored.read()
+    width, height = image_size(content, name=stored.name, upright=stored.upright)
+    digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+    return StoredImageRef(stored=stored, width=width, height=height, digest=digest)
+
+
+_pictures: BoundedCache[Picture] = BoundedCache(CACHE_BYTES, size_of=lambda picture: picture.pixels.nbytes)
+
+
+@functools.lru_cache(maxsize=16)
+def _root(folder: str) -> FileRoot:
+    return FileRoot(folder, follows_links=True)
+
+
+_COLUMNS = ("videos", "video", "audios", "audio", "objects")
+_GROUNDING_MARKS = ("<ref-object>", "<bbox>")
+_MARKS = ("<video>", "<audio>", *_GROUNDING_MARKS)
+"""Placeholders that LLaMA-Factory and ms-swift replace."""
+
+IMAGE_MARK = "<image>"
+"""Placeholder of an image."""
+
+
+def without_marks(text: str) -> str:
+    """Returns a text without the placeholders of its images."""
+    return text.replace(IMAGE_MARK, "").strip()
+
+
+def media_fault(row: Mapping[str, Any], prompt: str, answers: Iterable[str], num_images: int) -> str:
+    """Returns what a row of one prompt shows that would be lost, as the end of a sentence; empty if nothing.
+
+    Args:
+        row: The row.
+        prompt: Its prompt; there may be fewer placeholders of images than images.
+        answers: Its answers, in which no image can be.
+        num_images: Images it has.
+    """
+    answers = tuple(answers)
+    if unread := unread_media(row, [prompt], answers):
+        return unread
+    if any(IMAGE_MARK in answer for answer in answers):
+        return f"there is a placeholder {IMAGE_MARK} in an answer"
+    count = prompt.count(IMAGE_MARK)
+    return f"there are {count} placeholders {IMAGE_MARK} for {num_images} images" if count > num_images else ""
+
+
+def unread_media(row: Mapping[str, Any], prompts: Iterable[str] = (), answers: Iterable[str] = ()) -> str:
+    """Returns what a row has that is not read here, as the end of a sentence; empty for a row of texts and images.
+
+    Args:
+        row: The row; ms-swift has names and boxes in `objects`.
+        prompts: Its texts that a model reads. Placeholders would be learned as they are.
+        answers: Its texts that a model writes, in which `<video>` and `<audio>` are HTML.
+    """
+    prompts, answers = tuple(prompts), tuple(answers)
+    columns = [name for name in _COLUMNS if _holds(row.get(name))]
+    marks = [mark for mark in _MARKS if any(mark in text for text in prompts)]
+    marks += [mark for mark in _GROUNDING_MARKS if mark not in marks and any(mark in text for text in answers)]
+    found = [*(f"`{name}`" for name in columns), *(f"the placeholder {mark}" for mark in marks)]
+    return f"the row has {' and '.join(found)}; only texts and images are read" if found else ""
+
+
+def _holds(value: Any) -> bool:
+    """Returns whether anything is in a column; tables fill missing lists with empty ones or None."""
+    if isinstance(value, Mapping):
+        return any(map(_holds, value.values()))
+    return any(map(_holds, value)) if isinstance(value, list | tuple) else bool(value)

@@ -1,1 +1,0 @@
-"""Questions about documents from a user's own folder."""

@@ -1,0 +1,306 @@
+"""What a question comes with (pictures or a document, tools, coordinates) and the state of an episode about it."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from PIL import Image
+
+from vlm_envs.qa.sample import Sample
+from vlm_envs.tools.coordinates import (
+    COORDINATES,
+    Box,
+    Coordinates,
+    OriginalPixels,
+    ShownPixels,
+    Thousandths,
+    WrittenBox,
+    convert,
+    padded_size,
+    shown_space,
+    unresized_space,
+)
+from vlm_envs.tools.pictures import ImageRef, Picture, padded, resized, within_budget
+from vlm_envs.tools.tool_memory import ORIGINAL_IMAGE, ImageStore, Memory, TextStore
+from vlm_envs.tools.tool_registry import ToolRegistry
+from vlm_envs.tools.zoom import ZoomSettings, image_zoom_in_tool
+from vlm_envs.validation import require_choice, require_positive
+
+MIN_CONTEXT = 0.06
+"""An expert's zoom is at least this part of the picture's sides, so that the crop shows where it is."""
+
+
+class QAContext(ABC):
+    """What a world lays before the agent.
+
+    Attributes:
+        max_pixels: Budget of every picture as it is shown.
+        coordinates: What boxes and points are written in; None for what each response format has by default.
+    """
+
+    max_pixels: int
+    coordinates: Coordinates | None = None
+
+    @abstractmethod
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
+        """Returns what tools can refer to at first, and the pictures that are shown."""
+
+    @abstractmethod
+    def introduction(self, sample: Sample) -> str:
+        """Returns what the first prompt says of the pictures: names and sizes."""
+
+    @abstractmethod
+    def tools(self, sample: Sample | None) -> ToolRegistry:
+        """Returns the tools; without a sample those that a prompt describes."""
+
+    @abstractmethod
+    def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
+        """Returns the calls an expert makes before it answers, as they are written."""
+
+    def shown_pixels(self, sample: Sample) -> ShownPixels | None:
+        """Returns the size of the first picture as it is shown; None without one."""
+        return None
+
+    def shown(self, image: ImageRef, sample: Sample) -> Picture:
+        """Returns a picture of a sample, or one that a tool made, as the model is shown it."""
+        return self.scaled(image)
+
+    def scaled(self, image: ImageRef) -> Picture:
+        """Returns a picture within the budget, as people see it; siblings look at the same one."""
+        return _within_budget(image, self.max_pixels)
+
+
+@lru_cache(maxsize=8)
+def _within_budget(image: ImageRef, max_pixels: int) -> Picture:
+    return within_budget(image.picture(), max_pixels)
+
+
+@lru_cache(maxsize=8)
+def _unresized(image: ImageRef, max_pixels: int) -> Picture:
+    space = unresized_space(OriginalPixels(image.width, image.height), max_pixels)
+    picture = resized(image.picture(), space.width, space.height, Image.Resampling.LANCZOS)
+    return padded(picture, *padded_size(space.width, space.height))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PictureContext(QAContext):
+    """Pictures scaled to a budget, and a tool that cuts regions out of the originals.
+
+    With `coordinates="pixels"` the sample's pictures are shown at the top left of black ones, whose size no supported
+    image processor changes.
+
+    Attributes:
+        max_pixels: Budget of every picture as it is shown.
+        coordinates: What boxes and points are written in; None for what each response format has by default.
+        zoom: How regions are cut out.
+    """
+
+    max_pixels: int = 1_048_576
+    coordinates: Coordinates | None = None
+    zoom: ZoomSettings = field(default_factory=ZoomSettings)
+
+    def __post_init__(self) -> None:
+        require_positive("max_pixels", self.max_pixels)
+        if self.coordinates is not None:
+            require_choice("coordinates", self.coordinates, COORDINATES)
+        self.shown_size(1, 1)  # Refuses a budget that is too small.
+
+    def shown_size(self, width: int, height: int) -> ShownPixels:
+        """Returns how large a picture of a size is shown, what it is padded with left out."""
+        original = OriginalPixels(width, height)
+        find = unresized_space if self.coordinates == "pixels" else shown_space
+        return find(original, self.max_pixels)
+
+    def shown(self, image: ImageRef, sample: Sample) -> Picture:
+        """Returns a picture as the model is shown it; crops, in which nothing is written, are not padded."""
+        if self.coordinates == "pixels" and image in sample.images:
+            return _unresized(image, self.max_pixels)
+        return super().shown(image, sample)
+
+    def as_shown(self, image: ImageRef) -> str:
+        """Returns what the prompt says of how a picture is shown; nothing where it is shown as it is."""
+        shown = self.shown_size(image.width, image.height)
+        size, whole = (shown.width, shown.height), padded_size(shown.width, shown.height)
+        if self.coordinates == "pixels" and whole != size:
+            return f", shown at {size[0]} x {size[1]}, in the top left corner of {whole[0]} x {whole[1]}"
+        return f", shown at {size[0]} x {size[1]}" if size != (image.width, image.height) else ""
+
+    def opening(self, sample: Sample) -> tuple[Memory, tuple[ImageRef, ...]]:
+        """Returns the pictures under their names, and shows all of them."""
+        images, texts = ImageStore(), TextStore()
+        for name, image in zip(image_names(sample), sample.images, strict=True):
+            images = images.with_image(name, image)
+        for name, text in sample.texts:
+            texts = texts.with_text(name, text)
+        return Memory(images, texts), sample.images
+
+    def introduction(self, sample: Sample) -> str:
+        """Returns name, size and size as shown of every picture."""
+        lines = []
+        for name, image in zip(image_names(sample), sample.images, strict=True):
+            lines.append(f"Picture {name}: {image.width} x {image.height} pixels{self.as_shown(image)}.")
+        return "\n".join(lines)
+
+    def tools(self, sample: Sample | None) -> ToolRegistry:
+        """Returns the zoom tool."""
+        return ToolRegistry((image_zoom_in_tool(self.zoom),))
+
+    def planned_calls(self, sample: Sample, max_calls: int) -> tuple[str, ...]:
+        """Returns a zoom into every group of things that the answer rests on; where there is nothing, look all over."""
+        names = image_names(sample)
+        if not sample.evidence and names:
+            first = sample.images[0]
+            quarters = _quarters(OriginalPixels(first.width, first.height))
+            return tuple(zoom_call(names[0], quarter) for quarter in quarters)[:max_calls]
+        calls = []
+        for number, name in enumerate(names):
+            boxes = [evidence.box for evidence in sample.evidence if evidence.image == number]
+            calls += [zoom_call(name, region) for region in regions(boxes, max_calls)]
+        return tuple(dict.fromkeys(calls))[:max_calls]
+
+    def shown_pixels(self, sample: Sample) -> ShownPixels | None:
+        """Returns the size of the first picture as it is shown."""
+        if not sample.images:
+            return None
+        return self.shown_size(sample.images[0].width, sample.images[0].height)
+
+
+def image_names(sample: Sample) -> tuple[str, ...]:
+    """Returns what the pictures of a sample are called: `original_image`, `image_2` and so on."""
+    return tuple(f"image_{number + 1}" if number else ORIGINAL_IMAGE for number in range(len(sample.images)))
+
+
+def regions(boxes: Sequence[Box[OriginalPixels]], max_regions: int) -> tuple[Box[OriginalPixels], ...]:
+    """Returns at most so many regions that hold all boxes: neighbours, from left to right, share one.
+
+    Args:
+        boxes: Boxes of one picture.
+        max_regions: Most regions, at least 1.
+
+    Returns:
+        Regions with some of their surroundings, inside the picture.
+    """
+    ordered = sorted(boxes, key=lambda box: (box.x1 + box.x2, box.y1 + box.y2))
+    count = min(max_regions, len(ordered))
+    groups = [ordered[len(ordered) * i // count : len(ordered) * (i + 1) // count] for i in range(count)]
+    return tuple(_with_context(_hull(group)) for group in groups)
+
+
+def _quarters(space: OriginalPixels) -> tuple[Box[OriginalPixels], ...]:
+    """Returns the four quarters of a picture."""
+    x, y = space.width / 2, space.height / 2
+    return tuple(Box(left, top, left + x, top + y, space) for top in (0.0, y) for left in (0.0, x))
+
+
+def _hull(boxes: Sequence[Box[OriginalPixels]]) -> Box[OriginalPixels]:
+    """Returns the smallest box around boxes."""
+    return Box(
+        min(box.x1 for box in boxes),
+        min(box.y1 for box in boxes),
+        max(box.x2 for box in boxes),
+        max(box.y2 for box in boxes),
+        boxes[0].space,
+    )
+
+
+def _with_context(box: Box[OriginalPixels]) -> Box[OriginalPixels]:
+    """Returns a box grown about its middle to twice its sides, or to the least context, inside the picture."""
+    (x1, x2), (y1, y2) = (
+        _grown(start, stop, size)
+        for start, stop, size in ((box.x1, box.x2, box.space.width), (box.y1, box.y2, box.space.height))
+    )
+    return Box(x1, y1, x2, y2, box.space)
+
+
+def _grown(start: float, stop: float, size: float) -> tuple[float, float]:
+    """Returns an interval grown about its middle, moved to lie within 0 and `size`."""
+    length = min(size, max(2 * (stop - start), MIN_CONTEXT * size))
+    first = min(max((start + stop - length) / 2, 0.0), size - length)
+    return first, first + length
+
+
+def zoom_call(name: str, box: Box[OriginalPixels]) -> str:
+    """Returns a call of the zoom tool on a region, in the thousandths it asks for."""
+    written = convert(box, Thousandths()).outward_whole()
+    bbox = [int(side) for side in (written.x1, written.y1, written.x2, written.y2)]
+    return json.dumps({"name": "image_zoom_in_tool", "arguments": {"image": name, "bbox_2d": bbox}})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CallRecord:
+    """One tool call, as the environment that carried it out recorded it.
+
+    Attributes:
+        name: The tool's name as it was written; empty where the text was no call.
+        succeeded: Whether the tool gave a result and not an error.
+        text: The call as it was written.
+    """
+
+    name: str
+    succeeded: bool
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CallTool:
+    """Call a tool.
+
+    Attributes:
+        text: What stands between the tags; whether it is a call at all is the registry's to say.
+    """
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Zoom:
+    """Look at regions of the first picture again, enlarged.
+
+    Attributes:
+        boxes: The regions, in pixels of the picture as shown; proper or not.
+    """
+
+    boxes: tuple[WrittenBox, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer the question, which ends the episode.
+
+    Attributes:
+        text: The answer.
+    """
+
+    text: str
+
+
+Act = CallTool | Zoom | Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class QAState:
+    """The state of a question-answering world.
+
+    Attributes:
+        sample: What is asked.
+        memory: What tools can refer to.
+        shown: Pictures that came with the last observation; an earlier one is not shown twice.
+        reply: What tools said last; empty when nothing was called.
+        calls: Every call so far, as it was carried out.
+        boxes: Regions that were asked for, in pixels of the picture as shown.
+        answer: The final answer; None while there is none.
+        num_passed: Turns in which nothing could be carried out.
+    """
+
+    sample: Sample
+    memory: Memory
+    shown: tuple[ImageRef, ...] = ()
+    reply: str = ""
+    calls: tuple[CallRecord, ...] = ()
+    boxes: tuple[WrittenBox, ...] = ()
+    answer: str | None = None
+    num_passed: int = 0

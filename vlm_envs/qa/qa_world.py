@@ -1,0 +1,529 @@
+"""The base of question-answering worlds: dynamics, task, and view of an episode about one question."""
+
+from __future__ import annotations
+
+import json
+import string
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw, ImageFont
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.parts import Dynamics, Task, View
+from vlm_envs.qa.qa_context import Act, Answer, CallRecord, CallTool, QAContext, QAState, Zoom
+from vlm_envs.qa.sample import DividedSource, ListedSource, OpenDataset, Sample, SampleSource, chosen_source
+from vlm_envs.qa.strategies import Strategy, written_evidence
+from vlm_envs.responses.answers import AnswerKey, AnswerKind, score_answer
+from vlm_envs.responses.formats import QA_FORMATS, SECTION_MEANING, TOOL_OUTPUT_TAGS, WITHOUT_SYMBOLS
+from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.tools.coordinates import Box, OriginalPixels, Space, WrittenBox, convert, pixel_rectangle
+from vlm_envs.tools.pictures import ImageRef, Picture, stitched_row
+from vlm_envs.tools.tool_registry import ToolCall, parse_tool_call
+from vlm_envs.tools.zoom import LanczosUpscaler, ZoomSettings, grown, zoom
+from vlm_envs.validation import require_choice, require_finite, require_flag
+from vlm_envs.world import World
+
+RIGHT = 0.5
+"""Score from which an answer counts as success; answers by rule score 0 or 1, ANLS is cut at one half already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QADynamics(Dynamics[QAState, Act]):
+    """Questions of one world.
+
+    Attributes:
+        source: Where questions come from.
+        context: What is laid before the agent.
+        strategy: How it looks and answers; an expert's plan depends on it.
+        crops: How a strategy that has regions enlarged has them cut out.
+        max_calls: Most calls an expert makes.
+        has_boxes: Whether it is known where things are; else samples have no evidence.
+    """
+
+    source: SampleSource
+    context: QAContext
+    strategy: Strategy
+    crops: ZoomSettings
+    max_calls: int
+    has_boxes: bool = True
+    # Without annotations, as these are not fields
+    steps_are_cheap = False  # tools draw images
+    plans_are_shortest = False  # a guess may be right without a look
+
+    def generate(self, rng: np.random.Generator, split: str) -> QAState:
+        """Returns a new question of a split."""
+        return self._started(self.source.draw(rng, split))
+
+    def num_levels(self, split: str) -> int | None:
+        """Returns how many questions a split for evaluation has, where they are listed; those to train on are drawn."""
+        if split == "train" or not isinstance(self.source, ListedSource):
+            return None
+        return self.source.num_samples(split)
+
+    def level_at(self, index: int, split: str) -> QAState:
+        """Returns a listed question by its place."""
+        assert isinstance(self.source, ListedSource), "num_levels() is None for other sources"
+        return self._started(self.source.sample_at(index, split))
+
+    def load(self, level: str) -> QAState:
+        """Returns the question of a sample's id."""
+        return self._started(self.source.find(level.strip()))
+
+    def level_split(self, level: str) -> str | None:
+        """Returns the split of a sample's id; None if its source does not know."""
+        if isinstance(self.source, DividedSource):
+            return self.source.split_of(level.strip())
+        self.load(level)
+        return None
+
+    def _started(self, sample: Sample) -> QAState:
+        if not self.has_boxes:
+            sample = replace(sample, evidence=())
+        memory, shown = self.context.opening(sample)
+        return QAState(sample=sample, memory=memory, shown=shown)
+
+    def dump(self, state: QAState) -> str:
+        """Returns the sample's id."""
+        return state.sample.sample_id
+
+    def level_key(self, state: QAState) -> bytes:
+        """Returns the sample's digest with what was done so far."""
+        done = "".join(f"\n{call.succeeded:d} {call.text}" for call in state.calls)
+        answered = "" if state.answer is None else f"\nanswer {state.answer}"
+        return f"{state.sample.digest}{done}{answered}".encode("utf-8", "backslashreplace")
+
+    def cluster(self, state: QAState) -> str:
+        """Returns the sample's cluster."""
+        return state.sample.cluster
+
+    def step(self, state: QAState, action: Act, rng: np.random.Generator) -> tuple[QAState, bool]:
+        """Calls a tool, enlarges regions, or takes the answer."""
+        if isinstance(action, Answer):
+            return replace(state, answer=action.text, shown=(), reply=""), True
+        if isinstance(action, Zoom):
+            return self._enlarge(state, action)
+        result = self.context.tools(state.sample).call_text(action.text, state.memory)
+        call = parse_tool_call(action.text)
+        record = CallRecord(name=call.name if isinstance(call, ToolCall) else "", succeeded=result.ok, text=action.text)
+        after = replace(
+            state, memory=result.memory, shown=result.images, reply=result.text, calls=(*state.calls, record)
+        )
+        return after, result.ok
+
+    def _enlarge(self, state: QAState, action: Zoom) -> tuple[QAState, bool]:
+        """Shows the regions that may be zoomed into, cut from the original's pixels."""
+        space = self.strategy.space(state.sample, self.context)
+        crops: list[ImageRef] = []
+        if space is not None:
+            crops = [self._crop(state, box, space) for box in self.strategy.regions(action.boxes, space)]
+        record = CallRecord(name="zoom", succeeded=bool(crops), text=repr([tuple(box) for box in action.boxes]))
+        after = replace(
+            state,
+            shown=tuple(crops),
+            reply=self.strategy.reply(len(crops), len(action.boxes), self.context),
+            calls=(*state.calls, record),
+            boxes=(*state.boxes, *action.boxes),
+        )
+        return after, bool(crops)
+
+    def _crop(self, state: QAState, box: WrittenBox, space: Space) -> ImageRef:
+        """Returns a region of the first picture, from its original pixels."""
+        original = state.sample.images[0].picture()
+        region: Box[OriginalPixels] = convert(Box(*box, space=space), original.space)
+        return zoom(original, grown(pixel_rectangle(region), original.space, self.crops), self.crops)
+
+    def noop_turn(self, state: QAState) -> QAState:
+        """Shows nothing again, and counts the turn: a strategy with one look may have had it."""
+        return replace(state, shown=(), reply="", num_passed=state.num_passed + 1)
+
+    def is_success(self, state: QAState) -> bool:
+        """Returns whether the answer is right."""
+        return score_answer(state.answer, state.sample.key) >= RIGHT
+
+    def is_over(self, state: QAState) -> bool:
+        """Returns whether there is an answer."""
+        return state.answer is not None
+
+    def plan(self, state: QAState) -> tuple[Act, ...]:
+        """Returns what a careful person does: look where the evidence is, then answer."""
+        if self.is_over(state):
+            return ()
+        return (
+            *self.strategy.expert_calls(state, self.context, self.max_calls),
+            Answer(right_answer(state.sample.key)),
+        )
+
+    def suboptimal_plan(self, state: QAState) -> tuple[Act, ...]:
+        """Returns the answer without a look, or where one has to be taken, behind a look at the middle."""
+        if self.is_over(state):
+            return ()
+        return (*self.strategy.careless_calls(state, self.context), Answer(right_answer(state.sample.key)))
+
+
+def right_answer(key: AnswerKey) -> str:
+    """Returns the right answer as an expert writes it: the letter of a choice, or the first accepted words."""
+    return key.answers[0].upper() if key.kind == "choice" else key.answers[0]
+
+
+SUCCESSFUL_CALLS = "successful_calls"
+"""The metric that counts calls of tools, and zooms, that did their work."""
+
+_HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
+    {
+        "choice": "Answer with the letter of one option.",
+        "number": "Answer with a number.",
+        "exact": "Answer with a word or a few.",
+        "verdict": "",  # the question itself says which words there are
+        "semantic": "Answer in a few words.",
+        "anls": "Answer with the words or the number that stand there.",
+        "list": "Answer with a list in square brackets.",
+    }
+)
+
+
+class QATask(Task[QAState, Act]):
+    """One question, one answer.
+
+    Args:
+        name: What kind of question.
+        goal: One sentence.
+        context: What is laid before the agent.
+        strategy: How it looks and answers.
+        answer_reward: Reward of a right answer.
+    """
+
+    opening = "Task"
+    representations = WITHOUT_SYMBOLS
+    representation_help = MappingProxyType(dict.fromkeys(WITHOUT_SYMBOLS, ""))
+    formats = QA_FORMATS
+    section_meaning = SECTION_MEANING | {"answer": "your answer"}
+    last_turn_note = "This is the last turn: no tool can be called any more, answer now."
+
+    def __init__(
+        self, *, name: str, goal: str, context: QAContext, strategy: Strategy, answer_reward: float = 1.0
+    ) -> None:
+        self.name, self.goal = name, goal
+        self.context, self.strategy = context, strategy
+        self.answer_reward = require_finite("answer_reward", answer_reward)
+        self.rules = strategy.rules(context)
+        self.grammar = ActionGrammar[Act](
+            parse=Answer,
+            parse_in=strategy.readers(),
+            lenient_in=strategy.lenient_readers(),
+            separator="",
+            expected=strategy.expected,
+        )
+
+    def write_action(self, action: Act) -> str:
+        """Returns a call, a zoom or an answer as it is written."""
+        return self.strategy.write_zoom(action) if isinstance(action, Zoom) else action.text
+
+    def action_sections(self, actions: Sequence[Act], thoughts: Mapping[str, str]) -> dict[str, str]:
+        """Returns the section in which the one action of a turn stands."""
+        (action,) = actions
+        if isinstance(action, CallTool):
+            return {"tool_call": action.text}
+        if isinstance(action, Zoom):
+            return {"think": f"{thoughts.get('think', '')}{self.strategy.write_zoom(action)}"}
+        return {"answer": action.text}
+
+    def expert_sections(self, state: QAState, actions: Sequence[Act]) -> Mapping[str, str]:
+        """Returns the strategy's thoughts."""
+        return self.strategy.thoughts(state, self.context, actions[0])
+
+    def reward_terms(self, state: QAState, next_state: QAState, *, success: bool) -> dict[str, float]:
+        """Returns what the answer earns; looking is free."""
+        if next_state.answer is None:
+            return {"answer": 0.0}
+        return {"answer": self.answer_reward * score_answer(next_state.answer, next_state.sample.key)}
+
+    def noop_terms(self) -> dict[str, float]:
+        """Returns nothing."""
+        return {"answer": 0.0}
+
+    def best_return(self, state: QAState, num_actions: int) -> float:
+        """Returns what a right answer earns."""
+        return self.answer_reward
+
+    def instruction(self, state: QAState) -> str:
+        """Returns pictures, texts, question and options."""
+        sample = state.sample
+        texts = [f"{name}:\n{text}" for name, text in sample.texts]
+        parts = (self.context.introduction(sample), *texts, f"Question: {sample.question}", *options(sample.key))
+        return "\n".join(filter(None, (*parts, _HOW_TO_ANSWER[sample.key.kind])))
+
+    def brief(self, state: QAState) -> tuple[str, ...]:
+        """Returns question, options and texts."""
+        sample = state.sample
+        texts = (f"{name}: {text}" for name, text in sample.texts)
+        parts = (" ".join(part.split()) for part in (*sample.question.splitlines(), *options(sample.key), *texts))
+        return tuple(filter(None, parts))
+
+    def solution(self, state: QAState, plan: Sequence[Act]) -> str:
+        """Returns the right answer, with the words of the option that it is."""
+        key = state.sample.key
+        answer = plan[-1].text if isinstance(plan[-1], Answer) else key.answers[0]
+        chosen = [text for text in options_of(key) if text.startswith(f"{answer}. ")]
+        return chosen[0] if chosen else answer
+
+    def hint(self, state: QAState) -> str:
+        """Returns what a tool said last, in its tags; pictures come in the order of the names it gives them."""
+        if not state.reply:
+            return ""
+        opening, closing = TOOL_OUTPUT_TAGS
+        return f"{opening}\n{state.reply}\n{closing}"
+
+    def metrics(self, state: QAState) -> dict[str, float]:
+        """Returns the score, in all and of its category, and how many calls there were, where there can be any."""
+        score = score_answer(state.answer, state.sample.key)
+        measured = {"score": score, f"score_{state.sample.category}": score}
+        if not self.strategy.looks_closer:
+            return measured
+        num_successful = sum(call.succeeded for call in state.calls)
+        return measured | {"calls": float(len(state.calls)), SUCCESSFUL_CALLS: float(num_successful)}
+
+    def sample_action(self, state: QAState, rng: np.random.Generator) -> Act:
+        """Returns a random answer of the right kind."""
+        return Answer(random_answer(state.sample.key, rng))
+
+
+def tool_was_used(metrics: Mapping[str, float]) -> bool | None:
+    """Returns whether a tool was called and did its work, from a world's final `metrics`; None where there are none."""
+    return metrics[SUCCESSFUL_CALLS] > 0 if SUCCESSFUL_CALLS in metrics else None
+
+
+def options(key: AnswerKey) -> tuple[str, ...]:
+    """Returns the options of a choice in one line, or nothing."""
+    return (" ".join(options_of(key)),) if key.options else ()
+
+
+def options_of(key: AnswerKey) -> tuple[str, ...]:
+    """Returns the options of a choice, each behind its letter."""
+    return tuple(f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, key.options, strict=False))
+
+
+def random_answer(key: AnswerKey, rng: np.random.Generator) -> str:
+    """Returns an answer by chance: a letter of a choice, a verdict, a small number, or a word that is hardly right."""
+    if key.verdicts:
+        return key.verdicts[rng.integers(len(key.verdicts))]
+    if key.kind == "choice":
+        return string.ascii_uppercase[rng.integers(len(key.options) or 4)]
+    return str(rng.integers(10)) if key.kind == "number" else "unknown"
+
+
+Pixels = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QAView(View[QAState]):
+    """What came with the last observation, and the truth about the question.
+
+    Attributes:
+        context: Gives the budget of pictures.
+        strategy: Gives the space in which boxes are written.
+    """
+
+    tells_answer: ClassVar[bool] = True
+
+    context: QAContext
+    strategy: Strategy
+
+    def image(self, state: QAState) -> Pixels:
+        """Returns what came last in one picture, side by side; where nothing came, what came first.
+
+        Where there is no picture at all, the question is written on a sheet.
+        """
+        shown = state.shown or self.context.opening(state.sample)[1]
+        if not shown:
+            return written_sheet(state.sample).pixels.copy()
+        row = stitched_row([self.context.scaled(image) for image in shown])
+        return row.pixels.copy()
+
+    def images(self, state: QAState) -> tuple[Pixels, ...]:
+        """Returns the pictures that came last, each scaled to the budget."""
+        return tuple(self.context.shown(image, state.sample).pixels.copy() for image in state.shown)
+
+    def structured(self, state: QAState) -> Mapping[str, Any]:
+        """Returns question, key, evidence in the strategy's space, calls and answer, in JSON types.
+
+        `sample_digest` is of what is shown and asked, `truth_digest` of what is right: ids alone do not tell two
+        folders of one data set apart.
+        """
+        sample, key = state.sample, state.sample.key
+        shown_as = self.context.shown_pixels(sample)
+        evidence = written_evidence(sample, self.strategy.space(sample, self.context))
+        return {
+            "sample_id": sample.sample_id,
+            "sample_digest": sample.digest,
+            "truth_digest": sample.truth_digest,
+            "category": sample.category,
+            "strategy": self.strategy.name,
+            "question": sample.question,
+            "answer_kind": key.kind,
+            "answers": list(key.answers),
+            "options": list(key.options),
+            "evidence": [{"label": each.label, "box": list(box)} for each, box in evidence],
+            "evidence_pages": list(sample.evidence_pages),
+            "shown_size": None if shown_as is None else [shown_as.width, shown_as.height],
+            "calls": [{"name": call.name, "succeeded": call.succeeded} for call in state.calls],
+            "answer": state.answer,
+            "score": score_answer(state.answer, key),
+        } | {
+            name: value
+            for name, value in (("tolerance", key.tolerance), ("coordinates", self.context.coordinates))
+            if value is not None
+        }
+
+    def describe(self, state: QAState, representation: str) -> str:
+        """Returns what is true of the question, in sentences or as JSON."""
+        sample = state.sample
+        if representation == "structured":
+            pages = {"evidence_pages": list(sample.evidence_pages)} if sample.evidence_pages else {}
+            return json.dumps({"answer": right_answer(sample.key), "facts": sample.facts} | pages, ensure_ascii=False)
+        pages_text = f" It is on {_pages(sample.evidence_pages)}." if sample.evidence_pages else ""
+        return f"{sample.facts} The right answer is {right_answer(sample.key)}.{pages_text}".strip()
+
+    def true_description(self, state: QAState, representation: str) -> str:
+        """Returns the facts that a careful look tells; empty where there are none, or they are what is asked for."""
+        return "" if state.sample.key.kind == "verdict" else state.sample.facts
+
+
+def _pages(pages: tuple[int, ...]) -> str:
+    return f"page {pages[0]}" if len(pages) == 1 else f"pages {', '.join(map(str, pages))}"
+
+
+_WIDTH_PX, _MARGIN_PX, _FONT_PX, _LINE_PX = 720, 16, 14, 19
+_MAX_LINES = 60
+
+
+def written_sheet(sample: Sample) -> Picture:
+    """Returns question and texts of a sample as black letters on white; what is too long for the sheet is left out."""
+    font = ImageFont.load_default(size=_FONT_PX)
+    parts = (sample.question, *(f"{name}:\n{text}" for name, text in sample.texts))
+    lines = [line for part in parts for line in _wrapped(part, font)][:_MAX_LINES]
+    canvas = Image.new("RGB", (_WIDTH_PX, 2 * _MARGIN_PX + _LINE_PX * len(lines)), "white")
+    draw = ImageDraw.Draw(canvas)
+    for row, line in enumerate(lines):
+        draw.text((_MARGIN_PX, _MARGIN_PX + row * _LINE_PX), line, "black", font)
+    return Picture.from_image(canvas)
+
+
+def _wrapped(text: str, font: ImageFont.FreeTypeFont | ImageFont.ImageFont) -> list[str]:
+    """Returns the lines of a text, and a blank one behind them."""
+    columns = int((_WIDTH_PX - 2 * _MARGIN_PX) / (font.getlength("etaoin shrdlu") / 13) * 0.8)
+    return [line for whole in text.splitlines() for line in textwrap.wrap(whole, columns) or [""]] + [""]
+
+
+DEFAULT_CROPS = ZoomSettings(upscaler=LanczosUpscaler())
+"""How regions are cut out: enlarged by the default super-resolution agent."""
+
+
+class QAWorld(World[QAState, Act]):
+    """Asks one question; the agent looks as its strategy allows, and answers.
+
+    Args:
+        name: What kind of question, for prompts.
+        goal: One sentence.
+        generated: Where questions come from unless another place is named; None where it has to be.
+        open_dataset: Opens a user's copy of a data set, in place of it; None where there are none.
+        source: A source in place of it, or `"module:factory"` of one.
+        dataset: Name of a data set.
+        folder: Where the user's copy of it is.
+        is_benchmark: Whether all of that is the split `test`; None for what it was published as.
+        train_on_all: Whether all of it is the split `train`; evaluations are of another data set then.
+        context: What is laid before the agent.
+        strategies: The strategies this world has, by name.
+        prompt_format: Name of one of them.
+        task_type: What asks and reports, `QATask` or a class that inherits from it.
+        crops: How a strategy that has regions enlarged has them cut out; one that magnifies enlarges them all.
+        answer_reward: Reward of a right answer.
+        boxes: Whether it is known where things are; False for questions such as of data sets that nobody annotated.
+        max_turns: Turns; None for the strategy's own number.
+        format_reward: Paid each turn whose response is in the format. 0 here, for an agent that is paid by the turn
+            asks as often as it may.
+        **world_kwargs: As in `World`.
+
+    Raises:
+        ConfigError: If an argument is not usable.
+    """
+
+    view_type: ClassVar[type[QAView]] = QAView
+    """What shows an episode and tells the truth about it."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        goal: str,
+        context: QAContext,
+        strategies: Mapping[str, Strategy],
+        prompt_format: str,
+        generated: SampleSource | None = None,
+        open_dataset: OpenDataset | None = None,
+        source: str | SampleSource | None = None,
+        dataset: str | None = None,
+        folder: str | None = None,
+        is_benchmark: bool | None = None,
+        train_on_all: bool = False,
+        task_type: type[QATask] = QATask,
+        crops: ZoomSettings = DEFAULT_CROPS,
+        answer_reward: float = 1.0,
+        boxes: bool = True,
+        max_turns: int | None = None,
+        max_actions_per_turn: int = 1,
+        format_reward: float = 0.0,
+        **world_kwargs: Any,
+    ) -> None:
+        if max_actions_per_turn != 1:
+            raise ConfigError(
+                f"A turn is one look or one answer, so max_actions_per_turn is 1; got {max_actions_per_turn!r}."
+            )
+        strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
+        if strategy.has_tools and context.coordinates == "pixels":
+            raise ConfigError(
+                f"prompt_format={prompt_format!r} calls a zoom tool whose boxes are thousandths; got "
+                f"coordinates='pixels'. Use coordinates='thousandths' or None{_other_formats(strategies)}."
+            )
+        if strategy.magnifies:
+            # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
+            crops = replace(crops, upscale_below_px=None, max_upscaled_pixels=context.max_pixels)
+        num_turns = strategy.max_turns if max_turns is None else max_turns
+        dynamics = QADynamics(
+            source=chosen_source(
+                generated,
+                open_dataset,
+                source=source,
+                dataset=dataset,
+                folder=folder,
+                is_benchmark=is_benchmark,
+                train_on_all=train_on_all,
+            ),
+            context=context,
+            strategy=strategy,
+            crops=crops,
+            max_calls=max(1, num_turns - 1),
+            has_boxes=require_flag("boxes", boxes),
+        )
+        super().__init__(
+            dynamics,
+            self.view_type(context=context, strategy=strategy),
+            task_type(name=name, goal=goal, context=context, strategy=strategy, answer_reward=answer_reward),
+            prompt_format=prompt_format,
+            max_turns=num_turns,
+            max_actions_per_turn=1,
+            format_reward=format_reward,
+            **world_kwargs,
+        )
+        self.set_picture_shape(None)
+
+
+def _other_formats(strategies: Mapping[str, Strategy]) -> str:
+    """Returns the end of a sentence with the strategies that accept pixels."""
+    names = [repr(name) for name, strategy in strategies.items() if not strategy.has_tools]
+    return f", or prompt_format={' or '.join(names)}" if names else ""

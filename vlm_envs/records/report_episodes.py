@@ -1,0 +1,242 @@
+"""Recorded episodes as the page's browser of trajectories wants them, bounded in number and size."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vlm_envs.records.json_lines import MissingRunDataError, Record
+from vlm_envs.records.report_mistakes import call_of, compare, first_mistake, question_of
+from vlm_envs.records.run_data import RunReader, episode_keys, is_training_label
+
+_MAX_TEXT_CHARS = 12_000
+_MAX_LABELS = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Recorded:
+    """Episodes under one label of one run.
+
+    Attributes:
+        name: What the run calls them.
+        run: What the page calls the run; `""` for a run alone.
+        beside: What they are compared with, as the page calls it; None for nothing.
+        reader: Whose pictures they have.
+        episodes: By key, in the order in which they were recorded.
+    """
+
+    name: str
+    run: str
+    beside: str | None
+    reader: RunReader
+    episodes: dict[str, Record]
+
+    @property
+    def label(self) -> str:
+        """What the page calls them."""
+        return f"{self.run} · {self.name}" if self.run else self.name
+
+    @property
+    def is_training(self) -> bool:
+        """Whether they are of a training iteration."""
+        return is_training_label(self.name)
+
+
+def episode_browser(readers: Mapping[str, RunReader], max_episodes: int, max_bytes: int) -> dict[str, Any]:
+    """Returns the recorded episodes with their pictures, failures first.
+
+    When there is too much for one page, every label keeps the levels that were failed, the last label's first, and then
+    the others, so that the same levels stay beside each other; of many labels the first, the last and some between are
+    kept.
+
+    Args:
+        readers: The runs, by what their labels are preceded by; `""` for a run alone.
+        max_episodes: Most episodes for each label.
+        max_bytes: Most bytes for all of it as JSON. One episode for each label is kept in any case.
+
+    Returns:
+        `labels` (name, run, what it is compared with, how many were recorded and failed, mistakes by kind, episodes)
+        and `images` (data URI by name), ready for JSON.
+    """
+    recorded: list[_Recorded] = []
+    for run, reader in readers.items():
+        for name in _spread(reader.trajectory_labels(), _MAX_LABELS // len(readers)):
+            episodes = _by_key(reader, name)
+            beside = _beside(run, name, episodes, recorded)
+            recorded.append(_Recorded(name=name, run=run, beside=beside, reader=reader, episodes=episodes))
+    while True:
+        browser = _browser(recorded, max_episodes)
+        if max_episodes <= 1 or len(json.dumps(browser)) <= max_bytes:
+            return browser
+        max_episodes //= 2
+
+
+def _beside(run: str, name: str, episodes: Mapping[str, Record], recorded: Sequence[_Recorded]) -> str | None:
+    """Returns what episodes are compared with: the same levels under the same name in another run, or else earlier.
+
+    Episodes of training are compared with another run's only: their levels are not those of an evaluation, and what was
+    solved in one iteration and not in the next says nothing.
+    """
+    others = [each for each in recorded if each.run != run and each.name == name]
+    earlier = [each for each in recorded if each.run == run and not is_training_label(name)]
+    return next((each.label for each in (*others, *earlier) if each.episodes.keys() & episodes.keys()), None)
+
+
+def _by_key(reader: RunReader, label: str) -> dict[str, Record]:
+    episodes = reader.trajectories(label)
+    return {"/".join(map(str, key)): episode for key, episode in zip(episode_keys(episodes), episodes, strict=True)}
+
+
+def _spread(labels: Sequence[str], num_kept: int) -> list[str]:
+    """Picks labels evenly, both ends included."""
+    if len(labels) <= num_kept:
+        return list(labels)
+    return [labels[round(index * (len(labels) - 1) / (num_kept - 1))] for index in range(num_kept)]
+
+
+def _browser(recorded: Sequence[_Recorded], max_episodes: int) -> dict[str, Any]:
+    images: dict[str, str | None] = {}
+    labels = []
+    for each in recorded:
+        shown = _failures_first(each, recorded)[:max_episodes]
+        labels.append(
+            {
+                "label": each.label,
+                "run": each.run,
+                "is_training": each.is_training,
+                "beside": each.beside,
+                "num_recorded": len(each.episodes),
+                "num_failed": sum(not episode["success"] for episode in each.episodes.values()),
+                "mistakes": _num_mistakes(each),
+                "episodes": [shown_episode(key, each.episodes[key]) for key in shown],
+            }
+        )
+        for key in shown:
+            for name in image_names(each.episodes[key]):
+                if images.get(name) is None:
+                    images[name] = data_uri(each.reader.image, name)
+    return {"labels": labels, "images": images}
+
+
+def _num_mistakes(recorded: _Recorded) -> dict[str, int]:
+    """Returns how many recorded episodes have which first mistake, the most frequent first."""
+    mistakes = (first_mistake(episode) for episode in recorded.episodes.values())
+    return dict(Counter(mistake.kind for mistake in mistakes if mistake is not None).most_common())
+
+
+def _failures_first(of: _Recorded, recorded: Sequence[_Recorded]) -> list[str]:
+    """Returns a label's keys: its own failures, then levels that others failed, the later the sooner, then the rest."""
+
+    def rank(key: str) -> tuple[bool, int]:
+        failed_by = [place for place, each in enumerate(recorded) if key in each.episodes and not _solved(each, key)]
+        return _solved(of, key), -max(failed_by, default=-1)
+
+    return sorted(of.episodes, key=rank)
+
+
+def _solved(recorded: _Recorded, key: str) -> bool:
+    return bool(recorded.episodes[key]["success"])
+
+
+def image_names(episode: Record) -> list[str]:
+    """Returns the names of an episode's pictures, as often as they are shown."""
+    return [name for moment in (*episode["turns"], episode["final"]) for name in moment["images"]]
+
+
+def data_uri(load: Callable[[str], bytes], name: str) -> str | None:
+    """Returns a picture as the page embeds it; None, which the page says, if it is lost."""
+    try:
+        return "data:image/png;base64," + base64.b64encode(load(name)).decode("ascii")
+    except MissingRunDataError:
+        return None
+
+
+def shown_episode(key: str, episode: Record) -> dict[str, Any]:
+    """Returns an episode as the page shows it, long texts cut.
+
+    Args:
+        key: Its name, equal for the same level of other labels.
+        episode: As `episode_record` writes it.
+    """
+    mistake = first_mistake(episode)
+    return {
+        "key": key,
+        "mistake": None if mistake is None else asdict(mistake),
+        **{
+            name: episode.get(name) for name in ("env_id", "world", "seed", "success", "total_reward", "policy_version")
+        },
+        **shown_course(episode),
+    }
+
+
+def shown_course(episode: Record) -> dict[str, Any]:
+    """Returns an episode's turns and last observation as the page shows them, and its question if it asks one."""
+    question = question_of(episode)
+    turns = [_turn(turn) for turn in episode["turns"]]
+    if question is not None:
+        for index, turn in enumerate(turns):
+            turn |= {"call": call} if (call := call_of(episode, index)) else {}
+    return {
+        "turns": turns,
+        "final": {"text": _cut(episode["final"]["text"]), "images": episode["final"]["images"]},
+        **({"question": question} if question else {}),
+    }
+
+
+def _turn(turn: Record) -> dict[str, Any]:
+    """Returns a turn with each claim beside its truth: the state seen, or the one that followed."""
+    sections = {name: _cut(text) for name, text in (turn.get("sections") or {}).items()}
+    truths = {
+        "observation": (turn.get("state_text"), turn.get("state")),
+        "prediction": (turn.get("state_text_after"), None),
+    }
+    copied = (
+        "images", "stop_reason", "actions", "reward", "reward_terms", "shaping", "scores", "credit", "parse_error",
+        "worker_error", "terminated", "truncated", "action_effective", "optimal_actions_before", "optimal_actions_left",
+    )  # fmt: skip
+    return {
+        "text": _cut(turn["text"]),
+        "response": _cut(turn["response"]),
+        "sections": sections,
+        "claims": {name: _compared(sections[name], *truth) for name, truth in truths.items() if name in sections},
+        **{name: turn.get(name) for name in copied},
+        **({"system": _cut(turn["system"])} if turn.get("system") else {}),
+        **({"unread": turn["unread"]} if turn.get("unread") else {}),
+        **{name: value for name, value in _of_model(turn).items() if value},
+    }
+
+
+def _compared(claim: str, truth: str | None, state: Record | None) -> dict[str, Any]:
+    """Returns what `compare` does, without what the claim itself says already."""
+    compared = compare(claim, truth, state)
+    if compared["verdict"] == "same":
+        return {"verdict": "same"}
+    return compared if compared["verdict"] == "differs" else {**compared, "segments": None}
+
+
+def _of_model(turn: Record) -> dict[str, Any]:
+    """Returns what only models behind an API have: reasoning, failures, usage, and what was sent and received."""
+    return {
+        "thoughts": _cut(turn.get("thoughts") or ""),
+        "summary": _cut(turn.get("summary") or ""),
+        **{name: _written(turn[name]) for name in ("request", "raw") if turn.get(name)},
+        "stop_detail": turn.get("stop_detail"),
+        "agent_error": turn.get("agent_error"),
+        "usage": turn.get("usage"),
+        "model": turn.get("model") or "",
+    }
+
+
+def _written(value: Any) -> str:
+    return _cut(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def _cut(text: str) -> str:
+    """Returns a text short enough to show; the whole of it stays in the folder."""
+    if len(text) <= _MAX_TEXT_CHARS:
+        return text
+    return f"{text[:_MAX_TEXT_CHARS]}… ({len(text) - _MAX_TEXT_CHARS:,} more characters in the folder)"

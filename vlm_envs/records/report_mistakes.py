@@ -1,0 +1,573 @@
+"""Why episodes failed: the first mistake of a recorded episode, wrong parts of descriptions and answers, and counts."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from functools import partial
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from vlm_envs.records.json_lines import Record
+from vlm_envs.responses.extraction import last_section
+from vlm_envs.responses.formats import structured_text
+from vlm_envs.tools.coordinates import WrittenBox, find_boxes, padded_size, written_extent
+
+Kind = Literal[
+    "world failed",
+    "no response",
+    "cut off",
+    "refused",
+    "out of format",
+    "saw wrongly",
+    "not stated",
+    "wrong answer",
+    "lost",
+    "became unsolvable",
+    "no effect",
+    "detour",
+    "ran out of context",
+    "ran out of turns",
+    "not solved",
+]
+
+
+_OF_ACTING: frozenset[Kind] = frozenset(("lost", "became unsolvable", "no effect", "detour"))
+_NOTHING = frozenset(("", "unknown", "none", "null", "nothing", "na", "not stated"))
+"""Observations without content, in lower case and without punctuation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """The first thing that went wrong.
+
+    Attributes:
+        kind: What, in two or three words that one can filter by.
+        turn: Index of the turn; None where no single turn is to blame.
+        detail: The particulars, in a sentence; may be empty.
+    """
+
+    kind: Kind
+    turn: int | None
+    detail: str = ""
+
+
+def first_mistake(episode: Record, *, trusts_judge: bool = True) -> Mistake | None:
+    """Returns what went wrong first in an unsolved episode, as `episode_record` writes it; None for a solved one.
+
+    Turn by turn, and inside a turn in the order in which a response comes about: the response itself, what it says it
+    sees, what it does. A detour is blamed only where nothing else is: an episode can be solved in spite of one. Where
+    the format asks for an observation and a turn states none, its wrong actions are "not stated", since they do not
+    show whether the agent saw wrongly or planned badly. Responses out of the format have no sections; for them the
+    episode's `expects_observation` says whether the format has an observation.
+
+    Args:
+        episode: The episode.
+        trusts_judge: Whether an observation is wrong that its judge scored below 1. Where not all episodes that are
+            compared were judged, only words tell.
+    """
+    if episode.get("success"):
+        return None
+    expects_observation = bool(episode.get("expects_observation"))
+    turns = [turn if trusts_judge else {**turn, "scores": {}} for turn in episode["turns"]]
+    read = partial(_of_response, is_lenient=episode.get("reading") == "lenient")
+    mistakes = [
+        mistake
+        for index, turn in enumerate(turns)
+        if (mistake := read(turn, index) or _of_seeing(turn, index) or _of_acting(turn, index)) is not None
+    ]
+    fatal = [mistake for mistake in mistakes if mistake.kind != "detour"]
+    if fatal and fatal[-1].kind == "lost" and is_question(episode):
+        fatal = [mistake for mistake in fatal if mistake.kind != "no effect"]  # refused tool calls
+        fatal[-1] = _wrong_answer(episode, fatal[-1])
+        return fatal[0]
+    if fatal or mistakes:
+        return _unless_unstated((fatal or mistakes)[0], turns, expects_observation=expects_observation)
+    if turns and turns[-1].get("context_full"):
+        return Mistake(kind="ran out of context", turn=len(turns) - 1, detail="There was no room for another turn.")
+    if turns and turns[-1].get("truncated"):
+        return Mistake(kind="ran out of turns", turn=len(turns) - 1)
+    return Mistake(kind="not solved", turn=None)
+
+
+def _wrong_answer(episode: Record, mistake: Mistake) -> Mistake:
+    answered, correct = answers_of(episode)
+    detail = f"It answered {answered}; correct is {correct}." if answered else f"Correct is {correct}."
+    return replace(mistake, kind="wrong answer", detail=detail)
+
+
+def _unless_unstated(mistake: Mistake, turns: Sequence[Record], *, expects_observation: bool) -> Mistake:
+    """Returns a mistake; one of acting becomes "not stated" where its turn states no observation."""
+    if mistake.turn is None or mistake.kind not in _OF_ACTING:
+        return mistake
+    if not _is_unstated(_observation(turns[mistake.turn], is_expected=expects_observation)):
+        return mistake
+    return replace(mistake, kind="not stated", detail=f"The observation states nothing. {mistake.detail}")
+
+
+def _observation(turn: Record, *, is_expected: bool) -> str | None:
+    """Returns a turn's observation, in the format or not; empty where an expected one is missing, else None."""
+    said: str | None = (turn.get("sections") or {}).get("observation")
+    if said is not None or not is_expected:
+        return said
+    _, inside = last_section(turn.get("response") or "", "observation") or ("", "")
+    return inside
+
+
+def _is_unstated(observation: str | None) -> bool:
+    """Returns whether an observation has no content; None, of a format without observations, is not unstated."""
+    if observation is None:
+        return False
+    return "".join(re.findall(r"[\w ]", observation)).strip().casefold() in _NOTHING
+
+
+def _of_response(turn: Record, index: int, *, is_lenient: bool) -> Mistake | None:
+    """Returns what is wrong with a response before its text counts.
+
+    With lenient reading, a wrong format or a cut-off is a mistake only if no action was read.
+    """
+    if turn.get("worker_error"):
+        return Mistake(kind="world failed", turn=index, detail=_sentence(str(turn["worker_error"])))
+    if turn.get("stop_reason") == "error":
+        return Mistake(kind="no response", turn=index)
+    if turn.get("stop_reason") == "context":
+        why = turn.get("stop_detail") or "The request exceeded a limit of the model."
+        return Mistake(kind="ran out of context", turn=index, detail=_sentence(str(why)))
+    if turn.get("stop_reason") == "content_filter" and not turn.get("actions"):
+        why = turn.get("stop_detail") or "The model or its provider refused to answer."
+        return Mistake(kind="refused", turn=index, detail=_sentence(str(why)))
+    if is_lenient and turn.get("actions"):
+        return None
+    if turn.get("stop_reason") == "length":
+        return Mistake(kind="cut off", turn=index, detail="The response hit the token limit.")
+    if turn.get("parse_error"):
+        why = turn.get("unread") or turn["parse_error"]
+        return Mistake(kind="out of format", turn=index, detail=_sentence(str(why)))
+    return None
+
+
+def _of_seeing(turn: Record, index: int) -> Mistake | None:
+    """Returns an observation that is wrong: by its judge's score, or by its words where nobody scored it.
+
+    Only words of the structured representation are compared, which say one thing in one way.
+    """
+    said = (turn.get("sections") or {}).get("observation")
+    if said is None or _is_unstated(said):
+        return None
+    score = (turn.get("scores") or {}).get("observation")
+    if score is not None:
+        return Mistake(kind="saw wrongly", turn=index, detail=f"Observation scored {score:.2f}.") if score < 1 else None
+    truth = turn.get("state_text")
+    if isinstance(truth, str) and truth.startswith("{") and compare(said, truth, None)["verdict"] == "differs":
+        return Mistake(kind="saw wrongly", turn=index, detail="The observation differs from the true state.")
+    return None
+
+
+def _of_acting(turn: Record, index: int) -> Mistake | None:
+    """Returns what is wrong with the actions of a turn that was read, as far as the world's solver tells."""
+    before, left = turn.get("optimal_actions_before"), turn.get("optimal_actions_left")
+    num_actions = len(turn.get("actions") or ())
+    if turn.get("terminated"):
+        return Mistake(kind="lost", turn=index, detail="The world ended unsolved.")
+    if before is not None and left is None:
+        return Mistake(kind="became unsolvable", turn=index, detail=f"It could have been solved in {before} more.")
+    if num_actions and turn.get("action_effective") is False:
+        return Mistake(kind="no effect", turn=index, detail="None of its actions changed anything.")
+    if before is not None and left is not None and num_actions + left > before:
+        wasted = num_actions + left - before
+        return Mistake(kind="detour", turn=index, detail=f"{wasted} more action{'s' * (wasted > 1)} than needed.")
+    return None
+
+
+def _sentence(error: str) -> str:
+    """Returns an error, which is written to stand behind a colon, as a sentence of its own."""
+    error = error.strip()
+    return error[:1].upper() + error[1:] + ("" if error.endswith((".", "!", "?")) else ".")
+
+
+_TOKENS = re.compile(r"\w+|\s+|[^\w\s]")
+_MAX_CHARS = 4_000
+"""Longer claims are shown unmarked: comparing takes time that grows with the square of their length."""
+
+Segments = list[tuple[str, bool]]
+
+
+def compare(claim: str, truth: str | None, state: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Returns what a reader needs to see a claim beside the truth.
+
+    Args:
+        claim: What the model wrote.
+        truth: The true state in the words the model was asked for; None where those are not known.
+        state: The typed true state, shown unmarked where `truth` is None.
+
+    Returns:
+        `segments`, `truth` (text or None) and `verdict`: `"same"`, `"differs"` or `"unknown"`.
+    """
+    if truth is None:
+        return {
+            "segments": [(claim, False)],
+            "truth": structured_text(state) if state else None,
+            "verdict": "unknown",
+        }
+    if claim.split() == truth.split():
+        return {"segments": [(claim, False)], "truth": truth, "verdict": "same"}
+    return {"segments": mark_differences(claim, truth), "truth": truth, "verdict": "differs"}
+
+
+def mark_differences(claim: str, truth: str) -> Segments:
+    """Cuts a claim into pieces that stand in the truth, in this order, and pieces that do not.
+
+    Args:
+        claim: What the model wrote.
+        truth: What would have been right.
+
+    Returns:
+        Pieces of the claim, which together are the claim, each with whether it differs. White space alone
+        never counts as a difference. The marks are a reading aid; how much a claim is worth is the judge's
+        decision.
+    """
+    if len(claim) > _MAX_CHARS or len(truth) > _MAX_CHARS:
+        return [(claim, False)]
+    said, true = _TOKENS.findall(claim), _TOKENS.findall(truth)
+    segments: Segments = []
+    for kind, start, end, _, _ in SequenceMatcher(None, said, true, autojunk=False).get_opcodes():
+        piece = "".join(said[start:end])
+        if not piece:
+            continue
+        differs = kind != "equal" and not piece.isspace()
+        if segments and segments[-1][1] == differs:
+            piece = segments.pop()[0] + piece
+        segments.append((piece, differs))
+    return segments
+
+
+_MAX_MARKS = 64
+"""Marks drawn per episode; a response may name any number of boxes."""
+
+_MAX_TEXT_CHARS = 20_000
+
+_ZOOM, _PAGE_SEARCH, _PAGE = "image_zoom_in_tool", "doc_page_retrieval_by_query", "doc_page_retrieval_by_index"
+_STORED = re.compile(r"Stored as (\w+(?:, \w+)*);")
+_REFUSED = re.compile(r"Error \(\w+\): (.*)")
+_QUOTED = re.compile(r"^(\w+):\n((?:\|.*(?:\n|\Z))+)", re.MULTILINE)
+_POINT = re.compile(r'(?:\bframe (\d+)\b[^<>]{0,200})?<points x1="([\d.]+)" y1="([\d.]+)"(?: alt="([^"<>]*)")?')
+_LOOKS = frozenset(("mags", "ivgr_views"))
+"""Strategies whose unfinished turns zoom into the first image by naming boxes in its pixels."""
+
+
+def is_question(episode: Record) -> bool:
+    """Returns whether an episode asks a question whose answer its states record."""
+    state = _first_state(episode)
+    return isinstance(state.get("question"), str) and isinstance(state.get("answers"), list)
+
+
+def answers_of(episode: Record) -> tuple[str | None, str]:
+    """Returns the answer that an episode gave, None without one, and the correct one; choices with their text."""
+    state = _first_state(episode)
+    options = _options(state)
+    answered = None
+    if episode["turns"][-1].get("terminated") and episode["turns"][-1].get("actions"):
+        answered = str(episode["turns"][-1]["actions"][0]).strip()
+    correct = str(state["answers"][0]) if state["answers"] else ""
+    return None if answered is None else _with_option(answered, options), _with_option(correct, options)
+
+
+def question_of(episode: Record) -> Record | None:
+    """Returns what a page shows of a question-answering episode as a whole; None for other episodes.
+
+    Returns:
+        `text`, `options`, `texts` (name and text of those it is about, such as responses to judge), `answered` (None
+        without an answer), `correct`, and `pages` with the answer; `marks`: boxes and points with `image` (index among
+        the episode's images), `box` or `point` (fractions of its sides), `label`, and `is_truth`.
+    """
+    if not is_question(episode):
+        return None
+    state = _first_state(episode)
+    answered, correct = answers_of(episode)
+    return {
+        "text": state["question"],
+        "options": _options(state),
+        "texts": _texts(episode),
+        "answered": answered,
+        "correct": correct,
+        "pages": state.get("evidence_pages") or [],
+        "marks": _marks(episode)[:_MAX_MARKS],
+    }
+
+
+def call_of(episode: Record, index: int) -> Record | None:
+    """Returns the tool call or zoom of a turn: `sentence`, and `refused`, why it failed; None for other turns."""
+    turn = episode["turns"][index]
+    written = _looking(turn)
+    if written is None or not is_question(episode):
+        return None
+    if _first_state(episode).get("strategy") in _LOOKS:
+        boxes = ", ".join(_written(box) for box in find_boxes(written))
+        sentence = f"Zoomed into {boxes} of image 1" if boxes else "Zoomed into nothing"
+    else:
+        sentence = _call_sentence(written, _numbers(episode))
+    if turn.get("action_effective") is not False:
+        return {"sentence": sentence}
+    after = [*episode["turns"], episode["final"]][index + 1]
+    reason = _REFUSED.search(after.get("text") or "")
+    return {"sentence": sentence, "refused": reason[1] if reason else "it had no effect"}
+
+
+def _call_sentence(call: str, numbers: Mapping[str, int]) -> str:
+    """Returns a tool call in words; `numbers` are the images' numbers by name."""
+    try:
+        value = json.loads(call)
+        name, arguments = value["name"], value["arguments"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "Called a tool"
+    if not isinstance(arguments, Mapping):
+        return f"Called {name}"
+    if name == _ZOOM:
+        image = str(arguments.get("image"))
+        known = f"image {numbers[image]}" if image in numbers else image
+        box = arguments.get("bbox_2d")
+        return f"Zoomed into {_written(box) if isinstance(box, list) else 'an unreadable region'} of {known}"
+    if name == _PAGE_SEARCH:
+        return f"Searched {arguments.get('filename')} for “{arguments.get('query')}”"
+    if name == _PAGE:
+        return f"Opened page {arguments.get('image_idx')} of {arguments.get('filename')}"
+    return f"Called {name}({', '.join(f'{key}={_written(each)}' for key, each in arguments.items())})"
+
+
+def _marks(episode: Record) -> list[Record]:
+    state, marks = _first_state(episode), []
+    images = _numbers(episode)
+    for index, turn in enumerate(episode["turns"]):
+        label = f"turn {index + 1}"
+        marks += [{**mark, "label": label} for mark in _zoomed(episode, index, images)]
+        sections = turn.get("sections") or {}
+        for text in map(str, sections.values()):
+            marks += _pointed(text, state)
+            if state.get("strategy") == "ivgr_grounded":
+                marks += [{**mark, "label": label} for mark in _boxed(find_boxes(text[:_MAX_TEXT_CHARS]), state)]
+    return [*marks, *_evidence(state)]
+
+
+def _zoomed(episode: Record, index: int, images: Mapping[str, int]) -> Iterator[Record]:
+    """Yields the regions that a turn zoomed into."""
+    turn, state = episode["turns"][index], _first_state(episode)
+    written = _looking(turn)
+    if written is None or turn.get("action_effective") is False:
+        return
+    if state.get("strategy") in _LOOKS:
+        yield from _boxed(find_boxes(written), state)
+        return
+    try:
+        arguments = json.loads(written)["arguments"]
+        number, sides = images[arguments["image"]], [float(side) / 1000 for side in arguments["bbox_2d"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+    if len(sides) == 4 and (box := _inside(sides)):
+        yield {"image": number - 1, "box": box}
+
+
+def _looking(turn: Record) -> str | None:
+    """Returns the one action of a turn that did not answer, as it was written."""
+    actions: list[str] = list(turn.get("actions") or ())
+    return None if turn.get("terminated") or len(actions) != 1 else str(actions[0])
+
+
+def _boxed(boxes: Sequence[WrittenBox], state: Record) -> Iterator[Record]:
+    """Yields boxes in the space of the first image as marks."""
+    if (size := _image_extent(state)) is None:
+        return
+    for box in boxes:
+        if box.is_proper and (inside := _inside([side / size[i % 2] for i, side in enumerate(box)])):
+            yield {"image": 0, "box": inside}
+
+
+def _pointed(text: str, state: Record) -> Iterator[Record]:
+    """Yields the points of a text."""
+    across, down = _image_extent({**state, "strategy": "points"}) or (100, 100)
+    for frame, x, y, label in _POINT.findall(text[:_MAX_TEXT_CHARS]):
+        try:
+            point = [float(x) / across, float(y) / down]
+        except ValueError:
+            continue
+        if all(0 <= side <= 1 for side in point):
+            yield {"image": max(0, int(frame[:6]) - 1) if frame else 0, "point": point, "label": label}
+
+
+def _evidence(state: Record) -> Iterator[Record]:
+    """Yields where the things are that the answer rests on, as far as the state records it."""
+    if (size := _image_extent(state)) is None:
+        return
+    for each in state.get("evidence") or ():
+        if box := _inside([side / size[i % 2] for i, side in enumerate(each["box"])]):
+            yield {"image": each.get("frame", 1) - 1, "box": box, "label": each["label"], "is_truth": True}
+
+
+def _image_extent(state: Record) -> tuple[float, float] | None:
+    """Returns where the edges of the first image are in the units of its state; images may have a black margin."""
+    extent = written_extent(state)
+    if extent is None or state.get("coordinates") != "pixels":
+        return extent
+    return padded_size(*map(int, extent))
+
+
+def _inside(sides: Sequence[float]) -> list[float] | None:
+    """Returns a box in fractions as far as it is inside the image; None if nothing of it is."""
+    x1, y1, x2, y2 = (round(min(max(side, 0.0), 1.0), 4) for side in sides)
+    return [x1, y1, x2, y2] if x1 < x2 and y1 < y2 else None
+
+
+def _numbers(episode: Record) -> dict[str, int]:
+    """Returns the number of each named image, from 1 in the order in which the episode shows them."""
+    numbers: dict[str, int] = {}
+    count = 0
+    for index, moment in enumerate((*episode["turns"], episode["final"])):
+        stored = _STORED.search(moment.get("text") or "")
+        names = stored[1].split(", ") if stored else []
+        for place in range(len(moment["images"])):
+            count += 1
+            if index == 0:
+                names.append(f"image_{place + 1}" if place else "original_image")
+            if place < len(names):
+                numbers[names[place]] = count
+    return numbers
+
+
+def _first_state(episode: Record) -> Record:
+    state = episode["turns"][0].get("state") if episode.get("turns") else None
+    return state if isinstance(state, dict) else {}
+
+
+def _texts(episode: Record) -> list[tuple[str, str]]:
+    """Returns the texts that the first prompt quotes, by name."""
+    quoted = _QUOTED.findall(episode["turns"][0].get("text") or "")
+    return [(name, re.sub(r"(?m)^\| ?", "", text).strip()) for name, text in quoted]
+
+
+def _options(state: Record) -> list[str]:
+    return [
+        f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, state.get("options") or (), strict=False)
+    ]
+
+
+def _with_option(answer: str, options: Sequence[str]) -> str:
+    """Returns an answer; a letter alone gets the text of its option."""
+    letter = answer.strip(" .()").upper()
+    return next((option for option in options if len(letter) == 1 and option.startswith(f"{letter}. ")), answer)
+
+
+def _written(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(f'{side:g}' if isinstance(side, (int, float)) else str(side) for side in value)}]"
+    return json.dumps(value, ensure_ascii=False) if not isinstance(value, float) else f"{value:g}"
+
+
+MEANINGS: dict[Kind, str] = {
+    "world failed": "the world raised an error",
+    "no response": "the agent returned an error instead of a response",
+    "cut off": "the response hit the token limit",
+    "refused": "the model or its provider refused to answer",
+    "out of format": "no action could be read from the response",
+    "saw wrongly": "the stated observation differs from the true state",
+    "not stated": "a wrong action without a stated observation",
+    "wrong answer": "the final answer is not the correct one",
+    "lost": "an action ended the episode unsolved",
+    "became unsolvable": "an action made the level unsolvable",
+    "no effect": "none of a turn's actions changed anything",
+    "detour": "a turn used more actions than an optimal plan",
+    "ran out of context": "the prompt no longer fit the model's context",
+    "ran out of turns": "the turn limit was reached without another mistake",
+    "not solved": "no single turn caused it",
+}
+"""Kind of mistake to one line for readers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One evaluation's failures.
+
+    Attributes:
+        label: The evaluation's label.
+        num_failed: Recorded episodes that were not solved.
+        num_recorded: Recorded episodes.
+        address: Link to its failures in the episode browser; empty if it has none.
+    """
+
+    label: str
+    num_failed: int
+    num_recorded: int
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One kind of mistake.
+
+    Attributes:
+        kind: The kind.
+        meaning: What it means, in one line.
+        counts: Number of episodes in each column.
+        address: Link to the episodes of the last column that have one; empty if it has none.
+    """
+
+    kind: str
+    meaning: str
+    counts: tuple[int, ...]
+    address: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failures:
+    """First mistakes of failed episodes.
+
+    Attributes:
+        columns: The last evaluation, after the one it is compared with if there is one.
+        rows: Kinds of mistakes, the most frequent of the last evaluation first.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+
+def failures(labels: Sequence[Mapping[str, Any]]) -> Failures | None:
+    """Returns the failures of the last evaluation.
+
+    Args:
+        labels: As `episode_browser` returns them.
+
+    Returns:
+        None if no evaluation has recorded episodes.
+    """
+    evaluations = {label["label"]: label for label in labels if label["episodes"] and not label["is_training"]}
+    if not evaluations:
+        return None
+    last = [*evaluations.values()][-1]
+    compared = [label for label in (evaluations.get(last["beside"]), last) if label is not None]
+    kinds = dict.fromkeys(kind for label in reversed(compared) for kind in label["mistakes"])
+    rows = tuple(
+        Row(
+            kind=kind,
+            meaning=MEANINGS.get(kind, ""),
+            counts=tuple(label["mistakes"].get(kind, 0) for label in compared),
+            address=_address(last, mistake=kind) if kind in last["mistakes"] else "",
+        )
+        for kind in kinds
+    )
+    columns = tuple(
+        Column(
+            label=label["label"],
+            num_failed=label["num_failed"],
+            num_recorded=label["num_recorded"],
+            address=_address(label) if label["num_failed"] else "",
+        )
+        for label in compared
+    )
+    return Failures(columns=columns, rows=rows)
+
+
+def _address(label: Mapping[str, Any], **more: str) -> str:
+    """Returns the address that the page's script understands (`Browsing.follow`)."""
+    return "#" + urlencode({"label": label["label"], "filter": "failed", **more}, errors="replace")

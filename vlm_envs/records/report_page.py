@@ -1,0 +1,434 @@
+"""The reports of a run and of a staged run, as HTML files that need neither a server nor a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from vlm_envs.records.json_lines import Record, parse_object, replace_file
+from vlm_envs.records.report_curves import look_classes, panel_svgs, save_curves
+from vlm_envs.records.report_episodes import episode_browser
+from vlm_envs.records.report_mistakes import failures
+from vlm_envs.records.report_panels import (
+    COLD_START,
+    SMOOTH_FROM_NUM_POINTS,
+    Panel,
+    PanelGroup,
+    compare_runs,
+    comparisons,
+    find,
+    laid_beside,
+    panel_groups,
+    sentence,
+    shared_x_range,
+    short,
+    smooth,
+    written_p,
+)
+from vlm_envs.records.run_data import STAGES, RunReader, slug, world_of
+
+_SHOWN_IF_ANY = ("num_lost", "nonfinite_rewards")
+"""Columns of evaluations that are left out where all are zero."""
+
+
+def build_report(
+    directory: str | Path,
+    *,
+    beside: str | Path | None = None,
+    reload_s: float | None = None,
+    max_episodes: int = 256,
+    max_bytes: int = 16_000_000,
+) -> Path:
+    """Writes `report.html` and `curves.png` into a run directory, also while the run goes on.
+
+    Args:
+        directory: The run's directory.
+        beside: Directory of another run to lay beside it; the page is then `report_beside_<its name>.html`, and
+            `curves.png` is left as it is.
+        reload_s: Seconds after which an open page reads its file again; None for a page that stays as it is.
+        max_episodes: Most episodes shown for each evaluation, failures first.
+        max_bytes: Most bytes of episodes and pictures; fewer episodes are shown where they need more.
+
+    Returns:
+        Path of the HTML file.
+
+    Raises:
+        MissingRunDataError: If there is no such run.
+        BrokenRunDataError: If a file of a run cannot be read.
+    """
+    reader = RunReader(directory)
+    others = [] if beside is None else [RunReader(beside)]
+    names = _names([reader, *others])
+    name = " beside ".join(names)
+    groups = panel_groups(reader.metrics(), reader.evaluations())
+    if others:
+        groups = laid_beside(groups, panel_groups(others[0].metrics(), others[0].evaluations()), names)
+    elif _is_training(reader):
+        save_curves(groups, reader.directory / "curves.png", title=name)
+    readers = dict(zip(names, [reader, *others], strict=True)) if others else {"": reader}
+    html = _page(readers, name, groups, reload_s, episode_browser(readers, max_episodes, max_bytes))
+    path = reader.directory / (f"report_beside_{slug(names[1])}.html" if others else "report.html")
+    write_document(path, html)
+    return path
+
+
+def _page(
+    readers: Mapping[str, RunReader],
+    name: str,
+    groups: Sequence[PanelGroup],
+    reload_s: float | None,
+    browser: Mapping[str, Any],
+) -> str:
+    """Returns the page of one run, or of two beside each other."""
+    first = next(iter(readers.values()))
+    compared = compare_runs(readers) if len(readers) > 1 else comparisons(first)
+    placed, drawn = _placed_panels(groups)
+    evaluations = [
+        {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
+        for run, reader in readers.items()
+        for line in reader.evaluations()
+    ]
+    configs = {run or name: reader.config for run, reader in readers.items()}
+    env_ids = list(dict.fromkeys(each.env_id for each in compared))
+    return document(
+        _HERE / "report.html.j2",
+        scripts=[*EPISODE_SCRIPTS, _HERE / "report.js"],
+        payload={"panels": drawn, "reload_s": reload_s, **browser},
+        filters={"cell": _cell, "heading": _heading, "look": look_classes},
+        name=name,
+        reload_s=reload_s,
+        facts=_facts(first.config) if len(readers) == 1 else [],
+        is_training=_is_training(first),
+        sentences=[sentence(each.config, each.metrics(), env_ids) for each in readers.values() if _is_training(each)],
+        runs=list(readers) if len(readers) > 1 else [],
+        comparisons=compared,
+        failures=failures(browser["labels"]),
+        groups=placed,
+        columns=_columns(evaluations),
+        evaluations=evaluations,
+        config_texts={run: json.dumps(config, indent=2, ensure_ascii=False) for run, config in configs.items()},
+        has_episodes=any(label["episodes"] for label in browser["labels"]),
+    )
+
+
+def _is_training(reader: RunReader) -> bool:
+    """Returns whether a run trains; episodes of `python -m agents play` name who plays instead."""
+    return "agent" not in reader.config
+
+
+def _names(readers: Sequence[RunReader]) -> list[str]:
+    """Returns what the runs are called; by their folders where their configurations do not tell them apart."""
+    names = [str(find(reader.config, "name", "recipe") or reader.directory.resolve().name) for reader in readers]
+    if len(set(names)) == len(names):
+        return names
+    folders = [str(reader.directory.resolve().name) for reader in readers]
+    return folders if len(set(folders)) == len(folders) else [f"{name} ({i})" for i, name in enumerate(names, 1)]
+
+
+def _facts(config: Mapping[str, Any]) -> list[str]:
+    """Returns what identifies the run: date and commit, as far as they are known."""
+    date = find(config, "started_at", "date", "created_at")
+    commit = find(config, "git_commit", "commit")
+    is_known = commit not in (None, "", "unknown")
+    facts = [str(date)[:16].replace("T", " ") if date else "", f"commit {str(commit)[:10]}" if is_known else ""]
+    return [fact for fact in facts if fact]
+
+
+def _placed_panels(groups: Sequence[PanelGroup]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Draws every panel, and returns the groups for the template and the numbers for reading off values."""
+    placed: list[dict[str, Any]] = []
+    readable: list[dict[str, Any]] = []
+    for group in groups:
+        span = shared_x_range(groups, group)
+        figures = []
+        for panel in group.panels:
+            drawings = [Markup(drawing) for drawing in panel_svgs(panel, span)]  # safe: they escape their texts
+            figures.append({"index": len(readable), "panel": panel, "drawings": drawings, "ends": _ends(panel)})
+            curves = [{"xs": curve.xs, "ys": curve.ys} for curve in panel.curves]
+            readable.append({"group": group.title, "scale": panel.scale, "curves": curves, "x_span": span})
+        placed.append({"title": group.title, "figures": figures})
+    return placed, readable
+
+
+def _ends(panel: Panel) -> list[str]:
+    """Returns where each curve ends as it is drawn: a long one, whose single values are noisy, by its running mean."""
+    ends = []
+    for curve in panel.curves:
+        drawn = curve.ys if len(curve.ys) < SMOOTH_FROM_NUM_POINTS else smooth(curve.ys)
+        known = [y for y in drawn if y is not None]
+        ends.append(short(known[-1], panel.scale) if known else "–")
+    return ends
+
+
+def _columns(evaluations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the evaluation table's columns: the known ones first, then whatever else was recorded."""
+    known = [
+        "label",
+        "success",
+        "num_episodes",
+        "num_levels",
+        "reward",
+        "format_rate",
+        "iteration",
+        "world",
+        "env_id",
+        "split",
+    ]
+    present = dict.fromkeys(key for line in evaluations for key in line)
+    folded = {"num_successes", "success_low", "success_high"} | ({"env_id"} if "world" in present else set())
+    folded |= {key for key in _SHOWN_IF_ANY if not any(line.get(key) for line in evaluations)}
+    if all(line.get("num_levels") in (None, line.get("num_episodes")) for line in evaluations):
+        folded.add("num_levels")
+    return [key for key in known if key in present and key not in folded] + [
+        key for key in present if key not in {*known, *folded}
+    ]
+
+
+def _heading(column: str) -> str:
+    """Returns what a column is called: `"num_episodes"` is "episodes", `"score/observation"` "observation score"."""
+    kind, slash, name = column.rpartition("/")
+    return f"{name} {kind}".replace("_", " ") if slash else column.removeprefix("num_").replace("_", " ")
+
+
+def _cell(line: Mapping[str, Any], column: str) -> str:
+    value = line.get(column)
+    if column == "success" and isinstance(value, (int, float)):
+        low, high = line.get("success_low"), line.get("success_high")
+        interval = f" ({short(low, 'rate')}–{short(high, 'rate')})" if low is not None and high is not None else ""
+        return short(value, "rate") + interval
+    if (column.endswith("_rate") or column.startswith("score/")) and isinstance(value, float):
+        return short(value, "rate")
+    if isinstance(value, float):
+        return short(value)
+    return "" if value is None else str(value)
+
+
+_HEADINGS = ("stage", "evaluation", "world", "solved", "95% interval", "episodes", "reward", "loss")
+_NOT_METRICS = frozenset({"iteration", "phase", "elapsed_s"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class StageSpan:
+    """Where a stage is on the axis that all share.
+
+    Attributes:
+        name: What its folder is called.
+        first: Iterations, or steps, of all stages before it.
+        num_iterations: Its own; 0 of one that has not begun.
+    """
+
+    name: str
+    first: int
+    num_iterations: int
+
+
+def build_stages_report(directory: str | Path, folders: Sequence[str]) -> Path:
+    """Writes `report.html` and `curves.png` of a run of stages, also while it goes on.
+
+    Args:
+        directory: The run's directory.
+        folders: What its stages' folders are called, in order; one that is not there yet is left out.
+
+    Returns:
+        Path of the HTML file.
+
+    Raises:
+        BrokenRunDataError: If a file of a stage cannot be read.
+    """
+    home = Path(directory)
+    readers = _readers(home, folders)
+    spans, metrics, evaluations = _on_one_axis(readers)
+    groups, marks = panel_groups(metrics, evaluations), [float(each.first) for each in spans[1:]]
+    save_curves(groups, home / "curves.png", title=home.resolve().name, marks=marks)
+    html = document(
+        _HERE / "stages.html.j2",
+        scripts=[],
+        payload={},
+        filters={"look": look_classes},
+        name=home.resolve().name,
+        spans=[(each, (home / each.name / "report.html").is_file()) for each in spans],
+        missing=[folder for folder in folders if folder not in readers],
+        headings=_HEADINGS,
+        rows=evaluation_rows(home, folders),
+        groups=[{"title": group.title, "figures": _figures(groups, group, marks)} for group in groups],
+    )
+    path = home / "report.html"
+    write_document(path, html)
+    return path
+
+
+def stage_folders(directory: str | Path) -> list[str]:
+    """Returns what the folders of a run's stages are called, in order; none where it is a run without stages.
+
+    Raises:
+        BrokenRunDataError: If the file that says so cannot be read.
+    """
+    path = Path(directory) / STAGES
+    if not path.is_file():
+        return []
+    stages = parse_object(path.read_bytes(), str(path)).get("stages", [])
+    return [f"{number}-{stage['name']}" for number, stage in enumerate(stages, start=1)]
+
+
+def evaluation_rows(directory: Path, folders: Sequence[str]) -> list[tuple[str, ...]]:
+    """Returns every evaluation of all stages, in order: of episodes, and of a loss on rows that are held out.
+
+    Returns:
+        Rows of as many texts as `stages_table` has columns.
+    """
+    rows: list[tuple[str, ...]] = []
+    for folder, reader in _readers(directory, folders).items():
+        losses = [line for line in reader.metrics() if line.get("eval_loss") is not None]
+        for label, line in zip(("before", "after"), _end_lines(losses), strict=False):
+            rows.append((folder, label, "rows held out", "", "", "", "", short(line["eval_loss"])))
+        for line in reader.evaluations():
+            low, high = (short(line[key], "rate") for key in ("success_low", "success_high"))
+            rows.append(
+                (
+                    *(folder, str(line.get("label")), world_of(line), short(line["success"], "rate")),
+                    *(f"{low}–{high}", _episodes(line), short(line.get("reward") or 0.0), ""),
+                )
+            )
+    return rows
+
+
+def _episodes(line: Record) -> str:
+    num_episodes, num_levels = line["num_episodes"], line.get("num_levels")
+    return str(num_episodes) if num_levels in (None, num_episodes) else f"{num_episodes} on {num_levels} levels"
+
+
+def stages_table(directory: Path, folders: Sequence[str]) -> str:
+    """Returns every evaluation of all stages as lines of text, without columns of which nothing is known."""
+    rows = [_HEADINGS, *evaluation_rows(directory, folders)]
+    shown = [index for index in range(len(_HEADINGS)) if any(row[index] for row in rows[1:])]
+    widths = [max(len(row[index]) for row in rows) for index in shown]
+    return "\n".join(
+        "  ".join(row[index].ljust(width) for index, width in zip(shown, widths, strict=True)).rstrip()
+        for row in (rows if shown else ())
+    )
+
+
+def _end_lines(lines: Sequence[Record]) -> list[Record]:
+    """Returns the first and the last of some lines; of one alone, that."""
+    return [lines[0], lines[-1]] if len(lines) > 1 else [*lines]
+
+
+def _readers(directory: Path, folders: Sequence[str]) -> dict[str, RunReader]:
+    known = (directory / folder for folder in folders)
+    return {each.name: RunReader(each) for each in known if (each / "config.json").is_file()}
+
+
+def _on_one_axis(readers: dict[str, RunReader]) -> tuple[list[StageSpan], list[Record], list[Record]]:
+    """Returns where stages are on one axis, and their metrics and evaluations with iterations counted on it.
+
+    Between two stages each metric has a gap: what is before it was learnt under other settings. A cold start, whose
+    steps have an axis of their own, keeps its count.
+    """
+    spans: list[StageSpan] = []
+    metrics: list[Record] = []
+    evaluations: list[Record] = []
+    first = 0
+    for name, reader in readers.items():
+        lines = reader.metrics()
+        learning = [line for line in lines if line.get("phase") != "cold_start"]
+        known = {key for line in metrics for key in line.keys() - _NOT_METRICS if line.get("phase") != "cold_start"}
+        gap = {"iteration": first, "phase": "rl", **dict.fromkeys(known)}
+        metrics += [line for line in lines if line.get("phase") == "cold_start"]
+        metrics += [gap, *({**line, "iteration": first + line.get("iteration", 0)} for line in learning)]
+        for line in reader.evaluations():
+            shifted = {key: first + line[key] for key in ("iteration", "policy_iteration") if line.get(key) is not None}
+            evaluations.append({**line, **shifted})
+        num_iterations = max((int(line.get("iteration", 0)) + 1 for line in learning), default=0)
+        spans.append(StageSpan(name=name, first=first, num_iterations=num_iterations))
+        first += num_iterations
+    return spans, metrics, evaluations
+
+
+def _figures(groups: Sequence[PanelGroup], group: PanelGroup, marks: Sequence[float]) -> list[dict[str, Any]]:
+    span = shared_x_range(groups, group)
+    drawn = [] if group.title == COLD_START else marks
+    return [
+        {
+            "panel": panel,
+            "drawings": [Markup(each) for each in panel_svgs(panel, span, marks=drawn)],  # they escape their texts
+        }
+        for panel in group.panels
+    ]
+
+
+_HERE = Path(__file__).with_name("report")
+
+EPISODE_SCRIPTS = tuple(_HERE / name for name in ("browsing.js", "elements.js", "images.js", "turns.js"))
+"""What chooses an episode and draws it; it reads the element `payload`, with the `images` that turns name."""
+
+
+def document(
+    template: Path,
+    *,
+    scripts: Sequence[Path],
+    payload: Mapping[str, Any],
+    styles: Sequence[Path] = (),
+    filters: Mapping[str, Callable[..., Any]] | None = None,
+    loads_files: bool = False,
+    **values: Any,
+) -> str:
+    """Returns a page.
+
+    Args:
+        template: A template that extends `base.html.j2` of this folder: its blocks `title` and `body`.
+        scripts: Files that become its one script; its policy lets no other run.
+        payload: What they read from the element `payload`, ready for JSON.
+        styles: Files after the common style.
+        filters: The template's own, beside `short`, `percent` and `p_value`.
+        loads_files: Whether its script may load scripts and images from files beside it.
+        **values: The template's variables. Texts are escaped.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader([template.parent, _HERE]),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(short=short, percent=lambda value: short(value, "rate"), p_value=written_p)
+    environment.filters.update(filters or {})
+    script = _joined(scripts)
+    return environment.get_template(template.name).render(
+        style=Markup(_joined([_HERE / "style.css", *styles])),
+        script=Markup(script),
+        script_hash=csp_hash(script),
+        payload=script_json(payload),
+        loads_files=loads_files,
+        **values,
+    )
+
+
+def write_document(path: Path, html: str) -> None:
+    """Writes a page at once; lone surrogates, which have no UTF-8 form, become question marks.
+
+    They are in labels and configurations only: what models wrote is ASCII in the payload.
+    """
+    replace_file(path, html.encode("utf-8", errors="replace"))
+
+
+def _joined(paths: Sequence[Path]) -> str:
+    return "".join(path.read_text(encoding="utf-8") for path in paths)
+
+
+def script_json(value: Any) -> Markup:
+    r"""Returns JSON that is safe inside a script element: `<`, `>` and `&` occur only as `\u` escapes."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def csp_hash(script: str) -> str:
+    """Returns the hash by which a page's policy lets this script run and no other."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode("ascii")

@@ -1,0 +1,161 @@
+"""Draws instructions that can be verified: constraints, a text that satisfies all, and texts that break exactly one.
+
+Texts come from a small grammar of our own. They are candidates for judging: they differ by a small change, and
+which constraint the change breaks is known.
+
+They are verified by the nineteen checks of `vlm_envs.tools.instruction_checkers`, which `checker_tools` offers
+as tools. Needs the extra `tools` (pydantic; pysbd where sentences are counted).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vlm_envs.tools.instruction_checkers import CHECKERS, Checker, Constraint
+from vlm_envs.tools.instruction_texts import PLANS, Draft, NumberStyle, draw_draft, with_numbers
+from vlm_envs.tools.text_profiles import ARM, Profile, profile_named
+from vlm_envs.tools.tool_memory import Memory
+from vlm_envs.tools.tool_registry import Tool, ToolOutput
+
+MAX_CONSTRAINTS = 4
+_MAX_TRIES = 6
+"""Tries to break each constraint of a draft."""
+
+_MAX_CHANGES = 6
+"""Changes in one try."""
+
+_NUMBERS_SHARE = 0.3
+"""How often a draft has whole numbers that no constraint is about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instruction:
+    """Constraints, and a draft that satisfies all of them.
+
+    Attributes:
+        profile: The definition.
+        draft: The text in the making.
+        constraints: What it satisfies.
+    """
+
+    profile: Profile
+    draft: Draft
+    constraints: tuple[Constraint, ...]
+
+    @property
+    def text(self) -> str:
+        """What to write, and the numbered requirements."""
+        requirements = (f"{number}. {item.requirement()}" for number, item in enumerate(self.constraints, start=1))
+        task = f"Describe {self.draft.topic.name} as it is seen in a picture."
+        return "\n".join((task, "Requirements:", *requirements))
+
+    def asking_anew(self, rng: np.random.Generator, draft: Draft, index: int) -> Instruction:
+        """Returns an instruction of another draft, of whose constraints one is drawn anew so that it satisfies that."""
+        name = self.constraints[index].checker
+        drawn = Constraint.of(name, **PLANS[name].arguments(rng, draft, self.profile))
+        return replace(
+            self, draft=draft, constraints=(*self.constraints[:index], drawn, *self.constraints[index + 1 :])
+        )
+
+    def failed(self, draft: Draft) -> list[int]:
+        """Returns the indices of the constraints that a draft's text fails."""
+        text = draft.text()
+        return [
+            index for index, item in enumerate(self.constraints) if not item.check(text, profile=self.profile).passed
+        ]
+
+
+def draw_instruction(
+    rng: np.random.Generator, profile: Profile, num_constraints: int, checks: Collection[str] = tuple(PLANS)
+) -> Instruction | None:
+    """Draws constraints that go together, and a draft that satisfies them. Equal generators give equal ones.
+
+    Args:
+        rng: Where all randomness comes from.
+        profile: The definition.
+        num_constraints: Most constraints; fewer where not so many of the checks go together.
+        checks: Names of the checks they are of.
+
+    Returns:
+        The instruction; None if this draft does not satisfy what it was made for.
+    """
+    names = _draw_compatible(rng, num_constraints, checks)
+    draft = draw_draft(rng)
+    if not any("numbers" in PLANS[name].groups for name in names) and rng.random() < _NUMBERS_SHARE:
+        draft = with_numbers(rng, draft, NumberStyle.WHOLE, 0)
+    for name in names:
+        draft = PLANS[name].prepare(rng, draft)
+    constraints = tuple(Constraint.of(name, **PLANS[name].arguments(rng, draft, profile)) for name in names)
+    instruction = Instruction(profile=profile, draft=draft, constraints=constraints)
+    return None if instruction.failed(draft) else instruction
+
+
+def draw_broken(
+    rng: np.random.Generator, instruction: Instruction, violated: int, *, moves_all: bool = False
+) -> Draft | None:
+    """Changes an instruction's draft until it fails one constraint and no other.
+
+    Args:
+        rng: Where all randomness comes from.
+        instruction: The instruction.
+        violated: Index of the constraint to fail.
+        moves_all: Whether what a check counts of each paragraph changes in all of them, where its plan can do that.
+
+    Returns:
+        The changed draft; None if no try failed that constraint alone.
+    """
+    target = instruction.constraints[violated]
+    plan = PLANS[target.checker]
+    disturb = plan.disturb_all if moves_all and plan.disturb_all is not None else plan.disturb
+    for _ in range(_MAX_TRIES):
+        changed, grows = instruction.draft, bool(rng.integers(2))
+        for _ in range(_MAX_CHANGES):
+            changed = disturb(rng, changed, target, grows)
+            failed = instruction.failed(changed)
+            if failed:
+                break
+        if failed == [violated]:
+            return changed
+    return None
+
+
+def _draw_compatible(rng: np.random.Generator, num_wanted: int, checks: Collection[str]) -> list[str]:
+    """Returns up to `num_wanted` of some checks that go together, in random order."""
+    names = sorted(checks)
+    chosen: list[str] = []
+    taken: set[str] = set()
+    for index in rng.permutation(len(names)):
+        name = names[int(index)]
+        if len(chosen) < num_wanted and not PLANS[name].groups & taken:
+            chosen.append(name)
+            taken |= PLANS[name].groups
+    return chosen
+
+
+def checker_tools(profile: str | Profile = ARM, checks: Collection[str] = tuple(CHECKERS)) -> tuple[Tool[Any], ...]:
+    """Returns checks as tools, all 19 by default.
+
+    Each takes the arguments of its check and `response`, the name of a stored text, and answers whether the text
+    passes and nothing else (ARM-Thinker, appendix E).
+
+    Args:
+        profile: Which definition they check by.
+        checks: Names of the checks.
+
+    Raises:
+        ConfigError: If there is no such profile.
+    """
+    definition = profile_named(profile)
+
+    def tool(checker: Checker[Any]) -> Tool[Any]:
+        def run(arguments: Any, memory: Memory) -> ToolOutput:
+            text = memory.texts_map[arguments.response]
+            return ToolOutput(f"{checker.check(text, arguments, profile=definition).tool_text}.")
+
+        return Tool(name=checker.name, description=checker.description, arguments=checker.tool_arguments, run=run)
+
+    return tuple(tool(checker) for name, checker in CHECKERS.items() if name in checks)

@@ -1,0 +1,361 @@
+"""One registry of tools: what a prompt says of them, and one way to call them that never raises on a model's words.
+
+A tool is a name, a description, a pydantic model of its arguments, and a function of arguments and memory. A call is
+`{"name": …, "arguments": {…}}`. Whatever is wrong with it comes back as a result that is not `ok`, with a kind for
+programs and a sentence for the model (ARM-Thinker, appendix E: an OpenAI-style function schema for every tool).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, NoReturn, TypeVar, cast
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.responses.extraction import unwrap
+from vlm_envs.tools.pictures import Picture
+from vlm_envs.tools.tool_arguments import BaseModel, json_schema, read_arguments
+from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind, listed, quoted
+from vlm_envs.tools.tool_memory import Memory
+from vlm_envs.validation import did_you_mean
+
+ArgumentsT = TypeVar("ArgumentsT", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What a tool's function returns when it succeeds.
+
+    Attributes:
+        text: What to tell the model, in whole sentences.
+        images: New images, in order; the registry names and stores them.
+    """
+
+    text: str
+    images: tuple[Picture, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool(Generic[ArgumentsT]):
+    """A tool.
+
+    Attributes:
+        name: What a call names it.
+        description: What it does and when to use it, for the model.
+        arguments: Model of its arguments.
+        run: The tool itself. It raises `ToolError` to refuse, and nothing else because of its arguments.
+    """
+
+    name: str
+    description: str
+    arguments: type[ArgumentsT]
+    run: Callable[[ArgumentsT, Memory], ToolOutput]
+
+    def schema(self) -> dict[str, Any]:
+        """Returns its description as an OpenAI function."""
+        function = {"name": self.name, "description": self.description, "parameters": json_schema(self.arguments)}
+        return {"type": "function", "function": function}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call as the model wrote it, its arguments not yet checked."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What came of a call.
+
+    Attributes:
+        ok: Whether the tool did what was asked. Rewards count this, never words in the transcript.
+        text: What to tell the model. Of what somebody else wrote, at most short quotations are in it, without tags.
+        images: New images, in order.
+        image_names: Their names in `memory`.
+        error: What went wrong; None if `ok`.
+        memory: What can be referred to from now on; as before if not `ok`.
+    """
+
+    ok: bool
+    text: str
+    memory: Memory
+    images: tuple[Picture, ...] = ()
+    image_names: tuple[str, ...] = ()
+    error: ToolErrorKind | None = None
+
+
+def parse_tool_call(text: str) -> ToolCall | ToolError:
+    """Reads `{"name": …, "arguments": {…}}`, with these two keys and nothing around it but white space.
+
+    Args:
+        text: What stands between the tags of a tool call; any string. Never raises for any.
+
+    Returns:
+        The call, or why it is none.
+    """
+    try:
+        value = read_json(text)
+        if not isinstance(value, dict) or set(value) != {"name", "arguments"}:
+            keys = sorted(value) if isinstance(value, dict) else None
+            found = f"the keys {listed(keys)}" if keys is not None else f"a {_JSON_TYPES[type(value)]}"
+            raise ToolError(
+                ToolErrorKind.NOT_A_TOOL_CALL,
+                f'A tool call is {{"name": …, "arguments": {{…}}}} with these two keys; got {found}.',
+            )
+        name, arguments = value["name"], value["arguments"]
+        if not isinstance(name, str) or not isinstance(arguments, dict):
+            raise ToolError(
+                ToolErrorKind.NOT_A_TOOL_CALL,
+                f'In a tool call "name" is a string and "arguments" is an object; got a {_JSON_TYPES[type(name)]} and '
+                f"a {_JSON_TYPES[type(arguments)]}.",
+            )
+    except ToolError as error:
+        return error
+    return ToolCall(name, arguments)
+
+
+def plain_call(text: str) -> str:
+    """Returns a call as `parse_tool_call` reads it: out of its code fence, with arguments as an object.
+
+    Chat-completions APIs give the arguments of a call as JSON text. What is no call even so is returned as it is, for
+    the tools' own error message. Never raises.
+    """
+    if isinstance(parse_tool_call(text), ToolCall):
+        return text
+    bare = unwrap(text)
+    try:
+        value = read_json(bare)
+        if isinstance(value, dict) and isinstance(value.get("arguments"), str):
+            bare = json.dumps({**value, "arguments": read_json(value["arguments"])}, ensure_ascii=False)
+    except ToolError:
+        return text
+    return bare if isinstance(parse_tool_call(bare), ToolCall) else text
+
+
+_JSON_TYPES: dict[type, str] = {
+    dict: "JSON object",
+    list: "JSON array",
+    str: "string",
+    int: "number",
+    float: "number",
+    bool: "truth value",
+    type(None): "null",
+}
+
+
+@dataclass(frozen=True)
+class ToolRegistry:
+    """The tools of one world, by name, in order.
+
+    Attributes:
+        tools: The tools.
+
+    Raises:
+        ConfigError: If two have the same name.
+    """
+
+    tools: tuple[Tool[Any], ...] = ()
+    _by_name: dict[str, Tool[Any]] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        by_name = {tool.name: tool for tool in self.tools}
+        if len(by_name) < len(self.tools):
+            raise ConfigError(f"Every tool needs a name of its own; got {[tool.name for tool in self.tools]}.")
+        object.__setattr__(self, "_by_name", by_name)
+
+    def __iter__(self) -> Iterator[Tool[Any]]:
+        return iter(self.tools)
+
+    def __len__(self) -> int:
+        return len(self.tools)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the tools."""
+        return tuple(self._by_name)
+
+    def with_tools(self, tools: Iterable[Tool[Any]]) -> ToolRegistry:
+        """Returns a registry with more tools."""
+        return ToolRegistry((*self.tools, *tools))
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """Returns every tool as an OpenAI function."""
+        return [tool.schema() for tool in self.tools]
+
+    def prompt(self) -> str:
+        """Returns the schemas as they stand in a prompt: one JSON object a line."""
+        return "\n".join(json.dumps(schema, ensure_ascii=False) for schema in self.schemas())
+
+    def call_text(self, text: str, memory: Memory) -> ToolResult:
+        """Carries out what stands between the tags of a tool call. Never raises for any text.
+
+        Args:
+            text: `{"name": …, "arguments": {…}}`, or anything else.
+            memory: What the call may refer to.
+
+        Returns:
+            The result.
+        """
+        call = parse_tool_call(text)
+        if isinstance(call, ToolError):
+            return _refusal(call, memory)
+        return self._carry_out(call.name, call.arguments, memory)
+
+    def call(self, name: str, arguments: str, memory: Memory) -> ToolResult:
+        """Carries out a call whose arguments are JSON text, as in OpenAI's API. Never raises for any text.
+
+        Args:
+            name: The tool's name.
+            arguments: JSON object of its arguments.
+            memory: What the call may refer to.
+
+        Returns:
+            The result.
+        """
+        try:
+            values = read_json(arguments)
+            if not isinstance(values, dict):
+                found = _JSON_TYPES[type(values)]
+                raise ToolError(ToolErrorKind.NOT_A_TOOL_CALL, f"Arguments are a JSON object; got a {found}.")
+        except ToolError as error:
+            return _refusal(error, memory)
+        return self._carry_out(name, values, memory)
+
+    def _carry_out(self, name: str, values: dict[str, Any], memory: Memory) -> ToolResult:
+        """Checks the arguments, runs the tool and stores its images."""
+        try:
+            tool = self._by_name.get(name)
+            if tool is None:
+                raise ToolError(
+                    ToolErrorKind.UNKNOWN_TOOL,
+                    f"There is no tool {quoted(name)}.{did_you_mean(name[:100], self.names)} "
+                    f"Tools: {listed(list(self.names))}.",
+                )
+            output = tool.run(cast(Any, read_arguments(tool.name, tool.arguments, values)), memory)
+            return _success(output, memory)
+        except ToolError as error:
+            return _refusal(error, memory)
+
+
+def _success(output: ToolOutput, memory: Memory) -> ToolResult:
+    """Stores a tool's images and says what they are called.
+
+    Raises:
+        ToolError: `STORE_FULL`; then nothing is stored.
+    """
+    store, names = memory.imgs_map, []
+    for picture in output.images:
+        store, name = store.with_observation(picture)
+        names.append(name)
+    sentence = f" Stored as {', '.join(names)}; tools can be called on it by that name." if names else ""
+    return ToolResult(
+        ok=True,
+        text=output.text + sentence,
+        images=output.images,
+        image_names=tuple(names),
+        memory=replace(memory, imgs_map=store) if names else memory,
+    )
+
+
+def _refusal(error: ToolError, memory: Memory) -> ToolResult:
+    """Returns the one form of every error."""
+    return ToolResult(ok=False, text=f"Error ({error.kind.value}): {error.message}", error=error.kind, memory=memory)
+
+
+MAX_JSON_CHARS = 20_000
+MAX_JSON_DEPTH = 16
+MAX_NUMBER_CHARS = 40
+"""Most characters of one number; reading an integer takes time quadratic in its digits."""
+
+# A string that never ends is taken to the end of the text, so no character is looked at twice.
+_STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{\]}]', re.DOTALL)
+
+
+def read_json(text: str) -> Any:
+    """Reads one JSON value and nothing else.
+
+    Args:
+        text: Any string.
+
+    Returns:
+        The value; every number in it is finite, every string can be encoded as UTF-8.
+
+    Raises:
+        ToolError: `TOO_LARGE` for text, nesting or numbers beyond the limits, `DUPLICATE_KEY`, `MALFORMED_JSON`.
+    """
+    if len(text) > MAX_JSON_CHARS:
+        raise ToolError(
+            ToolErrorKind.TOO_LARGE,
+            f"The JSON has {len(text)} characters, more than the {MAX_JSON_CHARS} that are read.",
+        )
+    _check_depth(text)
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_int=_integer,
+            parse_float=_number,
+            parse_constant=_refuse_constant,
+        )
+        # Escapes can write half of a surrogate pair, which no text file, log or tokenizer could hold.
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except json.JSONDecodeError as error:
+        near = quoted(text[max(0, error.pos - 10) : error.pos + 20])
+        raise ToolError(
+            ToolErrorKind.MALFORMED_JSON,
+            f"This is not JSON: {error.msg} at character {error.pos + 1}, near {near}.",
+        ) from error
+    except UnicodeEncodeError as error:
+        raise ToolError(ToolErrorKind.MALFORMED_JSON, "A string holds half of a surrogate pair.") from error
+    return value
+
+
+def _check_depth(text: str) -> None:
+    """Refuses deep nesting before the reader recurses into it."""
+    depth = 0
+    for match in _STRING_OR_BRACKET.finditer(text):
+        token = match.group()
+        depth += (token in ("[", "{")) - (token in ("]", "}"))
+        if depth > MAX_JSON_DEPTH:
+            raise ToolError(
+                ToolErrorKind.TOO_LARGE, f"The JSON is nested more than {MAX_JSON_DEPTH} deep. Write it flat."
+            )
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object whose keys are all different."""
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ToolError(ToolErrorKind.DUPLICATE_KEY, f"The key {quoted(key)} is given twice. Give each key once.")
+        result[key] = value
+    return result
+
+
+def _integer(digits: str) -> int:
+    _check_length(digits)
+    return int(digits)
+
+
+def _number(digits: str) -> float:
+    _check_length(digits)
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ToolError(ToolErrorKind.TOO_LARGE, f"The number {quoted(digits)} is too large.")
+    return number
+
+
+def _check_length(digits: str) -> None:
+    if len(digits) > MAX_NUMBER_CHARS:
+        raise ToolError(
+            ToolErrorKind.TOO_LARGE, f"A number has {len(digits)} characters, more than the {MAX_NUMBER_CHARS} allowed."
+        )
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ToolError(ToolErrorKind.MALFORMED_JSON, f"{name} is no JSON number. Write a finite number.")

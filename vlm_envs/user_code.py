@@ -1,0 +1,182 @@
+"""Modules and objects that users name: importing them, and errors in them as one line with file and line number."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import sys
+import sysconfig
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import Any
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean
+
+
+def import_named(module: str, *, option: str, instead: str, shown: str = "") -> ModuleType:
+    """Returns a module that a user named.
+
+    Args:
+        module: Its name, as in an import statement.
+        option: What named it, and as what, for messages.
+        instead: What to do where there is no such module.
+        shown: The module's name in messages, if that is another one.
+
+    Raises:
+        ConfigError: If it cannot be imported: with file and line where the user's own code failed. If it is a folder
+            without code.
+    """
+    try:
+        imported = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        fault = fault_in_module(error)
+        raise ConfigError(f"{option}: cannot import {shown or module!r}: {fault or f'{error}. {instead}'}") from error
+    _require_module(imported, option)
+    return imported
+
+
+def _require_module(imported: ModuleType, option: str) -> None:
+    """Raises `ConfigError` for a folder without `__init__.py`, which Python imports as an empty namespace package."""
+    if getattr(imported, "__file__", None) is None and hasattr(imported, "__path__"):
+        name, folder = imported.__name__, next(iter(imported.__path__))
+        raise ConfigError(f"{option}: {name!r} is a folder here, not a module; change into {folder} first.")
+
+
+def fault_in_module(error: BaseException) -> str | None:
+    """Returns where a user's own code failed, and how: `worlds/mine.py, line 3: KeyError: 'HOME'`.
+
+    Call it where the error is caught, in the function that imported the module or called what is in it.
+
+    Args:
+        error: What was raised.
+
+    Returns:
+        The last line within the folder of the code that was called, since what a library does below it says less to
+        whoever wrote it; None if none of their code was reached, as where there is no such module.
+    """
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
+        return f"{_shown(error.filename)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
+    _, *called = traceback.extract_tb(error.__traceback__)
+    theirs = [each for each in called if not each.filename.startswith("<") and each.filename != importlib.__file__]
+    if not theirs:
+        return None
+    home = Path(theirs[0].filename).parent
+    return _told(error, [each for each in theirs if Path(each.filename).parent == home][-1])
+
+
+def fault_in_world(error: BaseException) -> str | None:
+    """Returns the last line outside this package, Python's library and installed ones, and how it failed, or None.
+
+    Args:
+        error: What was raised while this package played a world that somebody else wrote.
+    """
+    theirs = _theirs(traceback.extract_tb(error.__traceback__))
+    return _told(error, theirs[-1]) if theirs else None
+
+
+def line_in_world(stack: traceback.StackSummary) -> str | None:
+    """Returns the innermost line that `fault_in_world` would name: `mine.py, line 3, in generate`; or None."""
+    theirs = _theirs(stack)
+    return f"{_shown(theirs[-1].filename)}, line {theirs[-1].lineno}, in {theirs[-1].name}" if theirs else None
+
+
+def _theirs(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
+    folders = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    ours = tuple(f"{folder}{os.sep}" for folder in folders)
+    # Frames of compiled packages name source files that are not there
+    return [frame for frame in stack if not frame.filename.startswith(ours) and Path(frame.filename).is_file()]
+
+
+def lacking_methods(error: TypeError) -> str | None:
+    """Returns what keeps a class from being made: `towers.py: BarTask lacks noop_terms`; None for other errors."""
+    named = re.match(r"Can't instantiate abstract class (\w+)", str(error))
+    if named is None:
+        return None
+    for module in reversed([*sys.modules.values()]):  # of two classes of one name the user's, which was imported last
+        made: Any = getattr(module, "__dict__", {}).get(named[1])
+        if inspect.isabstract(made):
+            return f"{_shown(inspect.getfile(made))}: {named[1]} lacks {', '.join(sorted(made.__abstractmethods__))}"
+    return None
+
+
+def _told(error: BaseException, frame: traceback.FrameSummary) -> str:
+    said = (str(error).splitlines() or [""])[0]
+    return f"{_shown(frame.filename)}, line {frame.lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
+
+
+def _shown(filename: str) -> str:
+    """Returns a path from the current folder if it is within it."""
+    path = Path(filename)
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def resolved(
+    what: str,
+    value: object,
+    *attributes: str,
+    known: Mapping[str, object] = MappingProxyType({}),
+    settings: Mapping[str, object] = MappingProxyType({}),
+) -> Any:
+    """Returns the object that an argument is or names, or that the factory makes which it names.
+
+    Args:
+        what: The argument's name, for messages.
+        value: The object; a name of `known`; or `"module:factory"`, a callable.
+        *attributes: What the object must have.
+        known: Objects that have a name.
+        settings: Arguments of the factory by name; with those of a known object's type one like it is made.
+
+    Raises:
+        ConfigError: If it has not, or there is no such name, module or callable, or it takes no such settings. What a
+            factory raises is raised as it is.
+    """
+    if isinstance(value, str) and value in known:
+        return _called(what, type(known[value]), settings) if settings else known[value]
+    if isinstance(value, str) and known and ":" not in value:
+        raise ConfigError(
+            f"{what} must be {', '.join(map(repr, known))}, 'module:factory' or an object; got {value!r}."
+            f"{did_you_mean(value, known)}"
+        )
+    if settings and not isinstance(value, str):
+        raise ConfigError(
+            f"{what}_kwargs={dict(settings)!r} would do nothing: {what} is an object already. Leave them out, or name "
+            "a 'module:factory' that takes them."
+        )
+    made = _made_by(what, value, settings) if isinstance(value, str) else value
+    if not all(hasattr(made, name) for name in attributes):
+        raise ConfigError(
+            f"{what} must be 'module:factory' or an object with {' and '.join(attributes)}; got {made!r}."
+        )
+    return made
+
+
+def _made_by(what: str, name: str, settings: Mapping[str, object]) -> object:
+    """Returns what the factory `"module:factory"` makes."""
+    module_name, _, factory_name = name.partition(":")
+    if not (module_name and factory_name):
+        raise ConfigError(f"{what} must be 'module:factory'; got {name!r}.")
+    module = import_named(module_name, option=f"{what}={name!r}", instead="Check the module and its name.")
+    factory: Any = getattr(module, factory_name, None)
+    if factory is None:
+        known = did_you_mean(factory_name, vars(module))
+        raise ConfigError(f"{what}={name!r}: {module_name} has no {factory_name!r}.{known}")
+    if not callable(factory):
+        raise ConfigError(f"{what}={name!r} is {factory!r}, which cannot be called; name a function that returns one.")
+    return _called(what, factory, settings)
+
+
+def _called(what: str, factory: Callable[..., object], settings: Mapping[str, object]) -> object:
+    """Returns what a factory makes of settings, after asking whether it takes them: its own errors are its own."""
+    try:
+        inspect.signature(factory).bind(**settings)
+    except TypeError as error:
+        named = f"{what}_kwargs={dict(settings)!r}"
+        raise ConfigError(f"{named}: {error}. It takes {inspect.signature(factory)}.") from None
+    except ValueError:  # a callable that does not tell what it takes
+        pass
+    return factory(**settings)

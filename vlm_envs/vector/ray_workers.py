@@ -1,0 +1,341 @@
+"""Workers on a Ray cluster: the cluster that this process is pointed to, or a local one."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import secrets
+import signal
+import site
+import socket
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from multiprocessing.connection import Client, Connection, Listener
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
+
+import gymnasium as gym
+
+from vlm_envs.errors import ConfigError, EngineUnavailableError, WorkerError
+from vlm_envs.requirements import install_command
+from vlm_envs.vector.worker_pools import PipedPool, shares_of
+from vlm_envs.vector.workers import START_TIMEOUT_S, STOP_TIMEOUT_S, EnvFn, PipedWorker, named_environments, serve
+
+_DEFAULTS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # The pool says in a line of its own which worker died; Ray says so in thirty
+    "RAY_DEDUP_LOGS_SKIP_REGEX": "A worker died or was killed|Raylet is terminated",
+}
+"""Environment variables that Ray reads, where the user has not set them."""
+
+_REACH_TIMEOUT_S = 10.0
+_HTTP2_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+"""What a client of gRPC says first, with settings that are empty (RFC 9113, section 3.4)."""
+_HTTP2_FRAME_HEADER, _HTTP2_FRAME_TYPE, _HTTP2_SETTINGS = 9, 3, 4
+"""A server's first frame is its settings (RFC 9113, sections 3.4 and 4.1)."""
+_REMEDY = (
+    "Start one with `ray start --head`; one that asks for a token wants RAY_AUTH_MODE=token here, too. Without "
+    "RAY_ADDRESS a local one is started."
+)
+
+
+def connected_ray() -> Any:
+    """Returns Ray, connected to a cluster.
+
+    A program that has called `ray.init` keeps its cluster. Otherwise Ray looks for one as it always does: at
+    `RAY_ADDRESS`, then for one that `ray start` has started on this machine; where there is none, or none answers any
+    more, a local one is started that ends with this process.
+
+    Raises:
+        EngineUnavailableError: If Ray is not installed, or no cluster can be reached or started.
+    """
+    for name, value in _DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    try:
+        import ray
+    except ImportError as error:
+        raise EngineUnavailableError(f"workers='ray' needs Ray. Install it: {install_command('ray')}") from error
+    if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS", "")
+        _require_reachable(address)
+        quiet: dict[str, Any] = {"log_to_driver": False, "include_dashboard": False, "logging_level": logging.ERROR}
+        with _sigterm_kept():
+            try:
+                ray.init(address=None if address or _is_started_here() else "local", **quiet)
+            except Exception as error:  # whatever Ray finds wrong with addresses, tokens, versions and this machine
+                raise EngineUnavailableError(f"{_where(address)}: {str(error).strip()}. {_REMEDY}") from error
+    return ray
+
+
+def _where(address: str) -> str:
+    return f"No Ray cluster can be reached at RAY_ADDRESS={address}" if address else "No Ray cluster can be started"
+
+
+def _require_reachable(address: str) -> None:
+    """Refuses an address that nobody answers at, for which Ray itself would wait for minutes.
+
+    Raises:
+        EngineUnavailableError: If it is one.
+    """
+    if address.startswith("ray://"):
+        raise EngineUnavailableError(
+            f"RAY_ADDRESS={address} is for Ray's client; worlds are talked to from a machine of the cluster. Start "
+            "this there, with RAY_ADDRESS=HOST:6379 or by `ray job submit`."
+        )
+    if address.rpartition(":")[2].isdigit():  # "auto" and "local" are names that Ray knows
+        try:
+            _reach(address)
+        except (OSError, OverflowError) as error:
+            raise EngineUnavailableError(f"{_where(address)}: {error}. {_REMEDY}") from error
+
+
+def _is_started_here() -> bool:
+    """Returns whether `ray start` has started a cluster on this machine that still answers.
+
+    One that was killed leaves its address behind, for which Ray itself would wait without an end.
+    """
+    noted_in = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+    try:
+        _reach(noted_in.read_text(encoding="utf-8").strip())
+    except (OSError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _reach(address: str) -> None:
+    """Speaks to who listens at an address as far as to know that it is a server such as Ray's, which gRPC is spoken to.
+
+    Raises:
+        OSError: If nobody listens, or says nothing in time, or something else.
+    """
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_TIMEOUT_S) as there:
+        if os.environ.get("RAY_USE_TLS", "").lower() in ("1", "true"):
+            return
+        there.sendall(_HTTP2_GREETING)
+        with there.makefile("rb") as replies:
+            said = replies.read(_HTTP2_FRAME_HEADER)
+    if len(said) < _HTTP2_FRAME_HEADER or said[_HTTP2_FRAME_TYPE] != _HTTP2_SETTINGS:
+        raise OSError(f"what listens at {address} is no Ray cluster")
+
+
+@contextmanager
+def _sigterm_kept() -> Iterator[None]:
+    """Puts back the process's own handler of SIGTERM, which Ray replaces."""
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, handler)
+
+
+def spread_over_machines(paths: str) -> dict[str, Any]:
+    """Returns the options of actors that Ray spreads over the machines, and that find modules at these paths, too."""
+    # By default an actor takes a machine that has CPUs, and uses none of them up: any number of pools find a place
+    return {
+        "scheduling_strategy": "SPREAD",
+        "runtime_env": {"env_vars": {"PYTHONPATH": f"{paths}{os.pathsep}${{PYTHONPATH}}"}},
+    }
+
+
+def last_line(error: Exception) -> str:
+    """Returns what a message of Ray, which may hold a worker's traceback, comes down to."""
+    return str(error).strip().rpartition("\n")[2]
+
+
+def import_paths() -> str:
+    """Returns where this process finds modules that are not installed, as a `PYTHONPATH` for workers."""
+    installed = (*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib"))
+    paths = [os.path.abspath(path) for path in sys.path if os.path.isdir(path or ".")]
+    return os.pathsep.join(path for path in dict.fromkeys(paths) if not path.startswith(installed))
+
+
+@dataclass(frozen=True)
+class PackedEnvFn:
+    """An environment function as it travels: what cannot be read where it arrives is told like any other failure."""
+
+    content: bytes
+
+    def __call__(self) -> gym.Env[Any, Any]:
+        """Returns a new environment."""
+        env_fn: EnvFn = pickle.loads(self.content)
+        return env_fn()
+
+
+class WorldActor:
+    """Holds environments on whichever machine Ray chooses, and serves them over a socket as a process does over a pipe.
+
+    A call of an actor's method takes Ray close to a millisecond, many times what a process's pipe takes; and one call
+    for all environments of a worker could not tell which of them hangs. So Ray finds the place, starts, watches and
+    ends, and what worlds say goes straight from machine to machine. Ray keeps Ctrl-C from its processes: it is left to
+    the owner, which then closes the socket.
+    """
+
+    def listen(self, key: bytes) -> Any:
+        """Returns the address at which the owner, who has the key, is awaited."""
+        import ray
+
+        self._listener = Listener((ray.util.get_node_ip_address(), 0), authkey=key)
+        return self._listener.address
+
+    def serve(self, env_fns: Mapping[int, EnvFn]) -> None:
+        """Serves environments until the owner closes its end."""
+        from ray import cloudpickle
+
+        with self._listener:
+            pipe = self._listener.accept()
+        _send_at_once(pipe)
+        serve(pipe, env_fns, cloudpickle.dumps)
+
+
+def _send_at_once(pipe: Connection) -> None:
+    """Has small messages sent without waiting for the other side to acknowledge the last one."""
+    with socket.fromfd(pipe.fileno(), socket.AF_INET, socket.SOCK_STREAM) as same:
+        same.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+@dataclass(kw_only=True, eq=False)
+class RayWorker(PipedWorker):
+    """An actor that serves some of the environments, on a machine of the cluster that this process is connected to.
+
+    Attributes:
+        paths: The `PYTHONPATH` of the actor.
+    """
+
+    paths: str
+    _ray: Any = None
+    _actor: Any = None
+    _address: Any = None
+    _served: Any = None
+    _key: bytes = field(default=b"", repr=False)
+    _host: str = ""
+
+    def start(self) -> None:
+        """Asks Ray for the actor, on the machine that has the fewest so far, without waiting for it.
+
+        Raises:
+            EngineUnavailableError: If there is no cluster any more.
+        """
+        self._reset()
+        self._ray = connected_ray()
+        self._key, self._host = secrets.token_bytes(32), ""
+        self._actor = self._ray.remote(WorldActor).options(**spread_over_machines(self.paths)).remote()
+        self._address = self._actor.listen.remote(self._key)
+        self._served = self._actor.serve.remote(self.env_fns)
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Asks the actor to close its environments, unless it is to be killed, and ends it."""
+        ray, actor, served, pipe = self._ray, self._actor, self._served, self.pipe
+        self._actor = self._address = self._served = self.pipe = None
+        self.unanswered, self._queued = set(), {}
+        if pipe is not None:
+            pipe.close()
+        # Whoever has left the cluster has ended its actors; Ray would start another one to be asked
+        if actor is None or not ray.is_initialized():
+            return
+        with suppress(Exception):  # an actor of a cluster that was left before
+            if pipe is not None and not kill:
+                ray.wait([served], timeout=STOP_TIMEOUT_S)
+            ray.kill(actor)
+
+    def _connect(self) -> Connection:
+        """Returns the pipe once the actor listens.
+
+        Raises:
+            WorkerError: If Ray gives it no place, or it cannot be made there.
+        """
+        if self.pipe is not None:
+            return self.pipe
+        if self._actor is None:
+            self.start()
+        try:
+            self._host, port = self._ray.get(self._address, timeout=START_TIMEOUT_S)
+        except self._ray.exceptions.GetTimeoutError as error:
+            raise WorkerError(
+                f"{self} was given no place within {START_TIMEOUT_S} s. `ray status` tells whether the cluster has a "
+                "free CPU."
+            ) from error
+        except self._ray.exceptions.RayError as error:
+            raise WorkerError(f"{self} could not be started by Ray: {last_line(error)}") from error
+        pipe = self._reached((self._host, port))
+        _send_at_once(pipe)
+        return pipe
+
+    def _reached(self, address: tuple[str, int]) -> Connection:
+        """Returns a connection to where the actor listens; `Client` alone would wait for ever for one that hangs.
+
+        Raises:
+            WorkerError: If it does not say who it is in time.
+            OSError: If nobody listens there.
+        """
+        answers: SimpleQueue[Connection | Exception] = SimpleQueue()
+
+        def connect() -> None:
+            try:
+                answers.put(Client(address, authkey=self._key))
+            except Exception as error:  # whatever it is, it is for the thread that waits
+                answers.put(error)
+
+        Thread(target=connect, name="ray worker", daemon=True).start()
+        try:
+            answer = answers.get(timeout=START_TIMEOUT_S)
+        except Empty:
+            raise WorkerError(f"{self} took no connection within {START_TIMEOUT_S} s.") from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def __str__(self) -> str:
+        """Names the worker by what it serves, and where."""
+        return f"The ray worker of {named_environments(self.env_fns)}" + (self._host and f" at {self._host}")
+
+
+class RayPool(PipedPool):
+    """Environments spread over actors, which survives the loss of any of them and of the machines they are on.
+
+    Actors are served by the loop that serves processes. Functions and arguments are pickled by Ray's cloudpickle, so
+    lambdas and what a script itself defines may be sent, too.
+
+    Args:
+        env_fns: What makes each environment, by its index in the batch.
+        num_workers: Actors; None for one per CPU of the cluster.
+        timeout_s: Longest time one call on one environment may take, in seconds.
+
+    Raises:
+        ConfigError: If an environment function cannot be sent to an actor.
+        EngineUnavailableError: If Ray is not installed, or no cluster can be reached or started.
+        WorkerError: If an actor cannot start.
+        Exception: What making an environment raised.
+    """
+
+    def __init__(self, env_fns: Mapping[int, EnvFn], *, num_workers: int | None, timeout_s: float) -> None:
+        ray = connected_ray()
+        dumps = ray.cloudpickle.dumps
+        packed = {index: _packed(index, env_fn, dumps) for index, env_fn in env_fns.items()}
+        num_workers = num_workers if num_workers is not None else int(ray.cluster_resources().get("CPU", 1))
+        paths = import_paths()
+        workers = [RayWorker(env_fns=share, paths=paths) for share in shares_of(packed, max(1, num_workers))]
+        super().__init__(workers, timeout_s=timeout_s, dumps=dumps)
+
+
+def _packed(index: int, env_fn: EnvFn, dumps: Any) -> PackedEnvFn:
+    """Returns an environment function as it is sent.
+
+    Raises:
+        ConfigError: If it cannot be.
+    """
+    try:
+        return PackedEnvFn(dumps(env_fn))
+    except Exception as error:  # an object's own `__reduce__` may raise anything
+        raise ConfigError(
+            f"Ray workers need environment functions that can be pickled; number {index}, {env_fn!r}, cannot: {error}. "
+            "Use functools.partial(vlm_envs.make, env_id, ...) with arguments that can be pickled, or workers='thread'."
+        ) from error

@@ -1,0 +1,568 @@
+"""A Gymnasium vector environment that keeps text intact and survives the loss of a worker.
+
+Gymnasium's own vector environments batch observations into arrays, for which free text has no form.
+`VectorWorld` keeps each world's observation as it is and batches only numbers and flags.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import multiprocessing
+import os
+import pickle
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from types import NoneType
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from vlm_envs.errors import ConfigError, EpisodeOverError
+from vlm_envs.validation import require_choice, require_positive
+from vlm_envs.vector.ray_workers import RayPool
+from vlm_envs.vector.running_episodes import (
+    CALLER_MISTAKES,
+    Episodes,
+    Flags,
+    Observations,
+    Step,
+    acting_worlds,
+    reset_levels,
+    reset_mask,
+    reset_seeds,
+)
+from vlm_envs.vector.worker_pools import PipedPool, SerialPool, WorkerPool, shares_of
+from vlm_envs.vector.workers import Call, CallResult, EnvFn, LocalWorker
+
+Actions = Sequence[str | None]
+Steps = tuple[Observations, npt.NDArray[np.float64], Flags, Flags, dict[str, Any]]
+
+
+class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
+    """Several worlds stepped together.
+
+    Observations are a tuple of the worlds' own observations; an action is a sequence of response texts.
+    Episodes are reset by the caller (`AutoresetMode.DISABLED`), all of them or those of a mask.
+
+    `infos["env"][i]` is world i's own `info`. `infos["success"]` and `infos["format_correct"]` are bool[N]
+    of the same facts. `infos["_env"]`, `infos["_success"]` and `infos["_format_correct"]` are bool[N] that
+    tell which worlds acted in this call, as in every Gymnasium vector environment; the others repeat their
+    last facts.
+
+    A world that fails in `step` ends its own episode only: it comes back truncated with reward 0, its last
+    observation, `success` False and the reason in `infos["env"][i]["worker_error"]`, and its next reset
+    starts it anew. That covers a process that dies, a call that takes longer than `step_timeout_s` and
+    exceptions, except those that mean a mistake of the caller (`ConfigError`, `EpisodeOverError`,
+    `LevelError`): they are raised, as is every exception in `reset`; `try_reset` tries again and leaves out
+    what cannot be started. A worker that dies or hangs ends the running episodes of all worlds it serves.
+    Threads cannot be killed: one that hangs is abandoned. Serial workers have no timeout.
+
+    Args:
+        env_fns: What makes each world; all must have the same spaces.
+        workers: `"serial"` (in this thread), `"thread"`, `"process"` or `"ray"` (actors on the machines of a Ray
+            cluster: `RAY_ADDRESS`, or a local one).
+        num_workers: Threads, processes or actors, each serving several worlds; None for one per CPU core.
+        step_timeout_s: Longest time one world may take for one call, in seconds.
+        start_method: How processes start: `"spawn"`, `"forkserver"`, or `"fork"`.
+
+    Raises:
+        ConfigError: If an argument is not usable or the worlds differ in their spaces.
+        EngineUnavailableError: If `workers="ray"` and there is no Ray.
+        WorkerError: If a worker cannot start.
+
+    Attributes:
+        counts_optimal_actions: Whether worlds are reset with the option `"optimal_actions"`, which adds
+            `optimal_actions_left` to the `info` of their episodes; set it before a reset whose episodes are recorded.
+    """
+
+    counts_optimal_actions: bool = False
+    _pool: WorkerPool | None = None
+
+    def __init__(
+        self,
+        env_fns: Sequence[Callable[[], gym.Env[Any, Any]]],
+        *,
+        workers: str = "serial",
+        num_workers: int | None = None,
+        step_timeout_s: float = 60.0,
+        start_method: str = "spawn",
+    ) -> None:
+        if not env_fns:
+            raise ConfigError("VectorWorld needs at least one environment function; got none.")
+        if not step_timeout_s > 0:
+            raise ConfigError(f"step_timeout_s must be a positive number of seconds; got {step_timeout_s!r}.")
+        self.num_envs = len(env_fns)
+        self._pool = make_pool(
+            dict(enumerate(env_fns)),
+            workers=require_choice("workers", workers, WORKER_KINDS),
+            num_workers=None if num_workers is None else require_positive("num_workers", num_workers),
+            timeout_s=float(step_timeout_s),
+            start_method=require_choice("start_method", start_method, multiprocessing.get_all_start_methods()),
+        )
+        self._take_spaces(self._pool)
+        self._episodes = Episodes(self.num_envs)
+        self._resetting: set[int] = set()
+
+    def _take_spaces(self, pool: WorkerPool) -> None:
+        """Sets spaces and metadata from the first world, after checking that the others agree."""
+        described = pool.describe()
+        first = described[0]
+        for index, other in sorted(described.items()):
+            for which in ("observation_space", "action_space"):
+                if getattr(other, which) != getattr(first, which):
+                    self.close()
+                    raise ConfigError(
+                        f"All worlds of a VectorWorld need the same {which}; number {index} has "
+                        f"{getattr(other, which)}, number 0 has {getattr(first, which)}."
+                    )
+        self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.DISABLED}
+        self.render_mode = first.render_mode
+        self.single_observation_space, self.single_action_space = first.observation_space, first.action_space
+        # Copies, because a space that stood N times in the tuple would be seeded N times
+        self.observation_space = gym.spaces.Tuple(
+            [copy.deepcopy(first.observation_space) for _ in range(self.num_envs)]
+        )
+        self.action_space = gym.spaces.Tuple([copy.deepcopy(first.action_space) for _ in range(self.num_envs)])
+
+    def reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Starts an episode in every world, or in those of a mask.
+
+        Args:
+            seed: One seed per world; an integer s stands for s, s + 1, ..., s + N - 1.
+            options: `"reset_mask"`, bool[N], limits the reset to some worlds, the others keep their episode;
+                `"levels"`, N level texts or None, has worlds start from these levels, each as its option `"level"`;
+                all other options go to each world that is reset.
+
+        Returns:
+            The observations of all worlds, and `infos`.
+
+        Raises:
+            ConfigError: If the seeds, the levels or the mask do not fit.
+            EpisodeOverError: If a world outside the mask was never reset.
+            WorkerError: If a worker was lost; reset again, it is started anew.
+            Exception: What a world's `reset` raised.
+        """
+        mask, calls = self._reset_calls(seed, options)
+        failed = self._reset_some(calls)
+        for i in sorted(failed):  # only now, so that the worlds that were reset are known as such
+            if mask[i]:
+                failed[i].unwrap()
+        return self._episodes.observations(), self._episodes.infos(mask)
+
+    def try_reset(
+        self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observations, dict[str, Any]]:
+        """Starts an episode wherever one can be started: `reset` for those who can do without some worlds.
+
+        What fails is tried again, in workers started anew: first all together, then one by one, so that a world which
+        kills its worker every time takes no other along. A worker that cannot be started one by one is given up with
+        all of its worlds. A world that fails even so is left truncated, with the reason in
+        `infos["env"][i]["worker_error"]`; one that never had an observation shows an empty text.
+
+        Args:
+            seed: As for `reset`.
+            options: As for `reset`.
+
+        Returns:
+            The observations of all worlds, and `infos`.
+
+        Raises:
+            ConfigError: If the seeds, the levels or the mask do not fit.
+            EpisodeOverError: If a world outside the mask was never reset.
+            LevelError: If a world was asked for a level that does not exist.
+        """
+        mask, calls = self._reset_calls(seed, options)
+        failed = self._reset_some(calls)
+        queue = sorted(self._reset_some({i: calls[i] for i in failed if i in calls})) if failed else []
+        given_up: dict[int, CallResult] = {}
+        while queue:
+            i = queue.pop(0)
+            failed = {j: reply for j, reply in self._reset_some({i: calls[i]}).items() if j in calls}
+            # Not for a world of its own each: whoever starts a worker waits for it, and it makes all its worlds
+            given_up |= {j: reply for j, reply in failed.items() if j == i or reply.never_started}
+            queue = [j for j in dict.fromkeys([*queue, *sorted(failed)]) if j not in given_up]
+        for i, reply in given_up.items():
+            self._episodes.leave_out(i, reply)
+        return self._episodes.observations(), self._episodes.infos(mask)
+
+    def _reset_calls(
+        self, seed: int | Sequence[int | None] | None, options: dict[str, Any] | None
+    ) -> tuple[Flags, dict[int, Call]]:
+        """Returns which worlds are to be reset, and how."""
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        world_options = self._own_options() | dict(options or {})
+        mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
+        seeds, levels = reset_seeds(seed, self.num_envs), reset_levels(world_options.pop("levels", None), self.num_envs)
+        self._episodes.require_started(~mask)
+        return mask, {
+            i: Call("reset", (), {"seed": seeds[i], "options": _with_level(world_options, levels[i]) or None})
+            for i in np.flatnonzero(mask).tolist()
+        }
+
+    def _own_options(self) -> dict[str, Any]:
+        return {"optimal_actions": True} if self.counts_optimal_actions else {}
+
+    def _reset_some(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
+        """Resets some worlds and returns the replies that tell of a failure, in whichever worlds."""
+        failed: dict[int, CallResult] = {}
+        for i, reply in sorted(self._run(calls).items()):
+            if reply.error is not None or reply.lost is not None:
+                failed[i] = reply
+                self._episodes.end(i, reply)
+            elif i in calls:
+                self._episodes.start(i, reply)
+        return failed
+
+    def step(self, actions: Actions) -> Steps:
+        """Steps every world that is given a response.
+
+        Args:
+            actions: One response per world. None leaves a world alone: it repeats its last observation and
+                flags, with reward 0 and empty `reward_terms`.
+
+        Returns:
+            Observations, rewards float64[N], terminated bool[N], truncated bool[N], infos.
+
+        Raises:
+            ConfigError: If there is not one action per world.
+            EpisodeOverError: If a world whose episode is over, or never started, is given a response.
+        """
+        acting = acting_worlds(actions, self.num_envs)
+        self._episodes.require_started(np.ones(self.num_envs, np.bool_))
+        self._episodes.require_running(acting)
+        replies = self._run({i: Call("step", (actions[i],)) for i in np.flatnonzero(acting).tolist()})
+        rewards = np.zeros(self.num_envs)
+        for i in np.flatnonzero(~acting).tolist():
+            self._episodes.wait(i)
+        for i, reply in sorted(replies.items()):
+            rewards[i] = self._take(i, reply)
+        _raise_mistakes(replies)
+        terminated, truncated = self._episodes.terminated.copy(), self._episodes.truncated.copy()
+        return self._episodes.observations(), rewards, terminated, truncated, self._episodes.infos(acting)
+
+    def send_resets(self, seeds: Mapping[int, int | None], *, levels: Mapping[int, str | None] | None = None) -> None:
+        """Begins to start an episode in some worlds, without waiting; `recv` has what they show.
+
+        Args:
+            seeds: By number of the world.
+            levels: Level texts by number of the world; its seed draws the level where there is none.
+        """
+        pool, levels = self._open_pool(), levels or {}
+        self._resetting |= seeds.keys()
+        options = {i: _with_level(self._own_options(), levels.get(i)) or None for i in seeds}
+        pool.send({i: Call("reset", (), {"seed": seed, "options": options[i]}) for i, seed in seeds.items()})
+
+    def send(self, actions: Mapping[int, str]) -> None:
+        """Begins a step of some worlds, without waiting; `recv` has what comes of it.
+
+        A world is stepped again only after its step, or its reset, was received. `step`, `reset`, `call` and `apply`
+        give up what is under way: the episodes of worlds whose step was not received yet have to be reset.
+
+        Args:
+            actions: Response by number of the world.
+
+        Raises:
+            EpisodeOverError: If a world's episode is over, or never started.
+        """
+        acting = np.isin(np.arange(self.num_envs), list(actions))
+        self._episodes.require_started(acting)
+        self._episodes.require_running(acting)
+        self._open_pool().send({i: Call("step", (action,)) for i, action in actions.items()})
+
+    def recv(self, timeout_s: float | None = None) -> dict[int, Step]:
+        """Returns the steps and resets that are done, at least one where there is one under way.
+
+        Args:
+            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
+
+        Returns:
+            Steps by number of the world. One that failed is truncated, as in `step`; so are worlds that were not
+            stepped and were lost with another's worker. A reset is a step without a reward: truncated where the world
+            could not be started.
+        """
+        replies = {
+            i: reply
+            for i, reply in sorted(self._open_pool().recv(timeout_s).items())
+            if reply.value is not None or i in self._resetting or self._episodes.is_running(i)
+        }
+        started = self._resetting & replies.keys()
+        self._resetting -= started
+        steps = {
+            i: self._episodes.step(i, self._begin(i, reply) if i in started else self._take(i, reply))
+            for i, reply in replies.items()
+        }
+        _raise_mistakes(replies)
+        return steps
+
+    def _begin(self, i: int, reply: CallResult) -> float:
+        """Starts a world's episode, or leaves it out where its reset failed; there is no reward."""
+        if reply.error is None and reply.lost is None:
+            self._episodes.start(i, reply)
+        else:
+            self._episodes.leave_out(i, reply)
+        return 0.0
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many worlds each of its vectors has, of which it is the only one: see `JoinedWorlds`."""
+        return (self.num_envs,)
+
+    @property
+    def awaited(self) -> list[Connection]:
+        """Where steps and resets under way will show; nothing where `recv` itself carries them out."""
+        return self._open_pool().awaited
+
+    def cancel(self) -> None:
+        """Gives up what is under way, as `reset` does: episodes whose step was not received have to be reset."""
+        self._resetting.clear()
+        self._open_pool().cancel()
+
+    def _take(self, i: int, reply: CallResult) -> float:
+        """Goes on with a world's episode, or ends it where its step failed, and returns the reward."""
+        reward = self._episodes.go_on(i, reply) if reply.value is not None else 0.0
+        if reply.lost is not None or not isinstance(reply.error, (NoneType, *CALLER_MISTAKES)):
+            self._episodes.end(i, reply)
+        return reward
+
+    def _run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
+        self._resetting.clear()
+        return self._open_pool().run(calls)
+
+    def _open_pool(self) -> WorkerPool:
+        if self.closed or self._pool is None:
+            raise EpisodeOverError("This VectorWorld is closed; make a new one.")
+        return self._pool
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Returns what a method of each world returns, or the attribute of that name.
+
+        Args:
+            name: Method or attribute, looked up through wrappers.
+            *args: Positional arguments of the method.
+            **kwargs: Keyword arguments of the method.
+
+        Raises:
+            Exception: What a world raised.
+        """
+        values = self._values({i: Call(name, args, kwargs) for i in range(self.num_envs)})
+        return tuple(values[i] for i in range(self.num_envs))
+
+    def apply(self, functions: Mapping[int, Callable[[Any], Any]]) -> dict[int, Any]:
+        """Returns what functions of worlds return, each called where its world lives.
+
+        Args:
+            functions: By number of the world, which each is given without its wrappers. Unless `workers="serial"` they
+                and what they return must be picklable; what they keep for themselves stays there.
+
+        Raises:
+            ConfigError: If there is no such world, or a function is none or cannot be pickled; none is called then.
+            Exception: What a function raised.
+        """
+        for i, function in functions.items():
+            if i not in range(self.num_envs) or not callable(function):
+                raise ConfigError(
+                    f"apply() takes a function of a world by its number, numbers 0 to {self.num_envs - 1}; "
+                    f"got {i!r}: {function!r}."
+                )
+        return self._values({i: Call("apply", function=function) for i, function in functions.items()})
+
+    def _values(self, calls: Mapping[int, Call]) -> dict[int, Any]:
+        """Returns what calls return; the episodes of worlds that were lost end."""
+        replies = self._run(calls)
+        for i, reply in replies.items():
+            if reply.lost is not None:
+                self._episodes.end(i, reply)
+        return {i: replies[i].unwrap() for i in sorted(replies)}
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """Returns an attribute of each world."""
+        return self.call(name)
+
+    def render(self) -> tuple[Any, ...]:
+        """Returns what each world's `render` returns."""
+        return self.call("render")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Ends the workers; called by `close`, which may be called again without harm."""
+        if self._pool is not None:
+            self._pool.close()
+
+    def __enter__(self) -> VectorWorld:
+        """Returns itself, to be closed at the end of a `with` block."""
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Closes the worlds."""
+        self.close()
+
+
+def _with_level(options: dict[str, Any], level: str | None) -> dict[str, Any]:
+    """Returns the options of one world's reset."""
+    return options if level is None else {**options, "level": level}
+
+
+def _raise_mistakes(replies: Mapping[int, CallResult]) -> None:
+    """Raises the caller's mistake that a world was asked for, if there is one."""
+    for reply in replies.values():
+        if isinstance(reply.error, CALLER_MISTAKES):
+            reply.unwrap()
+
+
+_LONGEST_WAIT_S = 0.5
+"""How long nobody looks whether a worker has exceeded its time, in seconds."""
+
+
+class JoinedWorlds:
+    """The part of a `VectorWorld` that a rollout needs in which no world waits for another, over several of them.
+
+    Worlds are numbered through: those of the first vector come first. Vectors may differ in their spaces, in where
+    their worlds live, and in their time limits.
+
+    Args:
+        vectors: Whose worlds they are; the caller closes them.
+    """
+
+    def __init__(self, vectors: Sequence[VectorWorld]) -> None:
+        self._vectors = list(vectors)
+        self._first = [0, *itertools.accumulate(vector.num_envs for vector in vectors)]
+
+    @property
+    def num_envs(self) -> int:
+        """How many worlds there are."""
+        return self._first[-1]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many worlds each vector has."""
+        return tuple(vector.num_envs for vector in self._vectors)
+
+    def send_resets(self, seeds: Mapping[int, int | None], *, levels: Mapping[int, str | None] | None = None) -> None:
+        """Begins to start an episode in some worlds, as `VectorWorld.send_resets`."""
+        for vector, own in self._shares(seeds):
+            vector.send_resets(own(seeds), levels=own(levels or {}))
+
+    def send(self, actions: Mapping[int, str]) -> None:
+        """Begins a step of some worlds, as `VectorWorld.send`."""
+        for vector, own in self._shares(actions):
+            vector.send(own(actions))
+
+    def recv(self, timeout_s: float | None = None) -> dict[int, Step]:
+        """Returns the steps and resets that are done, of whichever vector, as `VectorWorld.recv`."""
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            done = {
+                first + i: step
+                for first, vector in zip(self._first, self._vectors, strict=False)
+                for i, step in vector.recv(0.0).items()
+            }
+            pipes = [pipe for vector in self._vectors for pipe in vector.awaited]
+            left_s = until - time.monotonic()
+            if done or not pipes or left_s <= 0:
+                return done
+            connection.wait(pipes, min(left_s, _LONGEST_WAIT_S))
+
+    def try_reset(self, *, seed: Sequence[int | None], options: dict[str, Any]) -> tuple[Observations, dict[str, Any]]:
+        """Starts an episode wherever one can be started, as `VectorWorld.try_reset`.
+
+        Args:
+            seed: One seed per world.
+            options: `"reset_mask"` and `"levels"` of all worlds; any other goes to each.
+
+        Returns:
+            The observations of all worlds, and `infos` with `"env"`; None and nothing where a vector is left alone.
+        """
+        observations: list[Any] = []
+        infos: list[dict[str, Any]] = []
+        for first, vector in zip(self._first, self._vectors, strict=False):
+            own = slice(first, first + vector.num_envs)
+            shared = {name: value for name, value in options.items() if name not in ("reset_mask", "levels")}
+            if "reset_mask" in options and not any(options["reset_mask"][own]):
+                observations.extend([None] * vector.num_envs)
+                infos.extend({} for _ in range(vector.num_envs))
+                continue
+            of_each = {name: options[name][own] for name in ("reset_mask", "levels") if options.get(name) is not None}
+            shown, told = vector.try_reset(seed=seed[own], options={**shared, **of_each})
+            observations.extend(shown)
+            infos.extend(told["env"])
+        return tuple(observations), {"env": infos}
+
+    def cancel(self) -> None:
+        """Gives up what is under way, as `VectorWorld.cancel`."""
+        for vector in self._vectors:
+            vector.cancel()
+
+    def _shares(self, asked: Mapping[int, Any]) -> Iterator[tuple[VectorWorld, _Own]]:
+        """Yields the vectors that have any of these worlds, and what finds theirs by their own numbers."""
+        for first, vector in zip(self._first, self._vectors, strict=False):
+            own = _Own(first, vector.num_envs)
+            if own(asked):
+                yield vector, own
+
+
+class _Own:
+    """What finds, of something by number of the world, what is a vector's."""
+
+    def __init__(self, first: int, num_envs: int) -> None:
+        self._first, self._num_envs = first, num_envs
+
+    def __call__(self, given: Mapping[int, Any]) -> dict[int, Any]:
+        return {i - self._first: each for i, each in given.items() if 0 <= i - self._first < self._num_envs}
+
+
+LOCAL_KINDS = ("serial", "thread", "process")
+WORKER_KINDS = (*LOCAL_KINDS, "ray")
+
+
+def make_pool(
+    env_fns: Mapping[int, EnvFn],
+    *,
+    workers: str,
+    num_workers: int | None,
+    timeout_s: float,
+    start_method: str,
+) -> WorkerPool:
+    """Returns the pool of one kind.
+
+    Args:
+        env_fns: What makes each environment, by its index in the batch.
+        workers: One of `WORKER_KINDS`.
+        num_workers: Threads, processes or actors; None for one per CPU core of the machine, or of the cluster.
+        timeout_s: Longest time one call on one environment may take, in seconds; serial workers have no timeout.
+        start_method: How processes start, as `multiprocessing` names it.
+
+    Raises:
+        ConfigError: If an environment function cannot be sent to where it is to be called.
+        EngineUnavailableError: If there is no Ray.
+        WorkerError: If a worker cannot start.
+    """
+    if workers == "serial":
+        return SerialPool(env_fns)
+    if workers == "ray":
+        return RayPool(env_fns, num_workers=num_workers, timeout_s=timeout_s)
+    if workers == "process":
+        _require_picklable(env_fns)
+    shares = shares_of(env_fns, num_workers if num_workers is not None else os.cpu_count() or 1)
+    return PipedPool(
+        [LocalWorker(env_fns=share, kind=workers, start_method=start_method) for share in shares], timeout_s=timeout_s
+    )
+
+
+def _require_picklable(env_fns: Mapping[int, EnvFn]) -> None:
+    for index, env_fn in env_fns.items():
+        try:
+            pickle.dumps(env_fn)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            raise ConfigError(
+                f"Process workers need environment functions that can be pickled; number {index}, "
+                f"{env_fn!r}, cannot: {error}. Use functools.partial(vlm_envs.make, env_id, ...) or a "
+                "function defined at the top of a module, not a lambda; or workers='thread'."
+            ) from error

@@ -1,0 +1,242 @@
+"""Pools of workers: in this thread, or behind pipes, with the same behaviour.
+
+All that are not in this thread are served over pipes by the same loop, so a world behaves the same wherever it lives.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from multiprocessing import connection
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+
+from vlm_envs.vector.workers import Call, CallResult, Dumps, EnvDescription, EnvFn, EnvGroup, PipedWorker, pack_calls
+
+_logger = logging.getLogger(__name__)
+
+
+class WorkerPool(ABC):
+    """All environments of a batch, addressed by index."""
+
+    @abstractmethod
+    def describe(self) -> dict[int, EnvDescription]:
+        """Returns the description of each environment."""
+
+    @abstractmethod
+    def send(self, calls: Mapping[int, Call]) -> None:
+        """Begins one call per given index, without waiting; an environment has one call under way at most.
+
+        Raises:
+            ConfigError: If a call cannot be pickled; none is begun then.
+        """
+
+    @abstractmethod
+    def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
+        """Returns the replies that are there, at least one where a call is under way.
+
+        Args:
+            timeout_s: Longest time to wait for the first, in seconds; None for as long as it takes.
+
+        Returns:
+            Replies by index, and one for every other environment lost on the way; none if the time is over.
+        """
+
+    @property
+    @abstractmethod
+    def awaited(self) -> list[Connection]:
+        """Where replies of calls under way will show; empty where `recv` itself carries them out."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Gives up the calls under way; environments whose worker cannot be stopped in one are made anew."""
+
+    def run(self, calls: Mapping[int, Call]) -> dict[int, CallResult]:
+        """Carries out one call per given index; of calls begun before, nothing is left.
+
+        Returns:
+            A reply for every index in `calls`, and one for every other environment lost on the way.
+
+        Raises:
+            ConfigError: If a call cannot be pickled; none is carried out then.
+        """
+        self.cancel()
+        replies: dict[int, CallResult] = {}
+        try:
+            self.send(calls)
+            while received := self.recv():
+                for index, reply in received.items():
+                    had = replies.get(index)
+                    replies[index] = reply if had is None else replace(had, lost=reply.lost)
+        except BaseException:
+            self.cancel()
+            raise
+        return replies
+
+    @abstractmethod
+    def close(self) -> None:
+        """Closes environments and workers; closing twice does no harm."""
+
+
+class SerialPool(WorkerPool):
+    """One environment after the other in the caller's thread; nothing can time out."""
+
+    def __init__(self, env_fns: Mapping[int, EnvFn]) -> None:
+        self._group = EnvGroup(env_fns)
+        self._calls: dict[int, Call] = {}
+
+    def describe(self) -> dict[int, EnvDescription]:
+        """Returns the description of each environment."""
+        return self._group.describe()
+
+    def send(self, calls: Mapping[int, Call]) -> None:
+        """Takes the calls; they are carried out when their replies are asked for."""
+        self._calls.update(calls)
+
+    def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
+        """Carries out all calls in the order of their indices, however long it takes."""
+        calls, self._calls = self._calls, {}
+        return {index: self._group.run(index, calls[index]) for index in sorted(calls)}
+
+    @property
+    def awaited(self) -> list[Connection]:
+        """Nothing: calls are carried out in `recv`."""
+        return []
+
+    def cancel(self) -> None:
+        """Forgets what was not carried out yet."""
+        self._calls.clear()
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._group.close()
+
+
+class PipedPool(WorkerPool):
+    """Environments spread over workers behind pipes, which survives the loss of any of them.
+
+    Args:
+        workers: Not started yet.
+        timeout_s: Longest time one call on one environment may take, in seconds.
+        dumps: What pickles calls.
+
+    Raises:
+        WorkerError: If a worker cannot start.
+        Exception: What making an environment raised.
+    """
+
+    def __init__(
+        self, workers: Sequence[PipedWorker], *, timeout_s: float, dumps: Dumps = ForkingPickler.dumps
+    ) -> None:
+        self._timeout_s, self._dumps = timeout_s, dumps
+        self._absent: dict[int, CallResult] = {}
+        self._workers = workers
+        try:
+            for worker in self._workers:
+                worker.start()
+            for worker in self._workers:
+                worker.ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def describe(self) -> dict[int, EnvDescription]:
+        """Returns the description of each environment."""
+        return {index: described for worker in self._workers for index, described in worker.ready().items()}
+
+    def send(self, calls: Mapping[int, Call]) -> None:
+        """Begins all shares at the same time, each in order; lost workers are started anew.
+
+        A worker that cannot be started anew is tried again with the next call; until then its environments are lost.
+
+        Raises:
+            ConfigError: If a call cannot be pickled; none is carried out then.
+        """
+        packed = pack_calls(calls, self._dumps)
+        ready: list[tuple[PipedWorker, dict[int, bytes]]] = []
+        for worker in self._workers:
+            share = {i: packed[i] for i in worker.env_fns if i in packed}
+            if share and (missing := _not_there(worker)):
+                self._absent |= missing
+            elif share:
+                ready.append((worker, share))
+        for worker, share in ready:  # only now, for the first would work while others are waited for
+            worker.send(share, self._timeout_s)
+
+    def recv(self, timeout_s: float | None = None) -> dict[int, CallResult]:
+        """Returns the replies that are there; a lost worker gives one for each of its environments."""
+        replies, self._absent = self._absent, {}
+        until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        while not replies and (waiting := {each.pipe: each for each in self._workers if each.unanswered}):
+            next_deadline = min(worker.deadline for worker in waiting.values())
+            wait_s = max(0.0, min(next_deadline, until) - time.monotonic())
+            pipes = connection.wait([pipe for pipe in waiting if pipe is not None], wait_s)
+            for pipe in pipes:
+                replies |= self._received(waiting[pipe])  # type: ignore[index]
+            for worker in waiting.values():
+                if worker.unanswered and worker.pipe not in pipes and worker.deadline <= time.monotonic():
+                    replies |= self._lost(worker, f"gave no answer within {self._timeout_s} s")
+            if not replies and time.monotonic() >= until:
+                break
+        return replies
+
+    @property
+    def awaited(self) -> list[Connection]:
+        """The pipes of the workers that have calls under way."""
+        return [worker.pipe for worker in self._workers if worker.unanswered and worker.pipe is not None]
+
+    def _received(self, worker: PipedWorker) -> dict[int, CallResult]:
+        """Returns the replies of a worker that are there, or the loss of its environments if it is gone instead."""
+        replies: dict[int, CallResult] = {}
+        while not replies or (worker.unanswered and worker.has_answered):
+            try:
+                index, reply = worker.receive(self._timeout_s)
+            except (EOFError, OSError):
+                return replies or self._lost(worker, "died")  # if there were any, the next look finds it gone
+            replies[index] = reply
+        return replies
+
+    def _lost(self, worker: PipedWorker, why: str) -> dict[int, CallResult]:
+        """Starts a worker anew and returns the loss of each of its environments."""
+        lost = f"{worker} {why} (awaited: {sorted(worker.unanswered)})."
+        _logger.warning("%s Its environments are made anew.", lost)
+        worker.stop(kill=True)
+        with suppress(Exception):  # the next call tries again, and says what is wrong
+            worker.start()
+        return {index: CallResult(lost=lost) for index in worker.env_fns}
+
+    def cancel(self) -> None:
+        """Kills the workers that have calls under way; they are started anew with the next call."""
+        self._absent = {}
+        for worker in self._workers:
+            if worker.unanswered:
+                worker.stop(kill=True)
+
+    def close(self) -> None:
+        """Ends every worker."""
+        for worker in self._workers:
+            worker.stop()
+
+
+def _not_there(worker: PipedWorker) -> dict[int, CallResult]:
+    """Returns the loss of a worker's environments if it cannot be started, else nothing."""
+    try:
+        worker.ready()
+    except Exception as error:  # what making an environment raises
+        lost = f"{worker} could not be started: {type(error).__name__}: {error}"
+        _logger.warning("%s", lost)
+        return {index: CallResult(error=error, lost=lost) for index in worker.env_fns}
+    return {}
+
+
+def shares_of(env_fns: Mapping[int, EnvFn], num_workers: int) -> list[dict[int, EnvFn]]:
+    """Returns what each of at most that many workers serves: environment i goes to worker i mod `num_workers`."""
+    shares: list[dict[int, EnvFn]] = [{} for _ in range(min(num_workers, len(env_fns)))]
+    for position, (index, env_fn) in enumerate(env_fns.items()):
+        shares[position % len(shares)][index] = env_fn
+    return shares
