@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from vlm_envs.content.lone_block import NUM_CELLS
 from vlm_envs.content.scenes.colors import COLORS
 from vlm_envs.errors import GenerationError, LevelError, require_choice
 from vlm_envs.qa.sample import Evidence, Sample
@@ -21,9 +22,6 @@ from vlm_envs.tools.coordinates import Box, OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture
 
 Asks = Literal["count", "leftmost"]
-
-NUM_CELLS = 4
-"""Columns of a board, and rows."""
 
 CELL_PX, BLOCK_PX = 28, 20
 """Sides of a cell and of a block."""

@@ -12,7 +12,7 @@ from vlm_envs.errors import GenerationError, LevelError, require_choice
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS, split_of
 
-_MAX_SEEDS = 1000
+MAX_SEEDS = 1000
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class SeededSource:
             split: `"train"`, `"val"` or `"test"`.
         """
         require_choice("split", split, SPLITS)
-        for _ in range(_MAX_SEEDS):
+        for _ in range(MAX_SEEDS):
             seed = int(rng.integers(2**63))
             if split_of(self.digest(seed).encode()) == split:
                 return self.sample(seed)
-        raise GenerationError(f"No sample of {self.name} of split {split!r} was found among {_MAX_SEEDS} seeds.")
+        raise GenerationError(f"No sample of {self.name} of split {split!r} was found among {MAX_SEEDS} seeds.")
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id.

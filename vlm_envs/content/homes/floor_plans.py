@@ -17,7 +17,7 @@ from vlm_envs.splits import split_of
 ROOM_KINDS = ("living_room", "kitchen", "bedroom", "study", "bathroom")
 """What rooms are for; the smallest room is the bathroom, if there is one."""
 
-NUM_TRIES = 500
+NUM_PLAN_TRIES = 500
 _NUM_ROOMS = (2, 3, 4)
 _MIN_SIDE, _MAX_SIDE = 11, 19
 _DOOR_WIDTH = 4
@@ -35,15 +35,15 @@ def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], t
         Two to four rooms of different kinds, every one of which can be reached from every other.
 
     Raises:
-        GenerationError: If no plan of the split was found within `NUM_TRIES`.
+        GenerationError: If no plan of the split was found within `NUM_PLAN_TRIES`.
     """
-    for _ in range(NUM_TRIES):
+    for _ in range(NUM_PLAN_TRIES):
         rectangles = _cut(rng, int(rng.choice(_NUM_ROOMS)))
         doors = _doors(rng, rectangles)
         rooms = _named(rng, rectangles)
         if split_of(plan_bytes(rooms, doors)) == split:
             return rooms, doors
-    raise GenerationError(f"No floor plan of split {split!r} was found in {NUM_TRIES} tries; try another seed.")
+    raise GenerationError(f"No floor plan of split {split!r} was found in {NUM_PLAN_TRIES} tries; try another seed.")
 
 
 def _cut(rng: np.random.Generator, num_rooms: int) -> list[Rectangle]:

@@ -24,7 +24,7 @@ from vlm_envs.content.homes.rectangles import (
 from vlm_envs.content.homes.room_contents import COMPANIONS, FURNISHINGS, UNIQUE
 from vlm_envs.errors import GenerationError
 
-NUM_TRIES = 50
+NUM_FURNISHING_TRIES = 50
 _NUM_PLACES = 16
 _WALL_GAP_CM = 2
 _GAP_CM = 6
@@ -202,9 +202,9 @@ def furnish(
         kinds: What the home may hold; None for all there is.
 
     Raises:
-        GenerationError: If the furniture shut off a room in each of `NUM_TRIES` homes.
+        GenerationError: If the furniture shut off a room in each of `NUM_FURNISHING_TRIES` homes.
     """
-    for _ in range(NUM_TRIES):
+    for _ in range(NUM_FURNISHING_TRIES):
         furnisher = _Furnisher(rng, rooms, KINDS if kinds is None else kinds)
         for door in doors:
             furnisher.kept_free.append(_way_through(door))
@@ -214,7 +214,7 @@ def furnish(
         home = Home(rooms=rooms, doors=doors, things=tuple(furnisher.things))
         if are_rooms_connected(home):
             return home
-    raise GenerationError(f"Furniture shut off a room in each of {NUM_TRIES} homes; try another seed.")
+    raise GenerationError(f"Furniture shut off a room in each of {NUM_FURNISHING_TRIES} homes; try another seed.")
 
 
 def _furnish_room(furnisher: _Furnisher, room: Room) -> None:

@@ -8,14 +8,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.content.homes.free_space import Geometry, geometry
+from vlm_envs.content.homes.free_space import Floats, Geometry, geometry
 from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS, Home
 
 EYE_HEIGHT_M = 1.3
 MAX_TILT = 2
 TILT_DEGREES = 30
-
-Floats = NDArray[np.float64]
 
 
 class Pose(NamedTuple):

@@ -14,7 +14,7 @@ from vlm_envs.tools.errors import require_package
 CHART_SIZE_MM = {"bar": (166.0, 68.0), "line": (166.0, 74.0), "pie": (150.0, 84.0)}
 _DPI = 120
 _MM_PER_INCH = 25.4
-_GREY = "#555555"
+_AXIS_GREY = "#555555"
 
 
 @functools.lru_cache(maxsize=8)  # A page that does not fit is set anew, and its charts are the same
@@ -91,9 +91,9 @@ def _axes(figure: Any, chart: Chart) -> Any:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
-        axes.spines[side].set_color(_GREY)
-    axes.set_ylabel(chart.unit, fontproperties=_font(8), color=_GREY)
-    axes.tick_params(colors=_GREY, length=2.5)
+        axes.spines[side].set_color(_AXIS_GREY)
+    axes.set_ylabel(chart.unit, fontproperties=_font(8), color=_AXIS_GREY)
+    axes.tick_params(colors=_AXIS_GREY, length=2.5)
     for label in axes.get_yticklabels():
         label.set_fontproperties(_font(8))
     return axes

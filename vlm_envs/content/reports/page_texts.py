@@ -6,10 +6,22 @@ from functools import singledispatch
 
 import numpy as np
 
-from vlm_envs.content.reports import prose, subjects
+from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.blocks import AtAGlance, Block, Chart, Clauses, Heading, Paragraph, Table
 from vlm_envs.content.reports.contents import Organisation
-from vlm_envs.content.reports.prose import paragraphs
+from vlm_envs.content.reports.prose import (
+    BUDGET,
+    DEPARTMENT,
+    GOVERNANCE,
+    LETTER,
+    PLANS,
+    POLICY,
+    PROJECT,
+    REGION,
+    RISK,
+    SITE,
+    paragraphs,
+)
 from vlm_envs.content.reports.words import MONTHS, QUARTERS, grouped
 
 NOTE_MARK = "*"
@@ -81,7 +93,7 @@ def blocks_of(subject: subjects.Subject, organisation: Organisation, rng: np.ran
 
 @blocks_of.register
 def _letter(letter: subjects.Letter, organisation: Organisation, rng: np.random.Generator) -> Blocks:
-    opening, middle, closing = paragraphs(rng, prose.LETTER, 2, 4, 3)
+    opening, middle, closing = paragraphs(rng, LETTER, 2, 4, 3)
     return (
         Paragraph("Dear readers,", "lead"),
         Paragraph(
@@ -99,7 +111,7 @@ def _letter(letter: subjects.Letter, organisation: Organisation, rng: np.random.
 @blocks_of.register
 def _region_year(subject: subjects.RegionYear, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     trade = organisation.trade
-    before, after, last = paragraphs(rng, prose.REGION, 4, 4, 3)
+    before, after, last = paragraphs(rng, REGION, 4, 4, 3)
     rows = [
         (f"{line} {NOTE_MARK}" if index == subject.noted else line, *map(grouped, counts), grouped(sum(counts)))
         for index, (line, counts) in enumerate(zip(subject.lines, subject.counts, strict=True))
@@ -124,14 +136,14 @@ def _region_year(subject: subjects.RegionYear, organisation: Organisation, rng: 
         Paragraph(after),
         Paragraph(last),
         Heading("Plans"),
-        *map(Paragraph, paragraphs(rng, prose.PLANS, 4)),
+        *map(Paragraph, paragraphs(rng, PLANS, 4)),
     )
 
 
 @blocks_of.register
 def _department(subject: subjects.Department, organisation: Organisation, rng: np.random.Generator) -> Blocks:
     year = organisation.years[-1]
-    opening, below, outlook = paragraphs(rng, prose.DEPARTMENT, 2, 4, 3)
+    opening, below, outlook = paragraphs(rng, DEPARTMENT, 2, 4, 3)
     shown = f"{subject.months[0]} to {subject.months[-1]}"
     chart = Chart(
         kind="bar",
@@ -156,7 +168,7 @@ def _department(subject: subjects.Department, organisation: Organisation, rng: n
 
 @blocks_of.register
 def _budget_year(subject: subjects.BudgetYear, organisation: Organisation, rng: np.random.Generator) -> Blocks:
-    above, below = paragraphs(rng, prose.BUDGET, 3, 3)
+    above, below = paragraphs(rng, BUDGET, 3, 3)
     chart = Chart(
         kind="pie",
         caption=f"Shares of the departments in the budget of {subject.year}",
@@ -179,7 +191,7 @@ def _budget_year(subject: subjects.BudgetYear, organisation: Organisation, rng: 
 
 @blocks_of.register
 def _site_year(subject: subjects.SiteYear, organisation: Organisation, rng: np.random.Generator) -> Blocks:
-    above, below = paragraphs(rng, prose.SITE, 3, 4)
+    above, below = paragraphs(rng, SITE, 3, 4)
     chart = Chart(
         kind="line",
         caption=f"Electricity used at {subject.site} in {subject.year}, by month",
@@ -203,7 +215,7 @@ def _site_year(subject: subjects.SiteYear, organisation: Organisation, rng: np.r
 
 @blocks_of.register
 def _project_list(subject: subjects.ProjectList, organisation: Organisation, rng: np.random.Generator) -> Blocks:
-    above, below = paragraphs(rng, prose.PROJECT, 3, 3)
+    above, below = paragraphs(rng, PROJECT, 3, 3)
     table = Table(
         caption=f"Projects that began in {subject.year}",
         columns=("Project", "Lead", "Budget (thousand crowns)", "Start", f"Status {NOTE_MARK}"),
@@ -214,7 +226,7 @@ def _project_list(subject: subjects.ProjectList, organisation: Organisation, rng
 
 @blocks_of.register
 def _policy(subject: subjects.Policy, organisation: Organisation, rng: np.random.Generator) -> Blocks:
-    above, below = paragraphs(rng, prose.POLICY, 2, 2)
+    above, below = paragraphs(rng, POLICY, 2, 2)
     return (
         Paragraph(above, "lead"),
         Heading("Rules"),
@@ -226,7 +238,7 @@ def _policy(subject: subjects.Policy, organisation: Organisation, rng: np.random
 
 @blocks_of.register
 def _board(subject: subjects.Board, organisation: Organisation, rng: np.random.Generator) -> Blocks:
-    above, below = paragraphs(rng, prose.GOVERNANCE, 2, 2)
+    above, below = paragraphs(rng, GOVERNANCE, 2, 2)
     table = Table(
         caption=f"Spokespersons of the committees at the end of {organisation.years[-1]}",
         columns=("Committee", "Spokesperson", "First elected"),
@@ -240,7 +252,7 @@ def _risks(subject: subjects.Risks, organisation: Organisation, rng: np.random.G
     table = Table(
         caption="Risks under watch", columns=("Code", "Risk", "Watched by", "Likelihood"), rows=subject.entries
     )
-    return (*map(Paragraph, paragraphs(rng, prose.RISK, 3)), table)
+    return (*map(Paragraph, paragraphs(rng, RISK, 3)), table)
 
 
 @blocks_of.register

@@ -9,11 +9,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
+from vlm_envs.content.seeded import MAX_SEEDS
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_choice
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS, split_of
-
-_MAX_SEEDS = 1000
 
 
 class Asked(Protocol):
@@ -27,7 +26,7 @@ class Asked(Protocol):
         """Returns it as a sample."""
 
 
-class SeededSource(Protocol):
+class NamedSource(Protocol):
     """A source whose arguments are part of every id, with the seed behind them."""
 
     @property
@@ -38,7 +37,7 @@ class SeededSource(Protocol):
         """Returns the id of the sample of a seed."""
 
 
-_Source = TypeVar("_Source", bound=SeededSource)
+_Source = TypeVar("_Source", bound=NamedSource)
 
 
 def draw_sample(
@@ -62,13 +61,13 @@ def draw_sample(
         GenerationError: If no sample of the split was found, which no settings are known to lead to.
     """
     require_choice("split", split, SPLITS)
-    for _ in range(_MAX_SEEDS):
+    for _ in range(MAX_SEEDS):
         seed = int(rng.integers(2**63))
         asked = ask(source, seed)
         if asked is not None and split_of(asked.digest.encode()) == split:
             return asked.sample(source.sample_id(seed))
     raise GenerationError(
-        f"No {source.name} of split {split!r} was found among {_MAX_SEEDS} seeds, the last of them "
+        f"No {source.name} of split {split!r} was found among {MAX_SEEDS} seeds, the last of them "
         f"{source.sample_id(seed)}. {remedy}"
     )
 

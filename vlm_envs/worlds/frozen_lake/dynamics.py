@@ -9,8 +9,8 @@ import numpy as np
 
 from vlm_envs.errors import ConfigError, LevelError, require_flag, require_positive
 from vlm_envs.spaces import MAX_GRID
-from vlm_envs.worlds.frozen_lake import solver
 from vlm_envs.worlds.frozen_lake.generator import lakes
+from vlm_envs.worlds.frozen_lake.solver import moves_left, shortest_way
 from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, parse_level
 from vlm_envs.worlds.grids.dynamics import GridDynamics
 
@@ -127,20 +127,20 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         On slippery ice this is still the shortest way of a player who does not slip, which need not be the
         safest one: it measures the distance left, and it does not depend on luck.
         """
-        return solver.plan(state)
+        return shortest_way(state)
 
     def suboptimal_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
         """Returns the shortest way over a lake without holes, which the real one may well have."""
-        return solver.plan(replace(state, holes=()))
+        return shortest_way(replace(state, holes=()))
 
     def cost_to_go(self, state: FrozenLakeState) -> int | None:
         """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
-        return solver.cost_to_go(state)
+        return moves_left(state)
 
 
 def _checked(state: FrozenLakeState) -> FrozenLakeState:
     if state.is_on_goal or state.is_in_hole:
         raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{state.level_text()}")
-    if solver.cost_to_go(state) is None:
+    if moves_left(state) is None:
         raise LevelError(f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{state.level_text()}")
     return state

@@ -43,13 +43,13 @@ def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int,
 _remembered_distances = lru_cache(maxsize=4096)(distances_to)
 
 
-def cost_to_go(state: FrozenLakeState) -> int | None:
+def moves_left(state: FrozenLakeState) -> int | None:
     """Returns the fewest moves to the goal without slipping, or None if it cannot be reached."""
     distances = _remembered_distances(state.target, state.holes, state.size)
     distance = distances[state.player[0] * state.size + state.player[1]]
     return None if distance == UNREACHABLE else distance
 
 
-def plan(state: FrozenLakeState) -> tuple[int, ...] | None:
+def shortest_way(state: FrozenLakeState) -> tuple[int, ...] | None:
     """Returns a shortest way as action numbers, or None if there is none; equal states give equal plans."""
-    return descend(state, cost_to_go)
+    return descend(state, moves_left)

@@ -57,7 +57,7 @@ def _goal(cell_px: int) -> Canvas:
     return canvas
 
 
-def _player(cell_px: int) -> Canvas:
+def _lake_player(cell_px: int) -> Canvas:
     canvas = _ice(cell_px)
     draw_player(canvas)
     return canvas
@@ -90,7 +90,7 @@ LAKE_TILES: Mapping[str, Callable[[int], Canvas]] = {
     "_": _ice,
     "O": _hole,
     "G": _goal,
-    "P": _player,
+    "P": _lake_player,
     "X": _player_in_hole,
     "*": _player_on_goal,
 }

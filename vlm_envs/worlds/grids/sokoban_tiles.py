@@ -64,7 +64,7 @@ def _box_on_target(cell_px: int) -> Canvas:
     return canvas
 
 
-def _player(cell_px: int) -> Canvas:
+def _sokoban_player(cell_px: int) -> Canvas:
     canvas = _floor(cell_px)
     draw_player(canvas)
     return canvas
@@ -83,7 +83,7 @@ SOKOBAN_TILES: Mapping[str, Callable[[int], Canvas]] = {
     "_": _floor,
     "O": _target,
     "X": _box,
-    "P": _player,
+    "P": _sokoban_player,
     "*": _box_on_target,
     "S": _player_on_target,
 }

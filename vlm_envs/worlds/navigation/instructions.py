@@ -12,15 +12,21 @@ import numpy as np
 
 from vlm_envs.content.homes.home import Home, Thing
 from vlm_envs.content.homes.kinds import words_of
-from vlm_envs.worlds.navigation import phrases
-from vlm_envs.worlds.navigation.phrases import PHRASES
+from vlm_envs.worlds.navigation.phrases import (
+    BASE,
+    COMMON_SENSE,
+    COMPLEX_INSTRUCTION,
+    LONG_HORIZON,
+    PHRASES,
+    VISUAL_APPEARANCE,
+)
 
 INSTRUCTION_SETS: Mapping[str, tuple[str, ...]] = {
-    "base": phrases.BASE,
-    "common_sense": phrases.COMMON_SENSE,
-    "complex_instruction": phrases.COMPLEX_INSTRUCTION,
-    "visual_appearance": phrases.VISUAL_APPEARANCE,
-    "long_horizon": phrases.LONG_HORIZON,
+    "base": BASE,
+    "common_sense": COMMON_SENSE,
+    "complex_instruction": COMPLEX_INSTRUCTION,
+    "visual_appearance": VISUAL_APPEARANCE,
+    "long_horizon": LONG_HORIZON,
 }
 """Sentence patterns of each set: by name; by use; by name among distractions; by looks; by name and room."""
 

@@ -89,7 +89,7 @@ def _read(level: dict[str, Any]) -> PrimitiveSkillState:
         task=_text(level["task"]),
         cubes=tuple(map(_cube, level["cubes"])),
         targets=tuple(map(_target, level["targets"])),
-        drawer=None if drawer is None else _drawer(drawer),
+        drawer=None if drawer is None else _drawer_of(drawer),
         goals=tuple(map(_goal, level["goals"])),
         phrasing=_whole(level.get("phrasing", 0)),
         held=None if level.get("held") is None else _whole(level["held"]),
@@ -112,7 +112,7 @@ def _target(content: dict[str, Any]) -> Target:
     return Target(side=_text(content["side"]), position_mm=(x, y))
 
 
-def _drawer(content: dict[str, Any]) -> Drawer:
+def _drawer_of(content: dict[str, Any]) -> Drawer:
     _know(content, ("y_mm", "open_m"))
     return Drawer(y_mm=_whole(content["y_mm"]), open_m=_floats([content["open_m"]], 1)[0])
 

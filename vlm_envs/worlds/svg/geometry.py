@@ -10,14 +10,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.worlds.svg.viewports import Viewport
+from vlm_envs.worlds.svg.viewports import MOST, Viewport
 
 Matrix: TypeAlias = NDArray[np.float64]
 Points: TypeAlias = list[tuple[float, float]]
 
 IDENTITY: Matrix = np.eye(3)
 
-_MOST = 1e9
 
 _NUMBERS = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _TRANSFORM = re.compile(r"\b([a-zA-Z]{4,9}) ?\(([^()]*)\)")
@@ -32,7 +31,7 @@ _NUM_ARGUMENTS = {"M": 2, "L": 2, "H": 1, "V": 1, "C": 6, "S": 4, "Q": 4, "T": 2
 
 def numbers(text: str) -> list[float]:
     """Returns the numbers in a text, whatever stands between them; those beyond a thousand million are cut there."""
-    return [min(max(float(found), -_MOST), _MOST) for found in _NUMBERS.findall(text)]
+    return [min(max(float(found), -MOST), MOST) for found in _NUMBERS.findall(text)]
 
 
 def transform_of(text: str, viewport: Viewport, origin: str = "") -> Matrix:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from vlm_envs.errors import ConfigError, require_positive
 from vlm_envs.spaces import MAX_RESOLUTION
 from vlm_envs.tools.cache import BoundedCache
-from vlm_envs.worlds.svg import painter_process
 from vlm_envs.worlds.svg.markup import MAX_BYTES, MarkupError, read_markup
-from vlm_envs.worlds.svg.painter_process import PaintingError
+from vlm_envs.worlds.svg.painter_process import SHARED, PaintingError
 
 _NUM_KEPT_PIXELS = 16 * 1024 * 1024
 _WHITE = 255
@@ -75,7 +74,7 @@ class Renderer:
     def _render(self, markup: str) -> Rendering:
         try:
             read_markup(markup)
-            content = painter_process.SHARED.paint(markup.encode(), size_px=self.size_px, timeout_s=self.timeout_s)
+            content = SHARED.paint(markup.encode(), size_px=self.size_px, timeout_s=self.timeout_s)
         except MarkupError as error:
             return Rendering(error=str(error))
         except PaintingError as error:
@@ -89,7 +88,7 @@ class Renderer:
         """Ends the drawing process unless other renderers use it; drawing again starts it again."""
         _USERS.discard(self)
         if not _USERS:
-            painter_process.SHARED.close()
+            SHARED.close()
 
     def __getstate__(self) -> dict[str, Any]:
         return {"size_px": self.size_px, "timeout_s": self.timeout_s}

@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from vlm_envs.worlds.svg.markup import ViewBox
 
-_MOST = 1e9
+MOST = 1e9
 _LENGTH = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)(?:(%|[a-zA-Z]+)(?=[\s,-]|\Z)|\s*\Z)")
 _PER_INCH = 96.0
 _FONT_SIZE = 16.0
@@ -59,7 +59,7 @@ class Viewport:
 
     def with_font_size(self, written: str) -> Viewport:
         """Returns the viewport as seen by an element whose `font-size`, its own or inherited, is as written."""
-        return replace(self, font_size=min(max(self.size(written), -_MOST), _MOST))
+        return replace(self, font_size=min(max(self.size(written), -MOST), MOST))
 
     def length(self, element: ET.Element, name: str, missing: str = "0") -> float:
         """Returns a length of an element in units of the drawing; 0 if it is no length.
@@ -87,7 +87,7 @@ class Viewport:
         found = _LENGTH.match(written)
         if found is None:
             return 0.0
-        number = min(max(float(found[1]), -_MOST), _MOST)
+        number = min(max(float(found[1]), -MOST), MOST)
         if found[2] == "%":
             whole = math.hypot(self.width, self.height) / math.sqrt(2) if reference is None else reference
             return number * whole / 100

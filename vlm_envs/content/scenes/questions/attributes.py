@@ -114,7 +114,7 @@ def _spellings(color: str) -> tuple[str, ...]:
     return (color, "gray") if color == "grey" else (color,)
 
 
-TEMPLATES = (
+ATTRIBUTES = (
     QuestionTemplate(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
     QuestionTemplate(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
     QuestionTemplate(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),

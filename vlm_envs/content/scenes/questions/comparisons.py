@@ -103,7 +103,7 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
-TEMPLATES = (
+COMPARISONS = (
     QuestionTemplate(name="more", kind="choice", chance=1 / 3, draft=_more),
     QuestionTemplate(
         name="taller",

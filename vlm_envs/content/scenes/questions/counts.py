@@ -54,7 +54,7 @@ def _counted(text: str, number: int, facts: str) -> Question:
     return Question(text=text, key=key, evidence=tuple(range(number)), facts=facts)
 
 
-TEMPLATES = (
+COUNTS = (
     QuestionTemplate(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
     QuestionTemplate(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
 )

@@ -60,7 +60,7 @@ def _which_is_there(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
 
 
-TEMPLATES = (
+EXISTENCE = (
     QuestionTemplate(name="presence", kind="exact", chance=0.5, draft=_presence),
     QuestionTemplate(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
 )

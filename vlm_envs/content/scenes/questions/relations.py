@@ -134,7 +134,7 @@ def _contents(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
-TEMPLATES = (
+RELATIONS = (
     QuestionTemplate(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
     QuestionTemplate(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
     QuestionTemplate(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),

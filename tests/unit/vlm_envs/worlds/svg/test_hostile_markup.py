@@ -186,7 +186,7 @@ def changed_painter(monkeypatch, tmp_path):
 
 def test_a_late_drawing_is_ended_and_the_next_one_drawn(monkeypatch, changed_painter):
     process = PainterProcess()
-    monkeypatch.setattr(painter_process, "SHARED", process)
+    monkeypatch.setattr("vlm_envs.worlds.svg.renderer.SHARED", process)
     changed_painter("    tree =", "    if b'teal' in markup: __import__('time').sleep(2)\n    tree =")
     patient, hasty = Renderer(size_px=16, timeout_s=30.0), Renderer(size_px=16, timeout_s=0.5)
     assert patient.render(GOOD).error is None
