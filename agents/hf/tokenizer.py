@@ -129,7 +129,7 @@ def telling_words(env_ids: Sequence[str]) -> tuple[str, ...]:
     if _WORLD_OF_CLIPS in env_ids:
         words += _WAYS
     if any(env_id.startswith(_WORLDS_OF_AN_ARM) for env_id in env_ids):
-        from vlm_envs.worlds.primitive_skill.state import COLORS as CUBES
+        from vlm_envs.worlds.primitive_skill.skill_state import COLORS as CUBES
 
         words += [*CUBES, *_SIDES, *map(str, range(0, _MAX_TABLE_MM + 1, 10))]
     if _WORLD_OF_REPORTS in env_ids:

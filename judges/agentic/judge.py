@@ -19,7 +19,7 @@ from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS
 from vlm_envs.tools.documents import Document
 from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.trajectory import Observation, observation_images, observation_words
-from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
+from vlm_envs.worlds.reward_judging import RewardJudgingWorld
 
 MAX_ECHO_CHARS = 20_000
 """Of what the model said, so much stays in its conversation."""

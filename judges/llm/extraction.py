@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from agents.api.failures import UnreadableReplyError
 from judges.llm.verdict import read_object
 from vlm_envs.responses.formats import Representation
-from vlm_envs.worlds.grids.relations import RELATION_PHRASES
+from vlm_envs.worlds.grids.grid_levels import RELATION_PHRASES
 
 _MAX_NUMBER = 1e6
 _MAX_NAME_CHARS = 40

@@ -11,7 +11,7 @@ from judges.state_text.grid.vocabulary import cells_at
 from judges.state_text.rules import judged_name, rules_of
 from vlm_envs.errors import ConfigError, did_you_mean
 from vlm_envs.responses.formats import Representation
-from vlm_envs.worlds.grids.relations import named_cells, relation_text, relations_of
+from vlm_envs.worlds.grids.grid_levels import named_cells, relation_text, relations_of
 
 State = Mapping[str, Any]
 

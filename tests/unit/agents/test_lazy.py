@@ -12,7 +12,7 @@ from vlm_envs.content.scenes import rendering
 from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
 from vlm_envs.tools.cache import BoundedCache
-from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
+from vlm_envs.worlds.frozen_lake import FrozenLakeWorld
 
 SECRET = (2, 0, 1, 1, 0, 2, 0, 1, 2, 2)
 
@@ -121,7 +121,7 @@ class TestSearch:
         assert open_loop.open_loop("VLM/SVG-v0", {}) is None
 
     def test_an_engine_is_not_asked_for_millions_of_steps(self, monkeypatch):
-        monkeypatch.setattr("vlm_envs.worlds.frozen_lake.dynamics.FrozenLakeDynamics.steps_are_cheap", False)
+        monkeypatch.setattr("vlm_envs.worlds.frozen_lake.FrozenLakeDynamics.steps_are_cheap", False)
         assert open_loop.open_loop("VLM/FrozenLake-v0", {}) is None
 
     def test_levels_that_cannot_be_started_are_left_out(self, monkeypatch):

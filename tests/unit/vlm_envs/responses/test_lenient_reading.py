@@ -14,9 +14,9 @@ from vlm_envs.qa.strategies import STRATEGIES
 from vlm_envs.responses.formats import FORMATS, KNOWN_TAGS, QA_FORMATS
 from vlm_envs.responses.lenient_reading import READINGS, read_response
 from vlm_envs.responses.parsing import MAX_RESPONSE_CHARS, ActionGrammar, ParsedResponse, parse_response
-from vlm_envs.worlds.navigation.actions import GRAMMAR as NAVIGATION
-from vlm_envs.worlds.primitive_skill.actions import GRAMMAR as ARM
-from vlm_envs.worlds.svg.task import SvgTask
+from vlm_envs.worlds.navigation.navigation_levels import GRAMMAR as NAVIGATION
+from vlm_envs.worlds.primitive_skill.skill_planner import GRAMMAR as ARM
+from vlm_envs.worlds.svg.svg_world import SvgTask
 
 MOVES = {"up": "Up", "down": "Down", "left": "Left", "right": "Right"}
 COMMAS = ActionGrammar(parse=lambda text: MOVES.get(text.lower()), expected="one of Up, Down, Left, Right")

@@ -26,7 +26,7 @@ from vlm_envs.qa.datasets.source import DatasetSource
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.documents import PdfFolder
 from vlm_envs.tools.errors import ToolError, ToolErrorKind
-from vlm_envs.worlds.svg.corpus import load_icons
+from vlm_envs.worlds.svg.svg_corpus import load_icons
 
 
 def lines(*rows: dict[str, Any]) -> bytes:

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.registration import make
 from vlm_envs.splits import split_of
-from vlm_envs.worlds.frozen_lake.dynamics import SLIPPED_ACTIONS, FrozenLakeDynamics
-from vlm_envs.worlds.frozen_lake.state import FrozenLakeState, parse_level
+from vlm_envs.worlds.frozen_lake import SLIPPED_ACTIONS, FrozenLakeDynamics, FrozenLakeState, parse_level
 
 UP, DOWN, LEFT, RIGHT = range(4)
 GYMNASIUM_ACTION = {UP: 3, DOWN: 1, LEFT: 0, RIGHT: 2}

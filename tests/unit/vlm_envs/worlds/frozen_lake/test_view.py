@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.frozen_lake.state import parse_level
-from vlm_envs.worlds.frozen_lake.view import FrozenLakeView
+from vlm_envs.worlds.frozen_lake import FrozenLakeView, parse_level
 
 LAKE = "___G\nO___\n__O_\n_P__"  # VAGEN's symbolic example.
 

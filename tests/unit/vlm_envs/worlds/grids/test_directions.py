@@ -1,6 +1,6 @@
 """The numbers of the moves are a public contract: Up, Down, Left, Right."""
 
-from vlm_envs.worlds.grids.directions import Direction
+from vlm_envs.worlds.grids.grid_levels import Direction
 
 
 def test_action_numbers_names_and_deltas() -> None:

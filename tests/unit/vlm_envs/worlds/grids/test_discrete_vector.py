@@ -12,7 +12,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from vlm_envs.errors import ConfigError, EpisodeOverError
 from vlm_envs.vector.make import world_vector
-from vlm_envs.worlds.grids.task import ACTION_NAMES
+from vlm_envs.worlds.grids.grid_world import ACTION_NAMES
 
 NUM_ENVS = 24
 WORLDS: dict[str, tuple[str, dict[str, Any]]] = {

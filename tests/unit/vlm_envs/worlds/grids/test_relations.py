@@ -2,7 +2,7 @@
 
 import pytest
 
-from vlm_envs.worlds.grids.relations import (
+from vlm_envs.worlds.grids.grid_levels import (
     RELATION_PHRASES,
     Relation,
     named_cells,

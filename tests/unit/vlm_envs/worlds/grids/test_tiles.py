@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.frozen_lake.state import SYMBOLS as LAKE_SYMBOLS
-from vlm_envs.worlds.grids.tiles import TILE_SETS, tile_set
-from vlm_envs.worlds.sokoban.state import SYMBOLS as SOKOBAN_SYMBOLS
+from vlm_envs.worlds.frozen_lake import SYMBOLS as LAKE_SYMBOLS
+from vlm_envs.worlds.grids.grid_tiles import TILE_SETS, tile_set
+from vlm_envs.worlds.sokoban_solver import SYMBOLS as SOKOBAN_SYMBOLS
 
 
 @pytest.mark.parametrize("world", TILE_SETS)

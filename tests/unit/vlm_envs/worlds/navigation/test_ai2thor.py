@@ -21,13 +21,10 @@ import pytest
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.testing.episodes import oracle_responses
 from vlm_envs.world import World
-from vlm_envs.worlds.navigation.actions import Action
-from vlm_envs.worlds.navigation.ai2thor_controller import Ai2Thor
-from vlm_envs.worlds.navigation.ai2thor_engine import ITHOR_SCENES, SceneDynamics, SceneView
+from vlm_envs.worlds.navigation.ai2thor_engine import ITHOR_SCENES, Ai2Thor, SceneDynamics, SceneView
 from vlm_envs.worlds.navigation.ai2thor_tasks import SceneState, load_tasks, parse_scene, scene_split, scene_text
-from vlm_envs.worlds.navigation.generator import Wanted
-from vlm_envs.worlds.navigation.paths import Rules
-from vlm_envs.worlds.navigation.task import NavigationTask
+from vlm_envs.worlds.navigation.navigation_levels import Action, Rules, Wanted
+from vlm_envs.worlds.navigation.navigation_world import NavigationTask
 
 OBJECTS = (("Toaster", 2.0, 1.75), ("Sofa", -1.5, -1.0), ("Wall", 0.0, 2.0), ("Chair", 1.0, -1.0), ("Chair", 1.5, -1.0))
 

@@ -16,13 +16,17 @@ from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing, two_r
 from vlm_envs.content.homes.sight import Pose, can_see
 from vlm_envs.errors import ConfigError, GenerationError
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.worlds.navigation.actions import ACTIONS, Action
-from vlm_envs.worlds.navigation.dynamics import HomeDynamics
-from vlm_envs.worlds.navigation.generator import MIN_APPARENT_SIZE, Wanted, apparent_size
-from vlm_envs.worlds.navigation.instructions import INSTRUCTION_SETS
-from vlm_envs.worlds.navigation.paths import Rules
-from vlm_envs.worlds.navigation.state import NavigationState
-from vlm_envs.worlds.navigation.world import NavigationWorld
+from vlm_envs.worlds.navigation.navigation_levels import (
+    ACTIONS,
+    MIN_APPARENT_SIZE,
+    Action,
+    NavigationState,
+    Rules,
+    Wanted,
+    apparent_size,
+)
+from vlm_envs.worlds.navigation.navigation_text import INSTRUCTION_SETS
+from vlm_envs.worlds.navigation.navigation_world import HomeDynamics, NavigationWorld
 
 MIDDLE = Pose(10, 10, 0, 0)
 
@@ -205,7 +209,7 @@ def test_one_kind_can_be_named_alone() -> None:
 
 
 def test_an_impossible_band_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vlm_envs.worlds.navigation.generator.NUM_HOMES", 20)
+    monkeypatch.setattr("vlm_envs.worlds.navigation.navigation_levels.NUM_HOMES", 20)
     rules = dynamics()
     rules.wanted = Wanted(instruction_set="base", min_solution_length=300, max_solution_length=301)
     with pytest.raises(GenerationError, match=r"300 to 301 actions.*Widen the band"):

@@ -9,15 +9,15 @@ import pytest
 
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing
 from vlm_envs.content.homes.kinds import KINDS, words_of
-from vlm_envs.worlds.navigation.instructions import (
+from vlm_envs.worlds.navigation.navigation_levels import MAX_INSTRUCTION_CHARS
+from vlm_envs.worlds.navigation.navigation_text import (
     INSTRUCTION_SETS,
+    PHRASES,
     name_of,
     target_candidates,
     write_instruction,
 )
-from vlm_envs.worlds.navigation.phrases import PHRASES
-from vlm_envs.worlds.navigation.state import MAX_INSTRUCTION_CHARS
-from vlm_envs.worlds.navigation.world import NavigationWorld
+from vlm_envs.worlds.navigation.navigation_world import NavigationWorld
 
 
 def test_phrases_exist_for_25_kinds_and_each_is_the_only_one() -> None:

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vlm_envs.errors import LevelError
-from vlm_envs.worlds.navigation.dynamics import HomeDynamics
-from vlm_envs.worlds.navigation.generator import Wanted
-from vlm_envs.worlds.navigation.paths import Rules
-from vlm_envs.worlds.navigation.state import MAX_LEVEL_CHARS, level_text, parse_level
+from vlm_envs.worlds.navigation.navigation_levels import MAX_LEVEL_CHARS, Rules, Wanted, level_text, parse_level
+from vlm_envs.worlds.navigation.navigation_world import HomeDynamics
 
 DYNAMICS = HomeDynamics(
     Rules(num_steps=1, success_cm=100, require_visible=False, fov_degrees=100),

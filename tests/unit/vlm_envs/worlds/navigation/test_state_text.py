@@ -9,11 +9,9 @@ import pytest
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing
 from vlm_envs.content.homes.sight import Pose
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.navigation.actions import Action
-from vlm_envs.worlds.navigation.state import NavigationState
-from vlm_envs.worlds.navigation.state_text import Sighting, describe, shortened, state_dict
-from vlm_envs.worlds.navigation.task import NavigationTask
-from vlm_envs.worlds.navigation.view import HomeView
+from vlm_envs.worlds.navigation.navigation_levels import Action, NavigationState
+from vlm_envs.worlds.navigation.navigation_text import Sighting, describe, shortened, state_dict
+from vlm_envs.worlds.navigation.navigation_world import HomeView, NavigationTask
 
 # VAGEN, Appendix D.1, as far as it is printed there
 PAPER = {

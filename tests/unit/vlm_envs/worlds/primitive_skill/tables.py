@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vlm_envs.worlds.primitive_skill.geometry import FRAME_X_M, yaw_quaternion
-from vlm_envs.worlds.primitive_skill.state import HOME_QPOS, Cube, Drawer, Goal, GoalKind, PrimitiveSkillState, Target
+from vlm_envs.worlds.primitive_skill.skill_state import (
+    FRAME_X_M,
+    HOME_QPOS,
+    Cube,
+    Drawer,
+    Goal,
+    GoalKind,
+    PrimitiveSkillState,
+    Target,
+    yaw_quaternion,
+)
 
 TARGETS = (Target(side="left", position_mm=(80, -100)), Target(side="right", position_mm=(80, 100)))
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import TABLES
-from vlm_envs.worlds.primitive_skill.actions import GRAMMAR, Primitive, Skill, parse_primitive
-from vlm_envs.worlds.primitive_skill.geometry import WORKSPACES_MM
-from vlm_envs.worlds.primitive_skill.phrases import instruction
+from vlm_envs.worlds.primitive_skill.skill_planner import GRAMMAR, Primitive, Skill, parse_primitive
+from vlm_envs.worlds.primitive_skill.skill_state import WORKSPACES_MM, instruction
 
 POINTS = st.tuples(*[st.integers(-999_999, 999_999)] * 3)
 

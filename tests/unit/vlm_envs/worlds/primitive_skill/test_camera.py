@@ -8,9 +8,9 @@ import pytest
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import PLACE
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
-from vlm_envs.worlds.primitive_skill.engine import EngineHandle
-from vlm_envs.worlds.primitive_skill.view import PrimitiveSkillView
-from vlm_envs.worlds.primitive_skill.vulkan import why_unavailable
+from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillView
+from vlm_envs.worlds.primitive_skill.sapien_engine import EngineHandle
+from vlm_envs.worlds.primitive_skill.sapien_scene import why_unavailable
 
 needs_engine = pytest.mark.skipif(bool(why_unavailable()), reason=str(why_unavailable()))
 

@@ -14,17 +14,14 @@ from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLA
 from vlm_envs import make
 from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.vector.make import world_vector
-from vlm_envs.worlds.primitive_skill import dynamics as dynamics_module
-from vlm_envs.worlds.primitive_skill.actions import parse_primitive
-from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics
-from vlm_envs.worlds.primitive_skill.engine import MAX_NUM_OUTCOMES, EngineHandle
-from vlm_envs.worlds.primitive_skill.geometry import BASE_X_M, point_mm
-from vlm_envs.worlds.primitive_skill.kinematics import tool_position
-from vlm_envs.worlds.primitive_skill.level_text import level_text, parse_level
-from vlm_envs.worlds.primitive_skill.motion import carry_out
-from vlm_envs.worlds.primitive_skill.state import PrimitiveSkillState
-from vlm_envs.worlds.primitive_skill.view import PrimitiveSkillView
-from vlm_envs.worlds.primitive_skill.vulkan import why_unavailable
+from vlm_envs.worlds.primitive_skill import primitive_skill_world
+from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillDynamics, PrimitiveSkillView
+from vlm_envs.worlds.primitive_skill.sapien_engine import MAX_NUM_OUTCOMES, EngineHandle
+from vlm_envs.worlds.primitive_skill.sapien_scene import why_unavailable
+from vlm_envs.worlds.primitive_skill.skill_levels import level_text, parse_level
+from vlm_envs.worlds.primitive_skill.skill_motion import carry_out
+from vlm_envs.worlds.primitive_skill.skill_planner import parse_primitive
+from vlm_envs.worlds.primitive_skill.skill_state import BASE_X_M, PrimitiveSkillState, point_mm, tool_position
 
 pytestmark = pytest.mark.skipif(bool(why_unavailable()), reason=str(why_unavailable()))
 
@@ -128,7 +125,7 @@ def test_what_was_simulated_is_not_simulated_again(monkeypatch: pytest.MonkeyPat
         simulated.append(arguments)
         return carry_out(*arguments)
 
-    monkeypatch.setattr(dynamics_module, "carry_out", counted)
+    monkeypatch.setattr(primitive_skill_world, "carry_out", counted)
     dynamics = PrimitiveSkillDynamics(task="place", engine=EngineHandle())
     pick, other = parse_primitive("pick(-60,-120,20)"), parse_primitive("pick(-47,95,20)")
     assert pick is not None and other is not None

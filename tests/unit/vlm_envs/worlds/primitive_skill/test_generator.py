@@ -12,11 +12,9 @@ from tests.unit.vlm_envs.worlds.primitive_skill.tables import TABLES
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
 from vlm_envs.splits import SPLITS, split_of
-from vlm_envs.worlds.primitive_skill.generator import APART_MM, generate
-from vlm_envs.worlds.primitive_skill.geometry import is_in_workspace, point_mm
-from vlm_envs.worlds.primitive_skill.level_text import level_key, level_text, parse_level
-from vlm_envs.worlds.primitive_skill.phrases import request
-from vlm_envs.worlds.primitive_skill.planner import plan
+from vlm_envs.worlds.primitive_skill.skill_levels import APART_MM, generate, level_key, level_text, parse_level
+from vlm_envs.worlds.primitive_skill.skill_planner import plan
+from vlm_envs.worlds.primitive_skill.skill_state import is_in_workspace, point_mm, request
 
 
 @pytest.mark.parametrize("task", TABLES)

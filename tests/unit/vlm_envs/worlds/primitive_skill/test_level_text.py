@@ -10,9 +10,9 @@ import pytest
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import PLACE, TABLES, holding
 from vlm_envs import make
 from vlm_envs.errors import LevelError
-from vlm_envs.worlds.primitive_skill.dynamics import PrimitiveSkillDynamics
-from vlm_envs.worlds.primitive_skill.engine import EngineHandle
-from vlm_envs.worlds.primitive_skill.level_text import level_key, level_text, parse_level
+from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillDynamics
+from vlm_envs.worlds.primitive_skill.sapien_engine import EngineHandle
+from vlm_envs.worlds.primitive_skill.skill_levels import level_key, level_text, parse_level
 
 
 @pytest.mark.parametrize("task", TABLES)

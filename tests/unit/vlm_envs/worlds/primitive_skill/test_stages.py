@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, ONE_CUBE, PLACE, STACK, TABLES, cube
-from vlm_envs.worlds.primitive_skill.stages import STAGES, is_solved, reached_stage
-from vlm_envs.worlds.primitive_skill.state import Drawer, PrimitiveSkillState
-from vlm_envs.worlds.primitive_skill.task import PrimitiveSkillTask
+from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillTask
+from vlm_envs.worlds.primitive_skill.skill_state import STAGES, Drawer, PrimitiveSkillState, is_solved, reached_stage
 
 RED_PLACED = replace(PLACE, cubes=(cube("red", 83, -102), PLACE.cubes[1]))
 OPEN = replace(DRAWER, drawer=Drawer(y_mm=-90, open_m=0.13))

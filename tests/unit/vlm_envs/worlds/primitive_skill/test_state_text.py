@@ -8,15 +8,14 @@ import pytest
 
 from tests.unit.vlm_envs.worlds.primitive_skill.tables import DRAWER, PLACE, STACK
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.primitive_skill import state_text
-from vlm_envs.worlds.primitive_skill.actions import parse_primitive
-from vlm_envs.worlds.primitive_skill.phrases import instruction
-from vlm_envs.worlds.primitive_skill.state import Drawer, PrimitiveSkillState
-from vlm_envs.worlds.primitive_skill.task import PrimitiveSkillTask
+from vlm_envs.worlds.primitive_skill import skill_state
+from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillTask
+from vlm_envs.worlds.primitive_skill.skill_planner import parse_primitive
+from vlm_envs.worlds.primitive_skill.skill_state import Drawer, PrimitiveSkillState, instruction
 
 
 def test_structured_data_is_that_of_the_paper() -> None:
-    assert state_text.structured(PLACE) == {
+    assert skill_state.structured(PLACE) == {
         "red_cube_position": (-60, -120, 20),
         "green_cube_position": (-47, 95, 20),
         "left_target_position": (80, -100, 0),
@@ -27,22 +26,22 @@ def test_structured_data_is_that_of_the_paper() -> None:
 
 def test_texts_name_what_is_held_and_how_far_the_drawer_is_open() -> None:
     state = replace(DRAWER, held=0, drawer=Drawer(y_mm=-90, open_m=0.1))
-    assert state_text.describe(state, "natural_language") == (
+    assert skill_state.describe(state, "natural_language") == (
         "the blue cube is at (-175, 80, 20). the purple cube is at (-290, 150, 20). "
         "the drawer handle is at (-160, -90, 40). the drawer inside is at (-315, -90, 26). "
         "the drawer is open by 100 mm. the gripper holds the blue cube."
     )
-    assert state_text.describe(state, "structured").endswith("held_cube: blue_cube, drawer_open_mm: 100}")
+    assert skill_state.describe(state, "structured").endswith("held_cube: blue_cube, drawer_open_mm: 100}")
 
 
 def test_the_hint_tells_positions_without_names() -> None:
-    assert state_text.hint(PLACE) == "Object positions: [(-60,-120,20), (-47,95,20), (80,-100,0), (80,100,0)]"
-    assert not any(word in state_text.hint(DRAWER) for word in ("blue", "purple", "cube"))
+    assert skill_state.hint(PLACE) == "Object positions: [(-60,-120,20), (-47,95,20), (80,-100,0), (80,100,0)]"
+    assert not any(word in skill_state.hint(DRAWER) for word in ("blue", "purple", "cube"))
 
 
 def test_there_is_no_symbolic_representation() -> None:
     with pytest.raises(ConfigError, match="representation must be one of"):
-        state_text.describe(PLACE, "symbolic")
+        skill_state.describe(PLACE, "symbolic")
 
 
 @pytest.mark.parametrize(

@@ -10,21 +10,21 @@ import pytest
 
 from vlm_envs import make
 from vlm_envs.errors import EngineUnavailableError
-from vlm_envs.worlds.primitive_skill import vulkan
-from vlm_envs.worlds.primitive_skill.engine import EngineHandle
+from vlm_envs.worlds.primitive_skill import sapien_scene
+from vlm_envs.worlds.primitive_skill.sapien_engine import EngineHandle
 
 
 @pytest.fixture(autouse=True)
 def _untried() -> Iterator[None]:
-    vulkan.why_unavailable.cache_clear()
+    sapien_scene.why_unavailable.cache_clear()
     yield
-    vulkan.why_unavailable.cache_clear()
+    sapien_scene.why_unavailable.cache_clear()
 
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vulkan.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sapien_scene.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(EngineUnavailableError, match=r"needs the package sapien\. Run: pip install"):
-        vulkan.require_engine()
+        sapien_scene.require_engine()
 
 
 def test_a_driver_that_crashes_is_explained_and_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,11 +34,11 @@ def test_a_driver_that_crashes_is_explained_and_tried_once(monkeypatch: pytest.M
         trials.append(command)
         return SimpleNamespace(returncode=-11, stdout="", stderr="Failed to find a supported physical device")
 
-    monkeypatch.setattr(vulkan, "mani_skill_assets", lambda: None)
+    monkeypatch.setattr(sapien_scene, "mani_skill_assets", lambda: None)
     monkeypatch.setattr(subprocess, "run", crash)
     for _ in range(2):
         with pytest.raises(EngineUnavailableError, match=r"exit status -11: Failed to find.*mesa-vulkan-drivers"):
-            vulkan.require_engine()
+            sapien_scene.require_engine()
     assert len(trials) == 1
 
 

@@ -19,8 +19,7 @@ from vlm_envs.content.judging.instruction_track import Requirements
 from vlm_envs.content.judging.source import JudgingSource
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.instructions.checkers import CHECKERS
-from vlm_envs.worlds.reward_judging.task import quotation
-from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
+from vlm_envs.worlds.reward_judging import RewardJudgingWorld, quotation
 
 SMALL = {"side_px": (400, 600), "target_px": (16, 40), "num_pages": 5}
 PAGES = ("doc_page_retrieval_by_query", "doc_page_retrieval_by_index")

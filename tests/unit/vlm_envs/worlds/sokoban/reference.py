@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vlm_envs.worlds.sokoban.state import SokobanState
+from vlm_envs.worlds.sokoban_solver import SokobanState
 
 # gym-sokoban's codes: 0 wall, 1 floor, 2 target, 3 box on target, 4 box, 5 player.
 _FIXED_CODES = {"#": 0, "_": 1, "O": 2, "X": 1, "P": 1, "*": 2, "S": 2}

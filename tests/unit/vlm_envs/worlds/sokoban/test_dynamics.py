@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.unit.slow import quick
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.splits import split_of
-from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
-from vlm_envs.worlds.sokoban.state import SokobanState, parse_level
+from vlm_envs.worlds.sokoban import SokobanDynamics
+from vlm_envs.worlds.sokoban_solver import SokobanState, parse_level
 
 from .reference import reference_env, room_codes
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import SolverLimitError
-from vlm_envs.worlds.grids.directions import Direction
-from vlm_envs.worlds.sokoban import solver
-from vlm_envs.worlds.sokoban.dynamics import SokobanDynamics
-from vlm_envs.worlds.sokoban.push_search import Node, PushSearch
-from vlm_envs.worlds.sokoban.state import SokobanLayout, SokobanState, parse_level
+from vlm_envs.worlds import sokoban_solver as solver
+from vlm_envs.worlds.grids.grid_levels import Direction
+from vlm_envs.worlds.sokoban import SokobanDynamics
+from vlm_envs.worlds.sokoban_solver import Node, PushSearch, SokobanLayout, SokobanState, parse_level
 
 
 def brute_force_cost(state: SokobanState) -> int | None:

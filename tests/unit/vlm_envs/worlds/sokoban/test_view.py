@@ -8,8 +8,8 @@ import pytest
 from judges.state_text.exact import ExactJudge
 from vlm_envs import make
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.sokoban.state import parse_level
-from vlm_envs.worlds.sokoban.view import SokobanView
+from vlm_envs.worlds.sokoban import SokobanView
+from vlm_envs.worlds.sokoban_solver import parse_level
 
 # The room of VAGEN's structured example: player (4, 2), box (3, 2), target (3, 1), size (6, 6).
 ROOM = "######\n#____#\n#____#\n#OX__#\n#_P__#\n######"

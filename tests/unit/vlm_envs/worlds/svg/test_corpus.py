@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.svg import corpus
-from vlm_envs.worlds.svg.corpus import load_icons
-from vlm_envs.worlds.svg.markup import read_markup
+from vlm_envs.worlds.svg import svg_corpus
+from vlm_envs.worlds.svg.svg_corpus import load_icons
+from vlm_envs.worlds.svg.svg_markup import read_markup
 
 ICONS = [f'<svg viewBox="0 0 64 64"><circle cx="{x}" cy="32" r="9"/></svg>' for x in range(9, 39)]
 DOCTYPE = '<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "http://www.w3.org/Graphics/SVG/1.1/DTD/svg11.dtd">'
@@ -64,7 +64,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 def test_a_drawing_too_large_spoils_no_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = max(len(icon.encode()) for icon in ICONS)
-    monkeypatch.setattr(corpus, "MAX_BYTES", longest)
+    monkeypatch.setattr(svg_corpus, "MAX_BYTES", longest)
     large = "<svg>" + "x" * max(longest, csv.field_size_limit()) + "</svg>"  # more than a field of csv has by default
     write_table(tmp_path / "icons.CSV", [large, *ICONS], "utf-8-sig")
     limit = csv.field_size_limit()

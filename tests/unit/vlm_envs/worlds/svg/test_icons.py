@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.svg.icons.bands import BANDS, check_difficulty, draw_icon
-from vlm_envs.worlds.svg.renderer import Renderer
-from vlm_envs.worlds.svg.shapes import shapes_of
-from vlm_envs.worlds.svg.suboptimal import suboptimal_markup
+from vlm_envs.worlds.svg.svg_icons import BANDS, check_difficulty, draw_icon
+from vlm_envs.worlds.svg.svg_renderer import Renderer
+from vlm_envs.worlds.svg.svg_shapes import shapes_of
+from vlm_envs.worlds.svg.svg_world import suboptimal_markup
 
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vlm_envs.worlds.svg.colors import color_name
-from vlm_envs.worlds.svg.paints import drawable
-from vlm_envs.worlds.svg.renderer import Renderer
+from vlm_envs.worlds.svg.svg_paints import drawable
+from vlm_envs.worlds.svg.svg_renderer import Renderer
+from vlm_envs.worlds.svg.svg_styles import color_name
 
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 

@@ -7,12 +7,11 @@ import time
 import numpy as np
 import pytest
 
-from vlm_envs.worlds.svg.colors import color_name
-from vlm_envs.worlds.svg.descriptions import shape_words
-from vlm_envs.worlds.svg.geometry import path_points
-from vlm_envs.worlds.svg.markup import MarkupError, read_markup
-from vlm_envs.worlds.svg.renderer import Renderer
-from vlm_envs.worlds.svg.shapes import Shape, shapes_of
+from vlm_envs.worlds.svg.svg_markup import MarkupError, read_markup
+from vlm_envs.worlds.svg.svg_renderer import Renderer
+from vlm_envs.worlds.svg.svg_shapes import Shape, path_points, shapes_of
+from vlm_envs.worlds.svg.svg_styles import color_name
+from vlm_envs.worlds.svg.svg_world import shape_words
 
 
 def boxes(inside: str) -> list[list[float]]:
@@ -161,7 +160,7 @@ def test_what_the_renderer_skips_is_no_shape(element):
     ],
 )
 def test_what_is_not_followed_differs_from_the_picture(element, box, drawn):
-    """The list of `vlm_envs/worlds/svg/viewports.py`; the last two depend on how large the picture is."""
+    """The list of `vlm_envs/worlds/svg/svg_shapes.py`; the last two depend on how large the picture is."""
     assert boxes(element) == ([] if box is None else [box])
     if box is None:
         left, top = (value - 2 for value in drawn[:2])

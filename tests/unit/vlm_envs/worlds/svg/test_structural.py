@@ -10,9 +10,9 @@ import pytest
 from PIL import Image
 
 from tests.unit.slow import quick, sized
-from vlm_envs.worlds.svg.icons.bands import draw_icon
-from vlm_envs.worlds.svg.renderer import Renderer
-from vlm_envs.worlds.svg.structural import StructuralScorer
+from vlm_envs.worlds.svg.svg_icons import draw_icon
+from vlm_envs.worlds.svg.svg_renderer import Renderer
+from vlm_envs.worlds.svg.svg_scorers import StructuralScorer
 
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 

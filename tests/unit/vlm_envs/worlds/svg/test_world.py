@@ -11,8 +11,8 @@ import pytest
 import vlm_envs
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.splits import split_of
-from vlm_envs.worlds.svg.corpus import load_icons
-from vlm_envs.worlds.svg.scorers import resolve_scorer
+from vlm_envs.worlds.svg.svg_corpus import load_icons
+from vlm_envs.worlds.svg.svg_scorers import resolve_scorer
 
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 
@@ -131,7 +131,7 @@ def test_a_second_scorer_adds_a_term():
 
 
 def test_scorers_are_found_by_path():
-    assert resolve_scorer("scorer", "vlm_envs.worlds.svg.structural:StructuralScorer").name == "structural"
+    assert resolve_scorer("scorer", "vlm_envs.worlds.svg.svg_scorers:StructuralScorer").name == "structural"
 
 
 @pytest.mark.parametrize(
