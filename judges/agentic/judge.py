@@ -10,7 +10,7 @@ import numpy as np
 from agents.api.failures import Unavailable
 from judges.agentic.generate import Generate, Utterance
 from judges.scores import JudgeScore
-from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
+from vlm_envs.content.judging.judging_cases import judging_key, judging_question, response_name
 from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_positive
 from vlm_envs.qa.sample import Sample
 from vlm_envs.qa.state import CallRecord

@@ -9,7 +9,7 @@ from typing import Any
 
 from judges.calibration.writers import Section, State, Write, Writer, constant, joined, verb
 from judges.state_text.metric.words import CUBE, name_of_key
-from vlm_envs.content.homes.kinds import words_of
+from vlm_envs.content.homes.home import words_of
 
 # Navigation
 

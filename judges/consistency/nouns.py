@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Set
 
-from vlm_envs.content.scenes.kinds.table import KINDS
+from vlm_envs.content.scenes.scene_kinds import KINDS
 
 _IRREGULAR: Mapping[str, str] = {
     "men": "man",

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 from judges.consistency.nouns import singular
 from judges.consistency.sentences import without_questions
-from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.content.colors import COLORS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 MAX_CLAUSES = 200

@@ -5,8 +5,8 @@ from __future__ import annotations
 from judges.episode_rewards.clip_models import clip_descriptions, clip_mask_model
 from judges.episode_rewards.episode import final_state
 from judges.episode_rewards.models import DescriptionModel, MaskModel
-from vlm_envs.content.scenes.clips.source import find_clip, is_clip
-from vlm_envs.content.scenes.labels import scene_masks
+from vlm_envs.content.scenes.clip_source import find_clip, is_clip
+from vlm_envs.content.scenes.scene_labels import scene_masks
 from vlm_envs.trajectory import Trajectory
 
 

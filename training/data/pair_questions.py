@@ -15,9 +15,9 @@ from typing import Any
 
 from training.config.pairs import PairsConfig
 from training.data.pair_layouts import LAYOUTS, Layout
-from vlm_envs.content.judging.cases import TRACKS
-from vlm_envs.content.judging.datasets.armbench import judged_rows_of
-from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
+from vlm_envs.content.judging.judging_cases import TRACKS
+from vlm_envs.content.judging.judging_datasets import judged_rows_of
+from vlm_envs.content.judging.preference_rows import FileRow, document_of, picture_of
 from vlm_envs.qa.datasets.media import media_fault, without_marks
 from vlm_envs.qa.datasets.rows import BrokenRowError, Fields, broken, each_row, text
 from vlm_envs.records.json_lines import replace_file

@@ -24,7 +24,7 @@ from agents.api.failures import Unavailable
 from judges.llm.wrong_responses import write_wrong_responses
 from training.config.pairs import JUDGED, PairsConfig
 from training.data.pair_questions import Question, read_questions
-from vlm_envs.content.judging.datasets.reading import picture_of
+from vlm_envs.content.judging.preference_rows import picture_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.rows import BrokenRowError
 from vlm_envs.records.json_lines import replace_file

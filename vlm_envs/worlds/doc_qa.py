@@ -7,8 +7,8 @@ from typing import Any
 
 from vlm_envs.arguments.factories import resolved
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES
-from vlm_envs.content.reports.questions.ask import CATEGORIES
-from vlm_envs.content.reports.source import ReportSource
+from vlm_envs.content.reports.report_questions import CATEGORIES
+from vlm_envs.content.reports.report_source import ReportSource
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.documents import DocumentContext

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vlm_envs.content.judging.cases import TRACKS, Case
-from vlm_envs.content.judging.datasets.registry import judging_dataset
 from vlm_envs.content.judging.instruction_track import Requirements
-from vlm_envs.content.judging.samples import request_of, response_name, track_of
-from vlm_envs.content.judging.source import JudgingSource
-from vlm_envs.content.reports.source import ReportSource
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.judging.judging_cases import TRACKS, Case, request_of, response_name, track_of
+from vlm_envs.content.judging.judging_datasets import judging_dataset
+from vlm_envs.content.judging.judging_source import JudgingSource
+from vlm_envs.content.reports.report_source import ReportSource
+from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.errors import LevelError, as_names, require_flag, require_range
 from vlm_envs.qa.context import PictureContext, QAContext
 from vlm_envs.qa.documents import DocumentContext
@@ -271,7 +270,7 @@ class RewardJudgingWorld(QAWorld):
     `side_px=(2000, 8000)` and `target_px=(8, 40)`, sizes of pictures and of things in them; `num_pages=(5, 60)` of
     reports; `dataset=None` with `folder=None`: a local copy of `vl_rewardbench`, `llava_critic`, `mm_ifeval` or
     `armbench_vl`, or `judged` or `pairs` of one's own, in place of generated cases, see
-    `vlm_envs.content.judging.datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was
+    `vlm_envs.content.judging.judging_datasets`; `is_benchmark=None`: whether all of it is `test`, None for what it was
     published as; `train_on_all=False`: whether all of it is `train`; `source=None`: `"module:factory"` or a
     `SampleSource` in place of both; `max_pixels=1048576`, budget of a picture as shown (pages of documents have
     4194304); `answer_reward=1.0`; `max_turns=None` for the strategy's own number; and those of every world:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
 
-from vlm_envs.content.scenes.clips.source import ClipSource
-from vlm_envs.content.scenes.clips.templates import CATEGORIES
-from vlm_envs.content.scenes.settings.table import SETTINGS
+from vlm_envs.content.scenes.clip_questions import CATEGORIES
+from vlm_envs.content.scenes.clip_source import ClipSource
+from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.errors import require
 from vlm_envs.qa.datasets.registry import video_source
 from vlm_envs.qa.datasets.video_r1 import MAX_FRAMES

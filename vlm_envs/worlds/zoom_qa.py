@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from vlm_envs.arguments.factories import resolved
-from vlm_envs.content.scenes.questions.templates import CATEGORIES
-from vlm_envs.content.scenes.settings.table import SETTINGS
-from vlm_envs.content.scenes.source import KINDS_OF_ANSWERS, SceneSource
+from vlm_envs.content.scenes.scene_questions import CATEGORIES
+from vlm_envs.content.scenes.scene_source import KINDS_OF_ANSWERS, SceneSource
+from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.errors import ConfigError, require_choice, require_flag
 from vlm_envs.qa.context import PictureContext
 from vlm_envs.qa.datasets.registry import dataset_source

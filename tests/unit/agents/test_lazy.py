@@ -8,7 +8,7 @@ import pytest
 
 from agents import lazy, open_loop
 from agents.open_loop import OpenLoop
-from vlm_envs.content.scenes import rendering
+from vlm_envs.content.scenes import scene_rendering
 from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
 from vlm_envs.tools.cache import BoundedCache
@@ -201,9 +201,9 @@ def short_choice(monkeypatch):
 def test_all_scripts_play_a_level_before_its_image_is_dropped(short_choice, monkeypatch):
     pytest.importorskip("pydantic", reason="tools need pydantic: pip install '.[tools]'")
     rendered = []
-    render = rendering.render
-    monkeypatch.setattr(rendering, "render", lambda scene: rendered.append(scene.digest) or render(scene))
-    monkeypatch.setattr(rendering, "_pictures", BoundedCache(lazy.NUM_SCRIPT_ENVS))  # images, however large
+    render = scene_rendering.render
+    monkeypatch.setattr(scene_rendering, "render", lambda scene: rendered.append(scene.digest) or render(scene))
+    monkeypatch.setattr(scene_rendering, "_pictures", BoundedCache(lazy.NUM_SCRIPT_ENVS))  # images, however large
     lazy.LazyAgent(num_train_levels=1, num_val_levels=8).choose("VLM/ZoomQA-v0", SMALL_SCENES)
     num_levels = len(set(rendered))
     # Watching the oracle holds four images at once, and finalists play only levels they have not played before

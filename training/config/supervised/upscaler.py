@@ -12,7 +12,7 @@ from training.config.saved import plain
 from training.config.supervised.steps import SupervisedSteps
 from training.config.update.adamw import AdamWConfig
 from vlm_envs.arguments.ranges import field_name, require_above, require_at_least
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.errors import require, require_choice, require_range
 
 SUPER_RESOLUTION = "super-resolution"

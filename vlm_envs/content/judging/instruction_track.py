@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick
-from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
+from vlm_envs.content.judging.judging_cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
+from vlm_envs.content.random_choice import pick
 from vlm_envs.errors import ConfigError, GenerationError, require_choice
 from vlm_envs.tools.instructions.drafts import Draft, draw_sentence, padded
 from vlm_envs.tools.instructions.instruction import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction

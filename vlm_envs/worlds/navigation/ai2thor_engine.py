@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS
-from vlm_envs.content.homes.kinds import words_of
+from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS, words_of
 from vlm_envs.errors import ConfigError, EngineUnavailableError, GenerationError, LevelError
 from vlm_envs.parts import Dynamics, View
 from vlm_envs.requirements import install_command

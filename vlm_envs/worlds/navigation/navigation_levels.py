@@ -11,13 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from vlm_envs.content.homes.floor_plans import draw_plan
-from vlm_envs.content.homes.free_space import FreeSpace, free_space
-from vlm_envs.content.homes.furnishing import furnish
-from vlm_envs.content.homes.home import LATTICE_CM, Home, Thing
+from vlm_envs.content.homes.home import KINDS, LATTICE_CM, Home, Thing
+from vlm_envs.content.homes.home_generator import draw_plan, furnish
+from vlm_envs.content.homes.home_space import MAX_TILT, FreeSpace, Pose, bearing, can_see, free_space
 from vlm_envs.content.homes.home_text import home_data, read_home, read_whole
-from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.content.homes.sight import MAX_TILT, Pose, bearing, can_see
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.responses.parsing import ActionGrammar
 from vlm_envs.worlds.navigation.navigation_text import target_candidates, write_instruction

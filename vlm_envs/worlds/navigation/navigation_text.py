@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from vlm_envs.content.homes.home import Home, Thing
-from vlm_envs.content.homes.kinds import words_of
-from vlm_envs.content.homes.sight import direction_of
+from vlm_envs.content.homes.home import Home, Thing, words_of
+from vlm_envs.content.homes.home_space import direction_of
 from vlm_envs.errors import require_choice
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.responses.structured_text import structured_text

@@ -13,10 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vlm_envs.content.homes import panda_engine
-from vlm_envs.content.homes.free_space import free_space
-from vlm_envs.content.homes.home import LATTICE_CM, plan_bytes
-from vlm_envs.content.homes.kinds import words_of
-from vlm_envs.content.homes.sight import EYE_HEIGHT_M, TILT_DEGREES, bearing, seen_things
+from vlm_envs.content.homes.home import LATTICE_CM, plan_bytes, words_of
+from vlm_envs.content.homes.home_space import EYE_HEIGHT_M, TILT_DEGREES, bearing, free_space, seen_things
 from vlm_envs.errors import ConfigError, LevelError, require_choice, require_flag, require_positive
 from vlm_envs.parts import Dynamics, Task, View
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from judges.consistency.contradictions import contradiction, own_contradiction
 from judges.consistency.words import content_words, word_consistency
 from tests.unit.slow import sized
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 
 CONTRARY = [

@@ -16,7 +16,7 @@ from training.__main__ import main
 from training.config.pairs import NOBODY, PairsConfig
 from training.data.pair_questions import read_questions
 from training.data.pairs import build_pairs, similarity
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.errors import ConfigError
 
 CAT = {"question": "What sits there?", "response": "A grey cat sits on the mat.", "image": "cat.png", "answer": "grey"}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.state_text.exact import ExactJudge
-from vlm_envs.content.homes.kinds import KINDS
+from vlm_envs.content.homes.home import KINDS
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
 from vlm_envs.worlds.navigation.navigation_text import Sighting, describe, state_dict
 

@@ -24,8 +24,8 @@ from training.config.worlds.spec import WorldSpec
 from training.data.curation import curate
 from training.data.curation.curate import make_data_set
 from training.data.curation.curated import curated_episodes
-from vlm_envs.content.judging.datasets import registry as datasets
-from vlm_envs.content.judging.datasets.reading import DataFolder
+from vlm_envs.content.judging import judging_datasets as datasets
+from vlm_envs.content.judging.preference_rows import DataFolder
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.run_data import RunReader

@@ -15,7 +15,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from PIL import Image, ImageDraw
 
 from training.data.sft.pictures import load_picture, picture_sizes
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.datasets.registry import dataset_source
 from vlm_envs.qa.datasets.source import DatasetSource

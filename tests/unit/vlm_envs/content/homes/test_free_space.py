@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing, two_rooms
-from vlm_envs.content.homes.floor_plans import draw_plan
-from vlm_envs.content.homes.free_space import BODY_RADIUS_CM, are_rooms_connected, free_space
-from vlm_envs.content.homes.furnishing import furnish
-from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS, WALL_HEIGHT_CM
+from vlm_envs.content.homes.home import KINDS, LATTICE_CM, QUARTERS, WALL_HEIGHT_CM, footprint_of, inner_cm
+from vlm_envs.content.homes.home_generator import draw_plan, furnish
+from vlm_envs.content.homes.home_space import BODY_RADIUS_CM, are_rooms_connected, free_space
 from vlm_envs.content.homes.home_text import home_data, read_home
-from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.content.homes.rectangles import footprint_of, inner_cm
 from vlm_envs.splits import SPLITS, split_of
 
 

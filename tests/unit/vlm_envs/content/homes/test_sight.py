@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing, two_rooms
-from vlm_envs.content.homes.sight import Pose, bearing, can_see, direction_of, seen_things
+from vlm_envs.content.homes.home_space import Pose, bearing, can_see, direction_of, seen_things
 
 MIDDLE = Pose(10, 10, 0, 0)  # 2.5 m, 2.5 m, looking north
 

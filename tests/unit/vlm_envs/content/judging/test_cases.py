@@ -4,8 +4,15 @@ import pytest
 
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 
-from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched
-from vlm_envs.content.judging.samples import category_of, judging_sample, track_of
+from vlm_envs.content.judging.judging_cases import (
+    Candidate,
+    Case,
+    Flaw,
+    category_of,
+    is_length_matched,
+    judging_sample,
+    track_of,
+)
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import score_answer
 

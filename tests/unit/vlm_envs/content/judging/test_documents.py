@@ -10,8 +10,8 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from vlm_envs.content.judging.cases import TRACKS
-from vlm_envs.content.judging.datasets.registry import DATASETS
+from vlm_envs.content.judging.judging_cases import TRACKS
+from vlm_envs.content.judging.judging_datasets import DATASETS
 
 CHECKOUT = Path(__file__).parents[5]
 TEXT = (CHECKOUT / "docs" / "judging.md").read_text(encoding="utf-8")

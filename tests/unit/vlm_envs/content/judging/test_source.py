@@ -13,12 +13,11 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from tests.unit.slow import quick, sized, three_standard_errors
-from vlm_envs.content.judging.cases import NUM_CANDIDATES, TRACKS, Case
 from vlm_envs.content.judging.instruction_track import Requirements
-from vlm_envs.content.judging.samples import track_of
-from vlm_envs.content.judging.source import JudgingSource
-from vlm_envs.content.reports.source import ReportSource
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.judging.judging_cases import NUM_CANDIDATES, TRACKS, Case, track_of
+from vlm_envs.content.judging.judging_source import JudgingSource
+from vlm_envs.content.reports.report_source import ReportSource
+from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.tools.instructions.plans import COUNTED

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vlm_envs.content.reports.blocks import AtAGlance, Chart, Clauses, Heading, Paragraph, Table
 from vlm_envs.content.reports.composition import Page, Report
-from vlm_envs.content.reports.policies import TOPICS
+from vlm_envs.content.reports.report_contents import TOPICS
+from vlm_envs.content.reports.report_pages import AtAGlance, Chart, Clauses, Heading, Paragraph, Table
 
 MONTHS = (
     "January", "February", "March", "April", "May", "June",

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from vlm_envs.content.reports.blocks import Contents, Table
 from vlm_envs.content.reports.composition import MAX_PAGES, MIN_PAGES, compose_report
+from vlm_envs.content.reports.report_pages import Contents, Table
 from vlm_envs.content.reports.subjects import Department, RegionYear
 
 

@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vlm_envs.content.reports.composition import compose_report
-from vlm_envs.content.reports.document import ReportDocument
-from vlm_envs.content.reports.numbering import Numbering, Numberings
-from vlm_envs.content.reports.rendering import render_pdf
-from vlm_envs.content.reports.source import ReportSource
+from vlm_envs.content.reports.composition import Numbering, Numberings, compose_report
+from vlm_envs.content.reports.report_rendering import ReportDocument, render_pdf
+from vlm_envs.content.reports.report_source import ReportSource
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.documents import PdfDocument
 from vlm_envs.tools.retrieval import Bm25Retriever, words

@@ -11,9 +11,8 @@ import pytest
 from tests.unit.slow import quick, sized
 from tests.unit.vlm_envs.content.reports.reader import NotThereError, answer
 from vlm_envs.content.reports.composition import compose_report
-from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
-from vlm_envs.content.reports.questions.asked import count_key, name_key, reading_key
-from vlm_envs.content.reports.questions.page_facts import facts_of
+from vlm_envs.content.reports.page_questions import count_key, facts_of, name_key, reading_key
+from vlm_envs.content.reports.report_questions import CATEGORIES, ask
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.answers import score_answer
 

@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from tests.unit.slow import quick
-from vlm_envs.content.reports.blocks import Chart, Paragraph
 from vlm_envs.content.reports.composition import compose_report
-from vlm_envs.content.reports.document import ReportDocument
-from vlm_envs.content.reports.questions.ask import CATEGORIES, ask
-from vlm_envs.content.reports.rendering import render_pdf
+from vlm_envs.content.reports.report_pages import Chart, Paragraph
+from vlm_envs.content.reports.report_questions import CATEGORIES, ask
+from vlm_envs.content.reports.report_rendering import ReportDocument, render_pdf
 from vlm_envs.tools.documents import PdfDocument
 from vlm_envs.tools.errors import ToolError
 from vlm_envs.tools.retrieval import words
@@ -80,7 +79,7 @@ def test_the_values_of_charts_are_in_no_text(document):
 @pytest.mark.soak
 def test_the_same_report_gives_the_same_bytes_in_another_process():
     code = (
-        "import hashlib; from vlm_envs.content.reports.document import ReportDocument;"
+        "import hashlib; from vlm_envs.content.reports.report_rendering import ReportDocument;"
         "print(hashlib.sha256(ReportDocument.of(9, 3).pdf_bytes()).hexdigest())"
     )
     runs = [
@@ -136,7 +135,7 @@ def test_a_page_on_its_own_looks_as_it_does_in_the_whole_file(monkeypatch):
     document, drawn = ReportDocument.of(7, 991), []
     whole = PdfDocument("report", document.pdf_bytes())
     monkeypatch.setattr(
-        "vlm_envs.content.reports.document.render_pdf",
+        "vlm_envs.content.reports.report_rendering.render_pdf",
         lambda report, *, numbers: drawn.append(numbers) or render_pdf(report, numbers=numbers),
     )
     for number in (1, 2, 5, 7, 5):
@@ -146,7 +145,7 @@ def test_a_page_on_its_own_looks_as_it_does_in_the_whole_file(monkeypatch):
 
 
 def test_page_numbers_are_checked_before_anything_is_rendered(document, monkeypatch):
-    monkeypatch.setattr("vlm_envs.content.reports.document.render_pdf", None)
+    monkeypatch.setattr("vlm_envs.content.reports.report_rendering.render_pdf", None)
     for number in (0, 27, -1):
         with pytest.raises(ToolError, match="numbered from 1 to 26"):
             document.page_text(number)

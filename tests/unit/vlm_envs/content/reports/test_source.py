@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.content.reports.questions.ask import CATEGORIES
-from vlm_envs.content.reports.source import ReportSource
+from vlm_envs.content.reports.report_questions import CATEGORIES
+from vlm_envs.content.reports.report_source import ReportSource
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.splits import SPLITS, split_of
 
@@ -67,7 +67,7 @@ def test_only_unanswerable_questions_if_only_they_are_asked_for():
 
 
 def test_samples_are_small_and_draw_no_page(monkeypatch):
-    monkeypatch.setattr("vlm_envs.content.reports.document.render_pdf", None)
+    monkeypatch.setattr("vlm_envs.content.reports.report_rendering.render_pdf", None)
     sample = ReportSource(60).draw(np.random.default_rng(3), "train")
     assert len(pickle.dumps(sample)) < 3_000
     assert pickle.loads(pickle.dumps(sample)).document == sample.document
@@ -85,7 +85,7 @@ def test_the_digest_tells_reports_and_questions_apart():
 def test_another_process_finds_the_same_sample():
     sample_id = "report:14:unanswerable:77"
     code = (
-        "from vlm_envs.content.reports.source import ReportSource;"
+        "from vlm_envs.content.reports.report_source import ReportSource;"
         f"sample = ReportSource().find({sample_id!r}); print(sample.digest, sample.question)"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.unit.slow import sized
-from vlm_envs.content.scenes.clips.drawing import ClipLimits, crosses, draw_clip, keeps_off, try_clip
-from vlm_envs.content.scenes.clips.source import ClipSource, find_clip, find_sample
-from vlm_envs.content.scenes.clips.templates import CATEGORIES, TEMPLATES
+from vlm_envs.content.scenes.clip_drawing import ClipLimits, crosses, draw_clip, keeps_off, try_clip
+from vlm_envs.content.scenes.clip_questions import CATEGORIES, TEMPLATES
+from vlm_envs.content.scenes.clip_source import ClipSource, find_clip, find_sample
 from vlm_envs.content.scenes.video_sentences import describes
 from vlm_envs.content.scenes.videos import clip_masks
 from vlm_envs.errors import ConfigError, LevelError

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from vlm_envs.content.scenes.labels import label_mask, named_things, scene_masks
 from vlm_envs.content.scenes.scene import Scene, Thing
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.scenes.scene_labels import label_mask, named_things, scene_masks
+from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.errors import LevelError
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.answers import AnswerKey

@@ -8,9 +8,9 @@ import pytest
 
 from tests.unit.slow import sized
 from tests.unit.vlm_envs.content.scenes.truth import true_answers
-from vlm_envs.content.scenes.questions.templates import CATEGORIES, TEMPLATES
-from vlm_envs.content.scenes.source import SceneSource, _scene
-from vlm_envs.content.scenes.things import limits
+from vlm_envs.content.scenes.scene import limits
+from vlm_envs.content.scenes.scene_questions import CATEGORIES, TEMPLATES
+from vlm_envs.content.scenes.scene_source import SceneSource, _scene
 from vlm_envs.responses.answers import normalise, score_answer
 
 NUM_SAMPLES = sized(400, soak=1400)

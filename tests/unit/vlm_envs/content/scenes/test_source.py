@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.content.scenes import rendering
-from vlm_envs.content.scenes.source import SceneSource, find_sample
+from vlm_envs.content.scenes import scene_rendering
+from vlm_envs.content.scenes.scene_source import SceneSource, find_sample
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.splits import SPLITS, split_of
 
@@ -57,7 +57,7 @@ def test_samples_belong_to_their_split_by_content(split):
 def test_another_process_draws_the_same():
     program = (
         "import numpy as np, hashlib\n"
-        "from vlm_envs.content.scenes.source import SceneSource\n"
+        "from vlm_envs.content.scenes.scene_source import SceneSource\n"
         "sample = SceneSource(side_px=224, target_px=(16, 24), max_objects=14).draw(np.random.default_rng(0), 'val')\n"
         "print(sample.sample_id, sample.digest, sample.images[0].picture().digest)"
     )
@@ -75,7 +75,7 @@ def test_another_process_draws_the_same():
 
 
 def test_drawing_renders_nothing(monkeypatch):
-    monkeypatch.setattr(rendering, "render", None)
+    monkeypatch.setattr(scene_rendering, "render", None)
     sample = drawn(side_px=8000, target_px=(8, 40))
     assert (sample.images[0].width, sample.images[0].height) == (8000, 8000)
     assert sample.images[0].digest

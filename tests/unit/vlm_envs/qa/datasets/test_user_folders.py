@@ -18,7 +18,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from tests.unit.vlm_envs.qa.datasets import test_benchmarks as copies
 from tests.unit.vlm_envs.qa.datasets.test_layouts import picture, put
 from tests.unit.vlm_envs.tools.pdfs import pdf
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.documents.registry import document_source
 from vlm_envs.qa.datasets.registry import dataset_source, video_source

@@ -5,8 +5,8 @@ import pytest
 
 import vlm_envs
 from tests.unit.vlm_envs.tools.pdfs import pdf
-from vlm_envs.content.reports.document import ReportDocument
-from vlm_envs.content.reports.source import ReportSource
+from vlm_envs.content.reports.report_rendering import ReportDocument
+from vlm_envs.content.reports.report_source import ReportSource
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.qa.documents import DocumentContext, DocumentOverview
 

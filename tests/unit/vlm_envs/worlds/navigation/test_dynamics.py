@@ -13,7 +13,7 @@ import pytest
 import vlm_envs
 from tests.unit.slow import quick
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing, two_rooms
-from vlm_envs.content.homes.sight import Pose, can_see
+from vlm_envs.content.homes.home_space import Pose, can_see
 from vlm_envs.errors import ConfigError, GenerationError
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.worlds.navigation.navigation_levels import (

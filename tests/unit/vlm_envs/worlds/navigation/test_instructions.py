@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing
-from vlm_envs.content.homes.kinds import KINDS, words_of
+from vlm_envs.content.homes.home import KINDS, words_of
 from vlm_envs.worlds.navigation.navigation_levels import MAX_INSTRUCTION_CHARS
 from vlm_envs.worlds.navigation.navigation_text import (
     INSTRUCTION_SETS,

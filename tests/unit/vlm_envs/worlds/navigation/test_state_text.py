@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing
-from vlm_envs.content.homes.sight import Pose
+from vlm_envs.content.homes.home_space import Pose
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.navigation.navigation_levels import Action, NavigationState
 from vlm_envs.worlds.navigation.navigation_text import Sighting, describe, shortened, state_dict

@@ -14,9 +14,9 @@ pytest.importorskip("reportlab", reason="needs reportlab: pip install '.[tools]'
 
 import vlm_envs
 from agents.oracle import OracleAgent
-from vlm_envs.content.judging.cases import TRACKS
 from vlm_envs.content.judging.instruction_track import Requirements
-from vlm_envs.content.judging.source import JudgingSource
+from vlm_envs.content.judging.judging_cases import TRACKS
+from vlm_envs.content.judging.judging_source import JudgingSource
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.instructions.checkers import CHECKERS
 from vlm_envs.worlds.reward_judging import RewardJudgingWorld, quotation

@@ -10,7 +10,7 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from tests.unit.vlm_envs.content.judging.datasets.test_datasets import instruction, write
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 
 
 def judged_by(**judge: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from PIL import Image
 
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.datasets.source import DatasetSource
 from vlm_envs.splits import SPLITS

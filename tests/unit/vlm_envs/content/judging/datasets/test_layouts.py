@@ -23,7 +23,7 @@ from PIL import Image
 
 import vlm_envs
 from tests.unit.vlm_envs.tools.pdfs import pdf
-from vlm_envs.content.judging.datasets.registry import DATASETS, judging_dataset
+from vlm_envs.content.judging.judging_datasets import DATASETS, judging_dataset
 from vlm_envs.errors import ConfigError, GenerationError
 from vlm_envs.qa.datasets.source import DatasetSource
 from vlm_envs.qa.sample import Sample
