@@ -1,4 +1,4 @@
-"""Questions that a seed makes, all of them."""
+"""Samples drawn from a seed and found again by an id that ends in the seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vlm_envs.errors import ConfigError, GenerationError, LevelError, require_ch
 from vlm_envs.qa.sample import Sample
 from vlm_envs.splits import SPLITS, split_of
 
-MAX_SEEDS = 1000
+_MAX_SEEDS = 1000
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class SeededSource:
             split: `"train"`, `"val"` or `"test"`.
         """
         require_choice("split", split, SPLITS)
-        for _ in range(MAX_SEEDS):
+        for _ in range(_MAX_SEEDS):
             seed = int(rng.integers(2**63))
             if split_of(self.digest(seed).encode()) == split:
                 return self.sample(seed)
-        raise GenerationError(f"No sample of {self.name} of split {split!r} was found among {MAX_SEEDS} seeds.")
+        raise GenerationError(f"No sample of {self.name} of split {split!r} was found among {_MAX_SEEDS} seeds.")
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id.
@@ -110,13 +110,13 @@ def draw_sample(
         GenerationError: If no sample of the split was found, which no settings are known to lead to.
     """
     require_choice("split", split, SPLITS)
-    for _ in range(MAX_SEEDS):
+    for _ in range(_MAX_SEEDS):
         seed = int(rng.integers(2**63))
         asked = ask(source, seed)
         if asked is not None and split_of(asked.digest.encode()) == split:
             return asked.sample(source.sample_id(seed))
     raise GenerationError(
-        f"No {source.name} of split {split!r} was found among {MAX_SEEDS} seeds, the last of them "
+        f"No {source.name} of split {split!r} was found among {_MAX_SEEDS} seeds, the last of them "
         f"{source.sample_id(seed)}. {remedy}"
     )
 

@@ -170,12 +170,16 @@ def lakes(
         frozen_probability: Of each cell but the goal, to be no hole.
         min_length: Fewest moves of the shortest way.
         max_length: Most of them.
+
+    Source: VAGEN, Section 3 (random maps with random start and goal) and Gymnasium's `frozen_probability`. Deviation:
+    every cell but the goal is first frozen or a hole at random; the start is then drawn among the frozen cells at a
+    fitting distance, so no map is discarded because of an unlucky start.
     """
     num_cells = size * size
     is_hole = rng.random(num_cells) >= frozen_probability
     target_cell = int(rng.integers(num_cells))
     is_hole[target_cell] = False
-    looked_at = _remembered if num_cells <= _MOST_REMEMBERED_CELLS else _looked_at
+    looked_at = _remembered_look if num_cells <= _MOST_REMEMBERED_CELLS else _looked_at
     holes, distances = looked_at(is_hole.tobytes(), target_cell, size)
     starts = [c for c, moves in enumerate(distances) if min_length <= moves <= max_length]
     if starts:
@@ -189,8 +193,7 @@ def _looked_at(is_hole: bytes, target_cell: int, size: int) -> tuple[tuple[Cell,
     return holes, distances_to(divmod(target_cell, size), holes, size)
 
 
-_remembered = lru_cache(maxsize=4096)(_looked_at)
-
+_remembered_look = lru_cache(maxsize=4096)(_looked_at)
 
 SLIPPED_ACTIONS = (
     (2, 0, 3),  # up: left, up, right

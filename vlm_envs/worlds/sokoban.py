@@ -50,6 +50,13 @@ def rooms(
         num_boxes: And as many targets.
         min_length: Fewest moves of a shortest solution, pushes included.
         max_length: Most of them.
+
+    Rooms are carved by a wandering brush, so their shapes differ. With one box, the start is drawn among all positions
+    of the room whose exact cost fits. With more boxes, they are pulled away from the targets at random (the game played
+    backward, which keeps the room solvable) and the exact solver then checks the length.
+
+    Source: gym-sokoban's idea of carving and reverse play (after Racaniere et al. 2017). Deviations: our own carving;
+    randomness comes only from the given generator; lengths are exact; a failure is an error, not an easier room.
     """
     layout = _carve_layout(rng, dim_room, num_boxes)
     yield from (_one_box_starts if num_boxes == 1 else _pulled_starts)(rng, layout, min_length, max_length)

@@ -1,4 +1,8 @@
-"""Sokoban rooms, and the exact solver that proves them solvable."""
+"""Sokoban rooms, and the exact solver that proves them solvable.
+
+Answers are optimal in moves, not pushes. Rooms with one box are solved once as a whole, so asking at every step of an
+episode is a lookup; rooms with more boxes are searched, and what a search finds is remembered.
+"""
 
 from __future__ import annotations
 
@@ -145,7 +149,11 @@ _MAX_CACHED_BOUNDS = 200_000
 
 
 class PushSearch:
-    """Optimal search in one room; what depends on the room alone is computed once.
+    """Finds the fewest moves in one room with several boxes; what depends on the room alone is computed once.
+
+    A* over pushes: a node is the room right after a push, an edge is the shortest walk to the next push plus the push
+    itself. The bound is the cheapest assignment of boxes to targets, in pushes, plus the walk to the nearest box; it
+    never overestimates and never drops by more than an edge costs, so the first solution is optimal.
 
     Args:
         layout: A closed room.
@@ -334,7 +342,10 @@ UNSOLVABLE = -1
 
 
 class OneBoxCosts:
-    """Fewest moves to the solution from each (player, box) of one room.
+    """Fewest moves to the solution from each (player, box) of one room, found once.
+
+    A room with one box has at most (floor cells)^2 positions, so one backward search from the solved ones is cheaper
+    than a forward search and turns every later question into a lookup.
 
     Args:
         layout: A closed room with one target.

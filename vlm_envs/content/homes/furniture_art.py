@@ -1,7 +1,8 @@
-"""What furniture looks like.
+"""What furniture, small things, and wall decorations look like.
 
-Each function draws one kind in its own frame: metres, the middle of its footprint at the origin, its lowest point at
-z = 0, its front towards +y (north). The colour is the thing's own; the rest is the same for all of a kind.
+Each function draws one kind in its own frame: meters, the middle of its footprint at the origin, its lowest point at
+z = 0 (its middle if it hangs on a wall), its front toward +y (north). The color is the thing's own; the rest is the
+same for all things of a kind.
 """
 
 from __future__ import annotations

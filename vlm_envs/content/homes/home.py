@@ -1,8 +1,9 @@
-"""What a home is: rooms, doors and things, as immutable values with a key of their content.
+"""A home: rooms, doors, and things as immutable values with a key of their content.
 
-Lengths are whole numbers, so that equal homes are equal bit by bit: walls and doors in lattice steps of
-`LATTICE_CM`, things in centimetres. x runs east, y north, z up. A turn, like a heading, counts quarter turns
-clockwise from north; a thing faces where its turn says.
+Lengths are whole numbers, so that equal homes are equal bit by bit: walls and doors in lattice steps of `LATTICE_CM`,
+things in centimeters. x runs east, y north, z up. A turn, like a heading, counts quarter turns clockwise from north; a
+thing faces the direction of its turn. Small things are somewhat larger than life, so that an image of 255 pixels shows
+them from across a room.
 """
 
 from __future__ import annotations
@@ -348,7 +349,11 @@ class Sector(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def rooms_in_view(home: Home, x_m: float, y_m: float, heading_degrees: float, width_degrees: float) -> tuple[int, ...]:
-    """Returns the numbers of the rooms that may be in a picture.
+    """Returns the numbers of the rooms that may be in an image: those one looks into through doorways.
+
+    A safe estimate that lets the renderer leave out the other rooms: a room may be counted although it is hidden, but
+    none is missed. It is computed on the floor, where a doorway spans an angle, and what one sees through several of
+    them is where their angles overlap.
 
     Args:
         home: The home.

@@ -1,6 +1,6 @@
-"""Random floor plans: a rectangle cut into rooms, with a door wherever two of them share enough wall.
+"""Random homes: a floor plan cut into rooms with doors, and furniture that leaves every room reachable.
 
-A plan alone decides which split its homes belong to, so no floor plan of an evaluation was ever trained on.
+A plan alone decides the split of its homes, so no floor plan of an evaluation was ever trained on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where one can stand and step in a home, and what blocks the view."""
+"""Where one can stand and step in a home, and what one sees from there."""
 
 from __future__ import annotations
 

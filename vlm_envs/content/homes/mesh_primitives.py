@@ -1,4 +1,7 @@
-"""Colours by the names that instructions use."""
+"""Named colors, and solids as colored triangles whose light is already in their colors.
+
+Light is painted into the vertices once: the renderer then needs none, which is fast and the same everywhere.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Pictures of homes by panda3d's software renderer: no GPU, no display, the same bytes in every process.
+"""Homes as colored meshes, drawn by panda3d's software renderer: no GPU, no display, identical bytes everywhere.
 
-One engine a process serves every world in it. It is no part of any state, is made when the first picture is asked
-for, and is made anew in a forked child.
+One engine per process serves every world in it. It is not part of any state, is created for the first image, and is
+recreated in a forked child.
 """
 
 from __future__ import annotations

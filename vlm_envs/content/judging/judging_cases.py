@@ -1,4 +1,4 @@
-"""A case: a request, candidate responses, and what is wrong with each."""
+"""A case (a request, candidate responses, and what is wrong with each), and cases as samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a data file, and what is wrong with them in words that name file and row."""
+"""Rows of a data file of judged responses, with errors that name file and row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A question about a report, and how its answer may be written."""
+"""Questions about single pages of a report, and questions that the report does not answer.
+
+Each unanswerable question is about an invented page that is not in the report: a region in a year that is left out, a
+crop that a region does not grow, a policy nobody wrote. So the wording does not reveal whether a question can be
+answered.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Policies: rules with a number in each, and the question that the number answers."""
+"""What a report tells: an organization's departments, sites, projects, policies, and people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a page is made of, before anything is drawn: immutable blocks of text, tables and charts."""
+"""The pages of a report before anything is drawn: blocks of text, tables, and charts for every kind of subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions about reports: one right answer each, and the pages that hold it."""
+"""Questions across pages of a report, and the choice of a question of any category."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts as pictures (matplotlib, its Agg renderer), the same pixels whatever the user's matplotlib settings are."""
+"""Reports as PDF files: charts (matplotlib), flowables and pages (reportlab), and documents drawn on demand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a report is set: typefaces, colours, the form of tables, where page numbers stand."""
+"""How a report is set: colors, tables, page numbers, and typefaces."""
 
 from __future__ import annotations
 

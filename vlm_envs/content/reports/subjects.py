@@ -1,4 +1,4 @@
-"""What the pages of a report are about: one subject a page, holding every fact that the page prints."""
+"""What the pages of a report are about: one subject per page, holding every fact that the page prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,18 @@
-"""Questions about clips: how clips are drawn, what is asked about them, and samples of them."""
+"""Questions about clips: what crosses the line and when, what is where at a time, what moves which way.
+
+The answer is drawn first; clips are then tried until one has it. The options of a choice could all be right and are in
+random order, so no letter and no number is right more often than another.
+
+    order    first, last     which thing crosses the line first, or last           one of the things
+             sequence        in which order three things cross it                  one of four orders
+    count    crossings       how many things cross it                              a number from 0
+    place    side            on which side of the line a thing is at a time        one of two
+             quarter         in which quarter of the image it is then              one of four
+    time     crossing        when a thing's middle passes the line                 one of four stretches
+             start, stop     when a thing starts to move, or stops                 one of four stretches
+    motion   direction       which way a thing moves                               one of four
+             still           which thing stands still                              one of the things
+"""
 
 from __future__ import annotations
 
@@ -120,7 +134,7 @@ def throughout(clip: Clip) -> str:
 _MIDDLES = " A thing crosses it when its middle passes it."
 
 
-def crossings(clip: Clip) -> list[tuple[int, int]]:
+def _crossings(clip: Clip) -> list[tuple[int, int]]:
     """Returns which movers cross the line, each behind the last frame before, in the order they do."""
     ahead = ((clip.crossing(mover), mover) for mover in range(len(clip.movers)))
     return sorted((frame, mover) for frame, mover in ahead if frame is not None)
@@ -130,7 +144,7 @@ def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], list[str]]:
     """Returns where to look at each crossing and, of what does not cross, at the start; and a sentence of each."""
     evidence: list[Seen] = []
     facts: list[str] = []
-    found = crossings(clip)
+    found = _crossings(clip)
     for frame, mover in found:
         evidence += [(mover, frame), (mover, frame + 1)]
         facts.append(f"The {name_of(clip, mover)} crosses {line_of(clip)} {stretch(clip, frame, frame + 1)}.")
@@ -140,13 +154,13 @@ def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], list[str]]:
     return tuple(evidence), facts
 
 
-def end(rng: np.random.Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
+def _draft_end(rng: np.random.Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
     """Drafts a question about which of two to all things is the first or the last to cross."""
     limits, number = with_movers(rng, limits, 2)
     num_crossing = int(rng.integers(2, number + 1))
 
     def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion | None:
-        found = crossings(clip)
+        found = _crossings(clip)
         (frame, mover), (other, _) = (found[-1], found[-2]) if last else (found[0], found[1])
         if frame == other:
             return None
@@ -159,12 +173,12 @@ def end(rng: np.random.Generator, limits: ClipLimits, *, last: bool) -> ClipDraf
     return ClipDraft(limits=limits, wants=_some_cross(num_crossing, number), ask=ask)
 
 
-def sequence(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_sequence(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the order in which three things cross."""
     limits, number = with_movers(rng, limits, 3)
 
     def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion | None:
-        found = crossings(clip)
+        found = _crossings(clip)
         if any(one == other for (one, _), (other, _) in pairwise(found)):
             return None
         right = tuple(mover for _, mover in found)
@@ -182,7 +196,7 @@ def sequence(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     return ClipDraft(limits=limits, wants=_some_cross(3, number), ask=ask)
 
 
-def count(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_count(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about how many things cross, none of them as often as all."""
     wanted = int(rng.integers(0, limits.num_movers[1] + 1))
     limits, number = with_movers(rng, limits, max(wanted, 1))
@@ -200,7 +214,7 @@ def _some_cross(num_crossing: int, number: int) -> tuple[Want, ...]:
     return (*(crosses,) * num_crossing, *(keeps_off,) * (number - num_crossing))
 
 
-def side_then(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_side(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the side of the line on which a thing that crosses it is at a time."""
     wanted = -1 if rng.random() < 0.5 else 1
 
@@ -216,7 +230,7 @@ def side_then(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     return ClipDraft(limits=limits, wants=(crosses,), ask=ask)
 
 
-def quarter_then(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_quarter(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the quarter of the picture in which a thing that moves is at a time."""
     wanted = pick(rng, _QUARTERS)
 
@@ -241,7 +255,7 @@ def _frames(clip: Clip) -> range:
     return range(1, clip.num_frames + 1)
 
 
-def when(
+def _draft_when(
     rng: np.random.Generator,
     limits: ClipLimits,
     *,
@@ -279,7 +293,7 @@ def when(
     return ClipDraft(limits=limits, wants=(lambda clip: before(clip) == wanted and also(clip),), ask=ask)
 
 
-def moves_on(clip: Clip) -> bool:
+def _moves_on(clip: Clip) -> bool:
     """Returns whether a clip's first mover goes at least a fiftieth of the side from frame to frame while it moves."""
     mover = clip.movers[0]
     return _distance(clip) >= (mover.last - mover.first) * clip.width / 50
@@ -295,7 +309,7 @@ def _step(clip: Clip, mover: int = 0) -> tuple[int, int]:
     return moved.to[0] - moved.thing.x, moved.to[1] - moved.thing.y
 
 
-def told_move(clip: Clip) -> Iterable[str]:
+def _told_move(clip: Clip) -> Iterable[str]:
     """Yields when the first mover rests, moves and rests again."""
     mover, the = clip.movers[0], f"The {name_of(clip, 0)}"
     if mover.first > 1:
@@ -305,14 +319,14 @@ def told_move(clip: Clip) -> Iterable[str]:
         yield f"{the} stands still {stretch(clip, mover.last, clip.num_frames)}."
 
 
-def told_crossing(clip: Clip) -> Iterable[str]:
+def _told_crossing(clip: Clip) -> Iterable[str]:
     """Yields when the first mover crosses the line."""
     frame = clip.crossing(0)
     assert frame is not None, "it was wanted"
     yield f"The {name_of(clip, 0)} crosses {line_of(clip)} {stretch(clip, frame, frame + 1)}."
 
 
-def direction(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_direction(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the way a thing moves, which is clearly one of four."""
     wanted = pick(rng, tuple(_WAYS))
     axis, sign = _WAYS[wanted]
@@ -334,7 +348,7 @@ def direction(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
 _WAYS: Mapping[str, tuple[int, int]] = {"to the left": (0, -1), "to the right": (0, 1), "up": (1, -1), "down": (1, 1)}
 
 
-def still(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+def _draft_still(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
     """Drafts a question about the one thing of several that stands still."""
     limits, number = with_movers(rng, limits, 2)
 
@@ -361,26 +375,26 @@ _AT_LEAST_SIX = 6
 
 TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
     "order": (
-        ClipTemplate(name="first", kind="choice", draft=partial(end, last=False), fewest_movers=2),
-        ClipTemplate(name="last", kind="choice", draft=partial(end, last=True), fewest_movers=2),
-        ClipTemplate(name="sequence", kind="choice", draft=sequence, fewest_movers=3),
+        ClipTemplate(name="first", kind="choice", draft=partial(_draft_end, last=False), fewest_movers=2),
+        ClipTemplate(name="last", kind="choice", draft=partial(_draft_end, last=True), fewest_movers=2),
+        ClipTemplate(name="sequence", kind="choice", draft=_draft_sequence, fewest_movers=3),
     ),
-    "count": (ClipTemplate(name="crossings", kind="number", draft=count),),
+    "count": (ClipTemplate(name="crossings", kind="number", draft=_draft_count),),
     "place": (
-        ClipTemplate(name="side", kind="choice", draft=side_then),
-        ClipTemplate(name="quarter", kind="choice", draft=quarter_then),
+        ClipTemplate(name="side", kind="choice", draft=_draft_side),
+        ClipTemplate(name="quarter", kind="choice", draft=_draft_quarter),
     ),
     "time": (
         ClipTemplate(
             name="crossing",
             kind="choice",
             draft=partial(
-                when,
+                _draft_when,
                 text=lambda clip: f"When does the middle of the {name_of(clip, 0)} pass {line_of(clip)}?",
                 befores=lambda num_frames: range(1, num_frames),
                 before=lambda clip: clip.crossing(0),
                 also=crosses,
-                facts=told_crossing,
+                facts=_told_crossing,
             ),
             fewest_frames=_AT_LEAST_SIX,
         ),
@@ -388,12 +402,12 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
             name="start",
             kind="choice",
             draft=partial(
-                when,
+                _draft_when,
                 text=lambda clip: f"When does the {name_of(clip, 0)} start to move?",
                 befores=lambda num_frames: range(1, num_frames - 1),
                 before=lambda clip: clip.movers[0].first,
-                also=moves_on,
-                facts=told_move,
+                also=_moves_on,
+                facts=_told_move,
             ),
             fewest_frames=_AT_LEAST_SIX,
         ),
@@ -401,19 +415,19 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
             name="stop",
             kind="choice",
             draft=partial(
-                when,
+                _draft_when,
                 text=lambda clip: f"When does the {name_of(clip, 0)} stop?",
                 befores=lambda num_frames: range(2, num_frames),
                 before=lambda clip: clip.movers[0].last - 1,
-                also=moves_on,
-                facts=told_move,
+                also=_moves_on,
+                facts=_told_move,
             ),
             fewest_frames=_AT_LEAST_SIX,
         ),
     ),
     "motion": (
-        ClipTemplate(name="direction", kind="choice", draft=direction),
-        ClipTemplate(name="still", kind="choice", draft=still, fewest_movers=2),
+        ClipTemplate(name="direction", kind="choice", draft=_draft_direction),
+        ClipTemplate(name="still", kind="choice", draft=_draft_still, fewest_movers=2),
     ),
 }
 """Ways to ask, by category."""

@@ -1,4 +1,4 @@
-"""Questions about scenes: what may be asked, by category."""
+"""Questions about scenes by category, and how they are worded and drafted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things go: in zones that suit them, never touching, or inside what holds them."""
+"""Samples of scenes: things placed without touching, and a question about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Levels of grid worlds: directions, drawn text, relations of cells, and the rules that dynamics share."""
+"""Levels of grid worlds: directions, levels drawn as text, spatial relations, and the rules all grids share.
+
+Level text comes from a person or a file, so every fault is reported with its position and a fix. An agent is asked to
+describe spatial relations and a judge reads them back; both use `RELATION_PHRASES`.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ Cell = tuple[int, int]
 
 
 class Direction(IntEnum):
-    """One move on the grid; the value is the action number."""
+    """One move on the grid; the value is the action number, in the order in which worlds list their actions."""
 
     UP = 0
     DOWN = 1
@@ -160,7 +164,12 @@ RELATION_PHRASES: Mapping[tuple[int, int], str] = {
     (1, 0): "below and at the same column as",
     (1, 1): "below and to the right of",
 }
-"""The phrase for each (vertical, horizontal) pair of signs."""
+"""The phrase for each (vertical, horizontal) pair of signs.
+
+Source: VAGEN, Appendix C and the state texts of the visual-reasoning judge. Deviation: diagonal phrases say "above and
+to the left of", where the paper's dumps say "above and on the left side of"; one wording then serves every relation
+with a side.
+"""
 
 
 def relation_between(subject: str, subject_cell: Cell, object: str, object_cell: Cell) -> Relation:

@@ -1,4 +1,7 @@
-"""Tile art of grid worlds."""
+"""Tile art of grid worlds, and images laid out of tiles.
+
+A tile set is drawn once per size and kept; an image is then one lookup of pixels per cell.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ _SUPERSAMPLING = 4
 
 
 class Canvas:
-    """One cell to draw on.
+    """One cell to draw on, in units of a cell; smooth at any size.
+
+    Shapes are drawn four times larger and scaled down, because Pillow's own lines are jagged.
 
     Args:
         cell_px: Side of the finished picture in pixels.

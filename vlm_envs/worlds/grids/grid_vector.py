@@ -1,4 +1,4 @@
-"""Many grids advanced at once, as a Gymnasium vector environment with discrete actions."""
+"""Many grids stepped at once: a Gymnasium vector environment with discrete actions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The task, the view, and the base class of grid worlds."""
+"""The base classes of grid worlds: task, view, and world."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Navigation in AI2-THOR's scenes: the same task over another pair of dynamics and view."""
+"""Navigation in AI2-THOR's scenes: the same task with another engine's dynamics and view.
+
+The simulator holds no state of ours. Before an image is taken or an action is executed, its agent is put where the
+state says, unless it is there already, so states stay values and steps stay functions of them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Levels of Navigation: states, moves, shortest paths, and random levels."""
+"""Levels of Navigation: actions, states, exact shortest plans, and random searches.
+
+Every action can be undone by another, so one search outward from all successful positions gives the length of the
+shortest plan from everywhere; it is remembered per home and target, and each step is a lookup.
+"""
 
 from __future__ import annotations
 
@@ -339,6 +343,9 @@ class Wanted:
 
 def generate(rng: np.random.Generator, split: str, wanted: Wanted, rules: Rules) -> NavigationState:
     """Returns a random search of the wanted kind in a home whose floor plan belongs to a split.
+
+    Start and target are in one room and the target is in the first image, except in the set `long_horizon`, where the
+    target is in another room and out of sight: EmbodiedBench's long-horizon tasks start without the target in view.
 
     Raises:
         GenerationError: If none was found in `NUM_HOMES` homes.

@@ -1,4 +1,9 @@
-"""The cameras that look at the table, from the front or from above, and its lights."""
+"""The simulator of PrimitiveSkill: load a state, execute a motion, read the resulting state, draw an image.
+
+One engine serves every world of a process because it keeps nothing of an episode: each motion starts from the numbers
+of a state alone. PhysX remembers contacts, and even the order in which they first occurred, and what it remembers would
+leak into the result; so every state is put into a new scene made of the same bodies.
+"""
 
 from __future__ import annotations
 

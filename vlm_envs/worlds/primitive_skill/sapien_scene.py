@@ -1,4 +1,8 @@
-"""What SAPIEN needs, and the scene that it simulates."""
+"""The bodies of a SAPIEN scene, and a check that the engine can draw here.
+
+A Vulkan driver that does not fit may end the whole process instead of raising, so the first start is tried in a process
+of its own.
+"""
 
 from __future__ import annotations
 

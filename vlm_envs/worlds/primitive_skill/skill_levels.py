@@ -1,4 +1,8 @@
-"""Levels of PrimitiveSkill: their text, and random ones."""
+"""Levels of PrimitiveSkill: their text, and random ones.
+
+Deviations from VAGEN, which leaves the layouts open: the colors, and the order in which their positions are listed, are
+drawn for every level, so the image is needed to match positions to colors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Skills by name, and plans of them that reach a goal."""
+"""Primitive actions, and the oracle that plans them from any state without simulating.
+
+It knows where everything is and what each primitive does to it. Each action that works brings the state one action
+closer to the end, so replanning after every action gives the rest of the plan. Plans use pick and place for whatever is
+put somewhere and push for whatever slides. They are the shortest of that kind; a lucky push onto a target would take
+one action fewer.
+"""
 
 from __future__ import annotations
 

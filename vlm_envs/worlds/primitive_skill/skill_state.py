@@ -1,4 +1,14 @@
-"""The state of the table: geometry, things, stages of tasks, and their text."""
+"""The state of the table: geometry, objects, stages of tasks, and their text.
+
+A state is a whole snapshot between two primitives, when everything is at rest: the engine starts every primitive from
+these numbers and nothing else. Lengths are meters and angles radians inside, whole millimeters wherever an agent reads
+or writes.
+
+Axes are ManiSkill's: x toward the camera, y to the right of the image, z up, the table's top at z = 0. The arm stands
+at the far side of the table. Coordinates count from ManiSkill's origin, but in the drawer task from a point `FRAME_X_M`
+nearer to the camera, so that everything relevant lies within the paper's limits. States, actions, and text use the
+coordinates of their task; only the simulator uses ManiSkill's.
+"""
 
 from __future__ import annotations
 

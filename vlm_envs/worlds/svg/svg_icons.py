@@ -127,13 +127,13 @@ _GRID = 4
 _TRIES = 64
 
 
-def one_shape(rng: np.random.Generator, pen: Pen) -> None:
+def _one_shape(rng: np.random.Generator, pen: Pen) -> None:
     """Draws one large circle, rectangle or triangle on a grid of four units."""
     (color,) = pick_colors(rng, 1)
     _shape(rng, pen, _box(rng, 20, 56), color, ("circle", "rect", "triangle"))
 
 
-def few_shapes(rng: np.random.Generator, pen: Pen) -> None:
+def _few_shapes(rng: np.random.Generator, pen: Pen) -> None:
     """Draws two or three shapes that hardly overlap, outlines and lines among them."""
     count = int(rng.integers(2, 4))
     taken: list[Box] = []
@@ -185,8 +185,7 @@ def _shape(rng: np.random.Generator, pen: Pen, box: Box, color: str, kinds: tupl
             pen.line((x, y), (x + width, y + height), color, 4)
 
 
-def heart(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a heart, filled or outlined, perhaps with a highlight."""
+def _heart(rng: np.random.Generator, pen: Pen) -> None:
     fill, line = pick_colors(rng, 2)
     steps = "M 32 58 C 10 42 4 32 4 21 C 4 3 26 1 32 17 C 38 1 60 3 60 21 C 60 32 54 42 32 58 Z"
     pen.path(steps, fill if rng.random() < 0.5 else pen.outline(line, 4, fill=fill))
@@ -194,8 +193,7 @@ def heart(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 12 22 Q 12 12 21 12", pen.outline("white", 3))
 
 
-def cloud(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a cloud with rain, a bolt or the sun behind it."""
+def _cloud(rng: np.random.Generator, pen: Pen) -> None:
     puff, drop = pick_colors(rng, 2)
     weather = rng.integers(3)
     if weather == 0:
@@ -208,8 +206,7 @@ def cloud(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 34 44 L 24 54 L 31 54 L 27 63 L 40 51 L 33 51 Z", "gold")
 
 
-def moon(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a crescent and stars in a night sky."""
+def _moon(rng: np.random.Generator, pen: Pen) -> None:
     sky = ("black", "blue", "purple", "teal")[rng.integers(4)]
     pen.rect(2, 2, 60, 60, sky, rx=int(rng.choice([0, 8, 30])))
     pen.path("M 40 12 C 6 14 10 56 46 50 C 26 48 22 22 40 12 Z", "gold")
@@ -217,8 +214,7 @@ def moon(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(x, y, 2, "white")
 
 
-def fish(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a fish with a tail, a fin and perhaps bubbles."""
+def _fish(rng: np.random.Generator, pen: Pen) -> None:
     body, fin = pick_colors(rng, 2)
     pen.path("M 42 32 L 60 16 Q 54 32 60 48 Z", fin)
     pen.path("M 4 34 C 14 12 36 12 50 32 C 36 54 14 54 4 34 Z", body)
@@ -228,8 +224,7 @@ def fish(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(8, 14, 4, pen.outline(body, 2))
 
 
-def leaf(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a leaf with its veins."""
+def _leaf(rng: np.random.Generator, pen: Pen) -> None:
     blade, vein = pick_colors(rng, 2)
     pen.path("M 10 54 C 4 16 30 6 58 6 C 58 36 44 58 10 54 Z", blade)
     pen.path("M 4 60 Q 24 44 46 18", pen.outline(vein, 3))
@@ -237,8 +232,7 @@ def leaf(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 26 40 L 26 24 M 26 40 L 42 40", pen.outline(vein, 2))
 
 
-def bell(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a bell with its clapper, perhaps ringing."""
+def _bell(rng: np.random.Generator, pen: Pen) -> None:
     metal, clapper = pick_colors(rng, 2)
     pen.circle(32, 53, 6, clapper)
     pen.path("M 8 50 Q 16 44 16 28 C 16 4 48 4 48 28 Q 48 44 56 50 Z", metal)
@@ -247,8 +241,7 @@ def bell(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 6 26 Q 6 12 14 6 M 58 26 Q 58 12 50 6", pen.outline(clapper, 3))
 
 
-def pin(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a map pin, perhaps with its shadow."""
+def _pin(rng: np.random.Generator, pen: Pen) -> None:
     drop, hole = pick_colors(rng, 2)
     if rng.random() < 0.5:
         pen.ellipse(32, 57, 16, 5, "lightgray")
@@ -259,8 +252,7 @@ def pin(rng: np.random.Generator, pen: Pen) -> None:
     pen.circle(32, 23, 8, ("white", hole)[rng.integers(2)])
 
 
-def bubble(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a speech bubble with dots or lines."""
+def _bubble(rng: np.random.Generator, pen: Pen) -> None:
     fill, ink = pick_colors(rng, 2)
     tail = "L 30 44 L 16 58 L 18 44 L 14 44"
     pen.path(f"M 14 6 L 50 6 Q 60 6 60 16 L 60 34 Q 60 44 50 44 {tail} Q 4 44 4 34 L 4 16 Q 4 6 14 6 Z", fill)
@@ -272,8 +264,7 @@ def bubble(rng: np.random.Generator, pen: Pen) -> None:
             pen.line((14, y), (right, y), ink, 4)
 
 
-def umbrella(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws an open umbrella."""
+def _umbrella(rng: np.random.Generator, pen: Pen) -> None:
     cloth, stick = pick_colors(rng, 2)
     pen.path("M 32 30 L 32 52 Q 32 60 24 60 Q 18 60 18 54", pen.outline(stick, 4))
     pen.path("M 4 34 C 6 -2 58 -2 60 34 Q 52 26 44 34 Q 32 24 20 34 Q 12 26 4 34 Z", cloth)
@@ -281,8 +272,7 @@ def umbrella(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 20 34 Q 22 14 32 7 Q 42 14 44 34", pen.outline("white", 2))
 
 
-def cup(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a steaming cup."""
+def _cup(rng: np.random.Generator, pen: Pen) -> None:
     china, steam = pick_colors(rng, 2)
     pen.path("M 44 30 C 62 26 62 50 42 48", pen.outline(china, 4))
     pen.path(
@@ -293,8 +283,7 @@ def cup(rng: np.random.Generator, pen: Pen) -> None:
         pen.path(f"M {x} 20 Q {x - 5} 15 {x} 11 Q {x + 5} 7 {x} 3", pen.outline(steam, 3))
 
 
-def boat(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a sailing boat on waves."""
+def _boat(rng: np.random.Generator, pen: Pen) -> None:
     hull, sail, other = pick_colors(rng, 3)
     pen.path("M 30 4 Q 56 22 52 38 L 30 38 Z", sail)
     pen.path("M 26 10 Q 14 26 12 38 L 26 38 Z", other)
@@ -303,8 +292,7 @@ def boat(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 2 60 Q 9 55 17 60 Q 24 64 32 60 Q 40 55 47 60 Q 54 64 62 60", pen.outline("skyblue", 3))
 
 
-def bird(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a bird with a wing and a beak."""
+def _bird(rng: np.random.Generator, pen: Pen) -> None:
     body, wing, beak = pick_colors(rng, 3)
     pen.path("M 50 18 L 63 23 L 50 28 Z", beak)
     pen.path("M 2 26 L 18 34 C 26 34 28 8 44 8 C 58 8 56 28 52 34 C 46 56 16 60 2 26 Z", body)
@@ -314,8 +302,7 @@ def bird(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 28 50 L 26 62 M 36 48 L 38 62", pen.outline(beak, 3))
 
 
-def apple(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws an apple with a stalk and a leaf."""
+def _apple(rng: np.random.Generator, pen: Pen) -> None:
     skin, green = pick_colors(rng, 2)
     pen.path("M 32 20 C 18 10 4 20 6 36 C 8 52 22 66 32 58 C 42 66 56 52 58 36 C 60 20 46 10 32 20 Z", skin)
     pen.path("M 32 20 Q 32 10 26 4", pen.outline("brown", 3))
@@ -323,15 +310,13 @@ def apple(rng: np.random.Generator, pen: Pen) -> None:
         pen.path("M 34 14 Q 38 2 52 4 Q 48 16 34 14 Z", green)
 
 
-CURVED = (heart, cloud, moon, fish, leaf, bell, pin, bubble, umbrella, cup, boat, bird, apple)
-"""Every figure of band 5."""
+_CURVED = (_heart, _cloud, _moon, _fish, _leaf, _bell, _pin, _bubble, _umbrella, _cup, _boat, _bird, _apple)
 
 
 _MIDDLE = (32.0, 32.0)
 
 
-def flower(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws petals around a middle."""
+def _flower(rng: np.random.Generator, pen: Pen) -> None:
     petal, middle = pick_colors(rng, 2)
     count = int(rng.choice([4, 5, 6, 8]))
     one = pen.copy()
@@ -340,8 +325,7 @@ def flower(rng: np.random.Generator, pen: Pen) -> None:
     pen.circle(32, 32, 9, middle)
 
 
-def sun(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws rays around a disc."""
+def _sun(rng: np.random.Generator, pen: Pen) -> None:
     ray, disc = pick_colors(rng, 2)
     count = int(rng.choice([6, 8, 10, 12]))
     one = pen.copy()
@@ -353,8 +337,7 @@ def sun(rng: np.random.Generator, pen: Pen) -> None:
     pen.circle(32, 32, 15, disc)
 
 
-def clock(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a clock that shows a random time."""
+def _clock(rng: np.random.Generator, pen: Pen) -> None:
     rim, hand = pick_colors(rng, 2)
     pen.circle(32, 32, 27, pen.outline(rim, 5, fill="white"))
     for length, angle in ((14, 30 * int(rng.integers(12))), (20, 30 * int(rng.integers(12)))):
@@ -364,8 +347,7 @@ def clock(rng: np.random.Generator, pen: Pen) -> None:
     pen.circle(32, 32, 3, hand)
 
 
-def gear(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a toothed wheel with a hole."""
+def _gear(rng: np.random.Generator, pen: Pen) -> None:
     (metal,) = pick_colors(rng, 1)
     one = pen.copy()
     one.rect(27, 3, 10, 14, metal)
@@ -374,8 +356,7 @@ def gear(rng: np.random.Generator, pen: Pen) -> None:
     pen.circle(32, 32, int(rng.integers(6, 12)), "white")
 
 
-def windmill(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a toy windmill on a stick."""
+def _windmill(rng: np.random.Generator, pen: Pen) -> None:
     first, second, stick = pick_colors(rng, 3)
     pen.line((32, 28), (32, 63), stick, 3)
     start = 15 * int(rng.integers(6))
@@ -386,8 +367,7 @@ def windmill(rng: np.random.Generator, pen: Pen) -> None:
     pen.circle(32, 26, 3, stick)
 
 
-def snowflake(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws six branches with twigs."""
+def _snowflake(rng: np.random.Generator, pen: Pen) -> None:
     (ice,) = pick_colors(rng, 1)
     one = pen.copy()
     one.line(_MIDDLE, (32, 4), ice, 3)
@@ -396,8 +376,7 @@ def snowflake(rng: np.random.Generator, pen: Pen) -> None:
     _around(pen, 6, one.elements)
 
 
-def pencil(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a pencil that lies at an angle."""
+def _pencil(rng: np.random.Generator, pen: Pen) -> None:
     wood, rubber = pick_colors(rng, 2)
     one = pen.copy()
     one.rect(26, 2, 12, 8, rubber)
@@ -407,8 +386,7 @@ def pencil(rng: np.random.Generator, pen: Pen) -> None:
     pen.turned(15 * int(rng.integers(-5, 6)), _MIDDLE, one.elements)
 
 
-def butterfly(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a pair of wings, the right one mirrored to the left."""
+def _butterfly(rng: np.random.Generator, pen: Pen) -> None:
     upper, lower, body = pick_colors(rng, 3)
     wing = pen.copy()
     wing.ellipse(46, 22, 14, 15, upper)
@@ -420,8 +398,7 @@ def butterfly(rng: np.random.Generator, pen: Pen) -> None:
     pen.ellipse(32, 34, 3, 22, body)
 
 
-def die(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a die, tilted, that shows a random number."""
+def _die(rng: np.random.Generator, pen: Pen) -> None:
     (side,) = pick_colors(rng, 1)
     one = pen.copy()
     one.rect(12, 12, 40, 40, side, rx=7)
@@ -432,8 +409,7 @@ def die(rng: np.random.Generator, pen: Pen) -> None:
     pen.turned(15 * int(rng.integers(-2, 3)), _MIDDLE, one.elements)
 
 
-def propeller(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws blades around a hub inside a ring."""
+def _propeller(rng: np.random.Generator, pen: Pen) -> None:
     ring, blade = pick_colors(rng, 2)
     pen.circle(32, 32, 28, pen.outline(ring, 4))
     one = pen.copy()
@@ -442,8 +418,7 @@ def propeller(rng: np.random.Generator, pen: Pen) -> None:
     pen.circle(32, 32, 5, ring)
 
 
-def stars(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a star that is used several times."""
+def _stars(rng: np.random.Generator, pen: Pen) -> None:
     (color,) = pick_colors(rng, 1)
     corners = [(r * math.sin(i * math.pi / 5), -r * math.cos(i * math.pi / 5)) for i, r in enumerate([12, 5] * 5)]
     written = " ".join(f"{number(x)},{number(y)}" for x, y in corners)
@@ -455,8 +430,7 @@ def stars(rng: np.random.Generator, pen: Pen) -> None:
         pen.elements.append(f'<g transform="{place}">{shape}</g>')
 
 
-TURNING = (flower, sun, clock, gear, windmill, snowflake, pencil, butterfly, die, propeller, stars)
-"""Every figure of band 4."""
+_TURNING = (_flower, _sun, _clock, _gear, _windmill, _snowflake, _pencil, _butterfly, _die, _propeller, _stars)
 
 
 def _around(pen: Pen, count: int, elements: list[str]) -> None:
@@ -466,8 +440,7 @@ def _around(pen: Pen, count: int, elements: list[str]) -> None:
         pen.turned(360 * index / count, _MIDDLE, elements)
 
 
-def house(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws walls, a roof, a door and perhaps a window."""
+def _house(rng: np.random.Generator, pen: Pen) -> None:
     wall, roof, door, glass = pick_colors(rng, 4)
     pen.rect(12, 28, 40, 32, wall)
     pen.polygon([(32, 4), (60, 28), (4, 28)], roof)
@@ -476,8 +449,7 @@ def house(rng: np.random.Generator, pen: Pen) -> None:
         pen.rect(36, 36, 10, 10, pen.outline("white", 2, fill=glass))
 
 
-def snowman(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws three balls, a hat and buttons."""
+def _snowman(rng: np.random.Generator, pen: Pen) -> None:
     line, hat = pick_colors(rng, 2)
     paint = pen.outline(line, 2, fill="white")
     pen.circle(32, 47, 15, paint)
@@ -488,8 +460,7 @@ def snowman(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(32, y, 2, line)
 
 
-def traffic_light(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a box with three lamps, one of them lit in its colour."""
+def _traffic_light(rng: np.random.Generator, pen: Pen) -> None:
     case, dark = [("black", "gray"), ("gray", "black"), ("blue", "black")][rng.integers(3)]
     lit = int(rng.integers(3))
     pen.rect(20, 2, 24, 60, case, rx=6)
@@ -497,16 +468,14 @@ def traffic_light(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(32, 14 + 18 * index, 7, color if index == lit else dark)
 
 
-def target(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws rings inside each other."""
+def _target(rng: np.random.Generator, pen: Pen) -> None:
     outer, inner = pick_colors(rng, 2)
     radii = [28, 20, 12, 5][: int(rng.integers(3, 5))]
     for index, radius in enumerate(radii):
         pen.circle(32, 32, radius, [outer, "white", inner, "white"][index])
 
 
-def face(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a head with eyes, a mouth and perhaps ears."""
+def _face(rng: np.random.Generator, pen: Pen) -> None:
     skin, ink = pick_colors(rng, 2)
     if rng.random() < 0.5:
         pen.circle(12, 16, 8, skin)
@@ -518,8 +487,7 @@ def face(rng: np.random.Generator, pen: Pen) -> None:
     pen.polyline(mouth, pen.outline(ink, 3))
 
 
-def fir_tree(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws layers of branches over a trunk, perhaps with a star's ball on top."""
+def _fir_tree(rng: np.random.Generator, pen: Pen) -> None:
     leaves, trunk, ball = pick_colors(rng, 3)
     pen.rect(28, 50, 8, 12, trunk)
     for index in range(int(rng.integers(2, 4))):
@@ -529,8 +497,7 @@ def fir_tree(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(32, 6, 4, ball)
 
 
-def car(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a car from its side."""
+def _car(rng: np.random.Generator, pen: Pen) -> None:
     body, wheel, glass = pick_colors(rng, 3)
     pen.polygon([(16, 30), (24, 16), (44, 16), (52, 30)], pen.outline(body, 3, fill=glass))
     pen.rect(4, 28, 56, 16, body, rx=4)
@@ -538,8 +505,7 @@ def car(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(x, 44, 7, pen.outline("white", 2, fill=wheel))
 
 
-def flag(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a striped flag on a pole."""
+def _flag(rng: np.random.Generator, pen: Pen) -> None:
     stripes = pick_colors(rng, 3)
     upright = rng.random() < 0.5
     pen.line((10, 4), (10, 62), "black", 3)
@@ -550,8 +516,7 @@ def flag(rng: np.random.Generator, pen: Pen) -> None:
             pen.rect(12, 6 + 10 * index, 48, 10, color)
 
 
-def envelope(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a closed letter, perhaps with a seal."""
+def _envelope(rng: np.random.Generator, pen: Pen) -> None:
     paper, ink, seal = pick_colors(rng, 3)
     pen.rect(5, 14, 54, 38, pen.outline(ink, 3, fill=paper))
     pen.polyline([(5, 14), (32, 36), (59, 14)], pen.outline(ink, 3))
@@ -559,8 +524,7 @@ def envelope(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(32, 36, 6, seal)
 
 
-def lamp(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a lamp with a shade."""
+def _lamp(rng: np.random.Generator, pen: Pen) -> None:
     shade, stand = pick_colors(rng, 2)
     pen.line((32, 28), (32, 56), stand, 4)
     pen.polygon([(22, 6), (42, 6), (54, 32), (10, 32)], shade)
@@ -569,8 +533,7 @@ def lamp(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(32, 36, 4, "gold")
 
 
-def robot(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a robot's head with an aerial."""
+def _robot(rng: np.random.Generator, pen: Pen) -> None:
     metal, eye, trim = pick_colors(rng, 3)
     pen.line((32, 4), (32, 16), trim, 3)
     pen.circle(32, 5, 4, trim)
@@ -580,8 +543,7 @@ def robot(rng: np.random.Generator, pen: Pen) -> None:
     pen.rect(20, 43, 24, 5, trim)
 
 
-def chart(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws bars over a base line."""
+def _chart(rng: np.random.Generator, pen: Pen) -> None:
     colors = pick_colors(rng, 3)
     for index, color in enumerate(colors):
         height = 8 * int(rng.integers(1, 7))
@@ -589,8 +551,7 @@ def chart(rng: np.random.Generator, pen: Pen) -> None:
     pen.line((4, 58), (60, 58), "black", 3)
 
 
-def screen(rng: np.random.Generator, pen: Pen) -> None:
-    """Draws a monitor on its foot with something on it."""
+def _screen(rng: np.random.Generator, pen: Pen) -> None:
     case, picture, mark = pick_colors(rng, 3)
     pen.rect(5, 8, 54, 36, pen.outline(case, 4, fill=picture), rx=3)
     pen.rect(28, 46, 8, 8, case)
@@ -601,18 +562,20 @@ def screen(rng: np.random.Generator, pen: Pen) -> None:
         pen.circle(32, 26, 9, mark)
 
 
-THINGS = (house, snowman, traffic_light, target, face, fir_tree, car, flag, envelope, lamp, robot, chart, screen)
-"""Every thing of band 3."""
+_THINGS = (
+    _house, _snowman, _traffic_light, _target, _face, _fir_tree, _car, _flag, _envelope,
+    _lamp, _robot, _chart, _screen,
+)  # fmt: skip
 
 
 Motif = Callable[[np.random.Generator, Pen], None]
 
 BANDS: dict[int, tuple[Motif, ...]] = {
-    1: (one_shape,),
-    2: (few_shapes,),
-    3: THINGS,
-    4: TURNING,
-    5: CURVED,
+    1: (_one_shape,),
+    2: (_few_shapes,),
+    3: _THINGS,
+    4: _TURNING,
+    5: _CURVED,
 }
 """What each band draws: 1 one shape; 2 two or three shapes; 3 things of plain shapes with strokes; 4 turned, mirrored
 and repeated groups; 5 curved paths, some on a badge."""

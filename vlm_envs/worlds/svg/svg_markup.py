@@ -1,4 +1,9 @@
-"""What style sheets may select by, so that matching them against a drawing is never long work."""
+"""Reading markup that a model wrote, under limits, before anything draws it.
+
+The author of the markup is not trusted. Anything that could cost a renderer much (size, nesting, repetition) or reach
+outside the markup (entities, links, scripts) is rejected here, in this process, for the price of one parse. The
+renderer's limits on time and memory stop the rest.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +58,11 @@ class _Extent:
 
 
 def check_references(root: ET.Element, error: type[Exception]) -> None:
-    """Raises `error` unless all references stay inside the markup, are free of circles and expand to a bounded drawing.
+    """Raises `error` unless references stay inside the markup, form no circle, and expand to a bounded drawing.
+
+    `<use>`, patterns, masks, clips, and markers repeat what they refer to. Ten levels of ten references each are a
+    short text and ten billion shapes, so the drawing with every reference followed is what counts. It is counted
+    without following them: the size of a referenced element is computed once.
 
     The markup's own nesting must already be bounded, because this walks it recursively.
     """

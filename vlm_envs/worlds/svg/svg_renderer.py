@@ -1,4 +1,4 @@
-"""The one drawing process of this process: started when needed, ended when late, started again."""
+"""Drawings as pixels, drawn by one child process that is started when needed and ended when late."""
 
 from __future__ import annotations
 

@@ -1,17 +1,16 @@
-"""Similarity of two drawings on white paper, without weights.
+"""Similarity of two drawings on white paper: a structural score without weights, and the registry of scorers.
 
-Four questions, each asked at several resolutions, so that a shape beside its place still earns something and a shape
-nearer to its place earns more:
+The structural score asks four questions at several resolutions, so that a shape beside its place still earns something
+and a shape closer to its place earns more:
 
 * coverage: is there ink where there should be ink?
-* colour: is the paper dyed the same?
+* color: does the paper have the same color?
 * edges: do outlines run where they should?
-* structure: do small neighbourhoods vary alike (SSIM, Wang et al. 2004)?
+* structure: do small neighborhoods vary alike (SSIM, Wang et al. 2004)?
 
-Coverage, colour and edges are ratios of what is shared to what is there at all, so that white paper, which every icon
-has plenty of, earns nothing. Structure is averaged over places with ink and then counted from what an empty sheet
-would get. The mixture is this project's own; its weights were chosen so that growing mistakes lower the score (the
-tests measure that).
+Coverage, color, and edges are ratios of what is shared to what exists at all, so white paper, which every icon has
+plenty of, earns nothing. Structure is averaged over places with ink and then counted from the score of an empty sheet.
+The mixture is this project's own; its weights were chosen so that growing mistakes lower the score (tests measure it).
 """
 
 from __future__ import annotations

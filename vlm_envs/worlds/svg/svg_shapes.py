@@ -1,12 +1,12 @@
-"""Lengths and viewports: what per cent and units come to, and where a drawing inside a drawing lies.
+"""The shapes of a drawing: outlines, styles, and positions, with units, viewports, and transforms resolved.
 
-The picture decides, so all of this follows the renderer, cairosvg, also where it departs from the standard: in square
-pictures per cent along the shorter side of a `viewBox` are of its longer side, and a unit it does not know (`vw`, `vh`,
-`Q`) makes a length 0, as does a space before the unit (`10 px`).
+The image decides, so all of this follows the renderer, cairosvg, also where it departs from the standard: in square
+images, percentages along the shorter side of a `viewBox` refer to its longer side, and a unit it does not know (`vw`,
+`vh`, `Q`) makes a length 0, as does a space before the unit (`10 px`).
 
-Not followed: the `font` shorthand; `clip-path`, `mask`, `filter` and markers; `requiredFeatures` and `systemLanguage`;
-units and per cent in path data; a `transform-origin` of one value, or with `center`, `right` or `bottom`, which the
-renderer takes in pixels of the picture.
+Not followed: the `font` shorthand; `clip-path`, `mask`, `filter`, and markers; `requiredFeatures` and `systemLanguage`;
+units and percentages in path data; a `transform-origin` of one value, or with `center`, `right`, or `bottom`, which the
+renderer takes in pixels of the image.
 """
 
 from __future__ import annotations
