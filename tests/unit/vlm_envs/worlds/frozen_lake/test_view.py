@@ -8,11 +8,11 @@ import pytest
 from vlm_envs.errors import ConfigError
 from vlm_envs.worlds.frozen_lake import FrozenLakeView, parse_level
 
-LAKE = "___G\nO___\n__O_\n_P__"  # VAGEN's symbolic example.
+DRAWN_LAKE = "___G\nO___\n__O_\n_P__"  # VAGEN's symbolic example.
 
 
 def test_structured_data_and_text() -> None:
-    state, view = parse_level(LAKE), FrozenLakeView()
+    state, view = parse_level(DRAWN_LAKE), FrozenLakeView()
     assert view.structured(state) == {
         "player_position": (3, 1),
         "target_position": (0, 3),
@@ -25,8 +25,8 @@ def test_structured_data_and_text() -> None:
 
 
 def test_symbols_and_sentences() -> None:
-    state, view = parse_level(LAKE), FrozenLakeView()
-    assert view.describe(state, "symbolic") == LAKE
+    state, view = parse_level(DRAWN_LAKE), FrozenLakeView()
+    assert view.describe(state, "symbolic") == DRAWN_LAKE
     assert view.describe(state, "natural_language") == (
         "the target is above and to the right of the player. "
         "hole0 is above and to the left of the player. "
@@ -41,12 +41,12 @@ def test_a_player_in_a_hole_is_at_the_same_place() -> None:
 
 def test_an_unknown_representation_is_refused() -> None:
     with pytest.raises(ConfigError, match="representation must be one of"):
-        FrozenLakeView().describe(parse_level(LAKE), "image")
+        FrozenLakeView().describe(parse_level(DRAWN_LAKE), "image")
 
 
 @pytest.mark.parametrize("cell_px", [16, 28, 56])
 def test_the_picture_has_one_tile_a_cell(cell_px: int) -> None:
-    picture = FrozenLakeView(cell_px).image(parse_level(LAKE))
+    picture = FrozenLakeView(cell_px).image(parse_level(DRAWN_LAKE))
     assert picture.shape == (4 * cell_px, 4 * cell_px, 3) and picture.dtype == np.uint8
     tiles = picture.reshape(4, cell_px, 4, cell_px, 3).transpose(0, 2, 1, 3, 4)
     np.testing.assert_array_equal(tiles[0, 0], tiles[3, 3])

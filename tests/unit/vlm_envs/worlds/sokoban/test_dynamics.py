@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.slow import quick
+from tests.unit.vlm_envs.worlds.sokoban.reference import reference_env, room_codes
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.splits import split_of
 from vlm_envs.worlds.sokoban import SokobanDynamics
 from vlm_envs.worlds.sokoban_solver import SokobanState, parse_level
-
-from .reference import reference_env, room_codes
 
 UP, DOWN, LEFT, RIGHT = range(4)
 
