@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, ONE_CUBE, PLACE, STACK, cube, holding
+from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import ALIGN, DRAWER, ONE_CUBE, PLACE, STACK, cube, holding
 from vlm_envs.worlds.primitive_skill.skill_planner import plan, suboptimal_plan
 from vlm_envs.worlds.primitive_skill.skill_state import Drawer, Goal, GoalKind, PrimitiveSkillState
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import TABLES
+from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import TABLES
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
 from vlm_envs.splits import SPLITS, split_of

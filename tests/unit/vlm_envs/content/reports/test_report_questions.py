@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.unit.slow import quick, sized
-from tests.unit.vlm_envs.content.reports.reader import NotThereError, answer
+from tests.unit.vlm_envs.content.reports.report_reader import NotThereError, answer
 from vlm_envs.content.reports.composition import compose_report
 from vlm_envs.content.reports.page_questions import count_key, facts_of, name_key, reading_key
 from vlm_envs.content.reports.report_questions import CATEGORIES, ask

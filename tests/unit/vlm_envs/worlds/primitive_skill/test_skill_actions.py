@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import TABLES
+from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import TABLES
 from vlm_envs.worlds.primitive_skill.skill_planner import GRAMMAR, Primitive, Skill, parse_primitive
 from vlm_envs.worlds.primitive_skill.skill_state import WORKSPACES_MM, instruction
 

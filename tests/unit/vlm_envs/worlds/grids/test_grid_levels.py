@@ -1,9 +1,10 @@
-"""Relations are what the judge scores against, so their signs and wording are fixed here."""
+"""Directions, and relations of cells in words."""
 
 import pytest
 
 from vlm_envs.worlds.grids.grid_levels import (
     RELATION_PHRASES,
+    Direction,
     Relation,
     named_cells,
     relation_between,
@@ -11,6 +12,19 @@ from vlm_envs.worlds.grids.grid_levels import (
     relations_of,
     relations_text,
 )
+
+
+def test_action_numbers_names_and_deltas() -> None:
+    assert [(int(d), d.title, d.delta) for d in Direction] == [
+        (0, "Up", (-1, 0)),
+        (1, "Down", (1, 0)),
+        (2, "Left", (0, -1)),
+        (3, "Right", (0, 1)),
+    ]
+
+
+def test_neighbour_of_a_cell() -> None:
+    assert Direction.LEFT.from_cell((3, 3)) == (3, 2)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from tests.unit.vlm_envs.content.judging.datasets.test_datasets import png
+from tests.unit.vlm_envs.content.judging.test_judging_datasets import png
 from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample

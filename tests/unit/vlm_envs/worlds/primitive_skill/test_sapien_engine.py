@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.unit.slow import quick, sized
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import ALIGN, DRAWER, PLACE, TABLES, cube, holding
+from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import ALIGN, DRAWER, PLACE, TABLES, cube, holding
 from vlm_envs import make
 from vlm_envs.tools.cache import BoundedCache
 from vlm_envs.vector.make import world_vector

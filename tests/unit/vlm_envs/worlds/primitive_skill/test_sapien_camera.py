@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import PLACE
+from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import PLACE
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
 from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillView

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.vlm_envs.worlds.primitive_skill.tables import PLACE, TABLES, holding
+from tests.unit.vlm_envs.worlds.primitive_skill.skill_tables import PLACE, TABLES, holding
 from vlm_envs import make
 from vlm_envs.errors import LevelError
 from vlm_envs.worlds.primitive_skill.primitive_skill_world import PrimitiveSkillDynamics

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.unit.slow import sized
-from tests.unit.vlm_envs.content.scenes.truth import true_answers
+from tests.unit.vlm_envs.content.scenes.scene_truth import true_answers
 from vlm_envs.content.scenes.scene import limits
 from vlm_envs.content.scenes.scene_questions import CATEGORIES, TEMPLATES
 from vlm_envs.content.scenes.scene_source import SceneSource, _scene

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from tests.unit.vlm_envs.content.judging.datasets.test_datasets import instruction, write
+from tests.unit.vlm_envs.content.judging.test_judging_datasets import instruction, write
 from vlm_envs.content.judging.judging_datasets import judging_dataset
 
 
