@@ -184,13 +184,6 @@ def _which_is_there(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
 
 
-EXISTENCE = (
-    QuestionTemplate(name="presence", kind="exact", chance=0.5, draft=_presence),
-    QuestionTemplate(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
-)
-"""Questions of existence."""
-
-
 _NUM_WRONG = 3
 
 
@@ -280,17 +273,6 @@ def _spellings(color: str) -> tuple[str, ...]:
     return (color, "gray") if color == "grey" else (color,)
 
 
-ATTRIBUTES = (
-    QuestionTemplate(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
-    QuestionTemplate(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
-    QuestionTemplate(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),
-    QuestionTemplate(name="text", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
-    QuestionTemplate(name="time_choice", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX),
-    QuestionTemplate(name="time", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
-)
-"""Questions of attributes."""
-
-
 MAX_COUNT = 5
 
 
@@ -332,13 +314,6 @@ def _of_a_kind(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
 def _counted(text: str, number: int, facts: str) -> Question:
     key = AnswerKey(kind="number", answers=(str(number),), question=text)
     return Question(text=text, key=key, evidence=tuple(range(number)), facts=facts)
-
-
-COUNTS = (
-    QuestionTemplate(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
-    QuestionTemplate(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
-)
-"""Questions of counts."""
 
 
 HOLDER_RATIO = 2.6
@@ -460,17 +435,7 @@ def _contents(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
-RELATIONS = (
-    QuestionTemplate(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
-    QuestionTemplate(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
-    QuestionTemplate(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),
-    QuestionTemplate(name="claim", kind="exact", chance=0.5, draft=_pair(_claim)),
-    QuestionTemplate(name="contents", kind="choice", chance=0.25, draft=_contents),
-)
-"""Questions of relations."""
-
-
-_MAX_COUNT = 4
+_MAX_COMPARED = 4
 _HEIGHT_RATIO = 1.4
 _LEAST_SEEN_RATIO = 1.3
 
@@ -481,11 +446,11 @@ def _more(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     traits: tuple[Trait, ...] = tuple(zip(kinds, colors, strict=True))
     more = int(rng.integers(3))  # The first, the second, or neither.
     if more == 2:
-        numbers = [int(rng.integers(1, _MAX_COUNT + 1))] * 2
+        numbers = [int(rng.integers(1, _MAX_COMPARED + 1))] * 2
     else:
-        fewer = int(rng.integers(_MAX_COUNT))
+        fewer = int(rng.integers(_MAX_COMPARED))
         numbers = [fewer, fewer]
-        numbers[more] = int(rng.integers(fewer + 1, _MAX_COUNT + 1))
+        numbers[more] = int(rng.integers(fewer + 1, _MAX_COMPARED + 1))
     things = [
         small(rng, limits, kind, color)
         for kind, color, number in zip(kinds, colors, numbers, strict=True)
@@ -559,27 +524,42 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
     return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
 
 
-COMPARISONS = (
-    QuestionTemplate(name="more", kind="choice", chance=1 / 3, draft=_more),
-    QuestionTemplate(
-        name="taller",
-        kind="choice",
-        chance=0.5,
-        draft=_taller,
-        least_px=18,
-        ratio=_HEIGHT_RATIO,
-    ),
-    QuestionTemplate(name="same_time", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
-)
-"""Questions of comparison."""
-
-
 TEMPLATES: Mapping[str, tuple[QuestionTemplate, ...]] = {
-    "existence": EXISTENCE,
-    "attribute": ATTRIBUTES,
-    "relation": RELATIONS,
-    "count": COUNTS,
-    "comparison": COMPARISONS,
+    "existence": (
+        QuestionTemplate(name="presence", kind="exact", chance=0.5, draft=_presence),
+        QuestionTemplate(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
+    ),
+    "attribute": (
+        QuestionTemplate(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
+        QuestionTemplate(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
+        QuestionTemplate(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),
+        QuestionTemplate(name="text", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
+        QuestionTemplate(name="time_choice", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX),
+        QuestionTemplate(name="time", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
+    ),
+    "relation": (
+        QuestionTemplate(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
+        QuestionTemplate(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
+        QuestionTemplate(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),
+        QuestionTemplate(name="claim", kind="exact", chance=0.5, draft=_pair(_claim)),
+        QuestionTemplate(name="contents", kind="choice", chance=0.25, draft=_contents),
+    ),
+    "count": (
+        QuestionTemplate(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
+        QuestionTemplate(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
+    ),
+    "comparison": (
+        QuestionTemplate(name="more", kind="choice", chance=1 / 3, draft=_more),
+        QuestionTemplate(
+            name="taller",
+            kind="choice",
+            chance=0.5,
+            draft=_taller,
+            least_px=18,
+            ratio=_HEIGHT_RATIO,
+        ),
+        QuestionTemplate(name="same_time", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
+    ),
 }
 """Ways to ask, by the category of their questions."""
 
