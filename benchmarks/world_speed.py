@@ -18,8 +18,8 @@ import vlm_envs
 from benchmarks.measure import Row, median_times_s
 from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.vector.vector_world import LOCAL_KINDS
-from vlm_envs.worlds.grids.directions import Direction
-from vlm_envs.worlds.grids.task import ACTION_NAMES
+from vlm_envs.worlds.grids.grid_levels import Direction
+from vlm_envs.worlds.grids.grid_world import ACTION_NAMES
 
 LAKE = ("SFFF", "FHFH", "FFFH", "HFFG")
 """Gymnasium's own 4x4 map, so that both sides walk over the same ice."""

@@ -11,10 +11,11 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from docs import docstrings, navigation
+
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent))
 
-from docs import docstrings, navigation  # noqa: E402
 from docs.pages import BOARDS, write_boards  # noqa: E402
 from vlm_envs import __version__  # noqa: E402
 

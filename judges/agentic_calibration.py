@@ -8,7 +8,7 @@ from typing import Any
 from judges.agentic_judge import AgenticJudge, JudgingCase
 from judges.batched_judging import MapFn, one_by_one
 from judges.calibration import Agreement
-from vlm_envs.content.judging.samples import TRUE, request_of
+from vlm_envs.content.judging.judging_cases import TRUE, request_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample
 from vlm_envs.registration import make

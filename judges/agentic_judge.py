@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from agents.api.failures import Unavailable
 from judges.scores import JudgeScore
-from vlm_envs.content.judging.samples import judging_key, judging_question, response_name
+from vlm_envs.content.judging.judging_cases import judging_key, judging_question, response_name
 from vlm_envs.errors import ConfigError, GenerationError, LevelError
 from vlm_envs.qa.qa_context import CallRecord
 from vlm_envs.qa.sample import Sample
@@ -21,7 +21,7 @@ from vlm_envs.tools.pdf_documents import Document
 from vlm_envs.tools.pictures import ImageRef
 from vlm_envs.trajectory import Observation, observation_images, observation_words
 from vlm_envs.validation import require_positive
-from vlm_envs.worlds.reward_judging.world import RewardJudgingWorld
+from vlm_envs.worlds.reward_judging import RewardJudgingWorld
 
 if TYPE_CHECKING:
     from agents.api.client import ChatClient

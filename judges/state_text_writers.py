@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from judges.state_text.metric_rules import CUBE, name_of_key
 from judges.state_text.vocabulary import Cell
-from vlm_envs.content.homes.kinds import words_of
+from vlm_envs.content.homes.home import words_of
 from vlm_envs.responses.formats import Representation
 
 Section = Literal["observation", "prediction"]

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.content.scenes.kinds.table import KINDS
+from vlm_envs.content.colors import COLORS
+from vlm_envs.content.scenes.scene_kinds import KINDS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 MAX_CLAUSES = 200

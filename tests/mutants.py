@@ -31,7 +31,7 @@ CHECKOUT = Path(__file__).parents[1]
 SEED = 47
 UNIT = "tests/unit/"
 TESTS: dict[str, str] = {
-    "vlm_envs/world.py": "vlm_envs/test_world.py vlm_envs/test_feedback.py vlm_envs/worlds/frozen_lake",
+    "vlm_envs/world.py": "vlm_envs/test_world.py vlm_envs/test_feedback.py vlm_envs/worlds/test_frozen_lake.py",
     "vlm_envs/trajectory.py": "vlm_envs/records/test_run_data.py agents/test_rollout.py training/test_batch.py",
     "vlm_envs/splits.py": "vlm_envs/test_splits.py",
     "vlm_envs/spaces.py": "vlm_envs/test_spaces.py vlm_envs/test_world.py",

@@ -29,15 +29,15 @@ ADAPT = "adapt"
 """`adapt:` before a Gymnasium id, or before the path of a TOML file, stands for the adapted world."""
 
 WORLDS: dict[str, str] = {
-    "VLM/Sokoban-v0": "vlm_envs.worlds.sokoban.world:SokobanWorld",
-    "VLM/FrozenLake-v0": "vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld",
-    "VLM/Navigation-v0": "vlm_envs.worlds.navigation.world:NavigationWorld",
-    "VLM/PrimitiveSkill-v0": "vlm_envs.worlds.primitive_skill.world:PrimitiveSkillWorld",
-    "VLM/SVG-v0": "vlm_envs.worlds.svg.world:SvgWorld",
-    "VLM/ZoomQA-v0": "vlm_envs.worlds.zoom_qa.world:ZoomQAWorld",
-    "VLM/RewardJudging-v0": "vlm_envs.worlds.reward_judging.world:RewardJudgingWorld",
-    "VLM/DocQA-v0": "vlm_envs.worlds.doc_qa.world:DocQaWorld",
-    "VLM/VideoQA-v0": "vlm_envs.worlds.video_qa.world:VideoQAWorld",
+    "VLM/Sokoban-v0": "vlm_envs.worlds.sokoban:SokobanWorld",
+    "VLM/FrozenLake-v0": "vlm_envs.worlds.frozen_lake:FrozenLakeWorld",
+    "VLM/Navigation-v0": "vlm_envs.worlds.navigation.navigation_world:NavigationWorld",
+    "VLM/PrimitiveSkill-v0": "vlm_envs.worlds.primitive_skill.primitive_skill_world:PrimitiveSkillWorld",
+    "VLM/SVG-v0": "vlm_envs.worlds.svg.svg_world:SvgWorld",
+    "VLM/ZoomQA-v0": "vlm_envs.worlds.zoom_qa:ZoomQAWorld",
+    "VLM/RewardJudging-v0": "vlm_envs.worlds.reward_judging:RewardJudgingWorld",
+    "VLM/DocQA-v0": "vlm_envs.worlds.doc_qa:DocQaWorld",
+    "VLM/VideoQA-v0": "vlm_envs.worlds.video_qa:VideoQAWorld",
 }
 """Env id to entry point."""
 
@@ -109,13 +109,13 @@ NEEDS: dict[str, Need] = {
         "manipulation",
         ("sapien", "mani_skill"),
         besides="a Vulkan driver",
-        probe="vlm_envs.worlds.primitive_skill.vulkan:require_engine",
+        probe="vlm_envs.worlds.primitive_skill.sapien_scene:require_engine",
     ),
     "VLM/SVG-v0": Need(
         "svg",
         ("cairosvg",),
         besides="the system's library cairo 2",
-        probe="vlm_envs.worlds.svg.painter_process:require_painter",
+        probe="vlm_envs.worlds.svg.svg_renderer:require_painter",
     ),
     "VLM/ZoomQA-v0": Need("tools", ("pydantic",)),
     "VLM/DocQA-v0": Need("tools", _DOCUMENTS),

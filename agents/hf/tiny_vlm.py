@@ -139,18 +139,18 @@ def telling_words(env_ids: Sequence[str]) -> tuple[str, ...]:
     """
     words: list[str] = []
     if _WORLDS_OF_SCENES.intersection(env_ids):
-        from vlm_envs.content.scenes.colors import COLORS
-        from vlm_envs.content.scenes.kinds.table import KINDS
+        from vlm_envs.content.colors import COLORS
+        from vlm_envs.content.scenes.scene_kinds import KINDS
 
         words += [*COLORS, *KINDS, *_NUMBERS, *_PLACES, *map(str, range(_MAX_PIXEL + 1))]
     if _WORLD_OF_CLIPS in env_ids:
         words += _WAYS
     if any(env_id.startswith(_WORLDS_OF_AN_ARM) for env_id in env_ids):
-        from vlm_envs.worlds.primitive_skill.state import COLORS as CUBES
+        from vlm_envs.worlds.primitive_skill.skill_state import COLORS as CUBES
 
         words += [*CUBES, *_SIDES, *map(str, range(0, _MAX_TABLE_MM + 1, 10))]
     if _WORLD_OF_REPORTS in env_ids:
-        from vlm_envs.content.reports.words import FIRST_NAMES, LAST_NAMES, PROJECTS
+        from vlm_envs.content.reports.subjects import FIRST_NAMES, LAST_NAMES, PROJECTS
 
         words += [*FIRST_NAMES, *LAST_NAMES, *PROJECTS, *map(str, range(*_YEARS))]
     return tuple(words)
@@ -160,7 +160,7 @@ def file_name_parts(env_ids: Sequence[str]) -> tuple[str, ...]:
     """Returns what names of generated reports are made of, such as `oakhampton_`, each a token too."""
     if _WORLD_OF_REPORTS not in env_ids:
         return ()
-    from vlm_envs.content.reports.words import TOWNS, TRADES
+    from vlm_envs.content.reports.subjects import TOWNS, TRADES
 
     names = (*TOWNS, *(kind for trade in TRADES for kind in trade.kinds))
     return tuple(f"{name.replace(chr(39), '').replace(' ', '_').lower()}_" for name in names)

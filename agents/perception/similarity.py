@@ -24,7 +24,7 @@ from transformers import AutoModel
 
 from agents.perception.weights import WeightsUnavailableError, folder_of, require_files
 from vlm_envs.validation import require_choice
-from vlm_envs.worlds.svg.scorers import Scorer
+from vlm_envs.worlds.svg.svg_scorers import Scorer
 
 DINO_VARIABLE, DREAMSIM_VARIABLE = "VLM_ENVS_DINO", "VLM_ENVS_DREAMSIM"
 """Environment variables that name the folders with weights."""

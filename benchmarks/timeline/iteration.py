@@ -39,7 +39,7 @@ from training.loop.interrupts import prepare
 from training.loop.trainer import Trainer
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.trajectory import Observation, Trajectory
-from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
+from vlm_envs.worlds.frozen_lake import FrozenLakeWorld
 
 ENV_ID = "Benchmark/UnevenLake-v0"
 REWARD = "late_answer"

@@ -9,9 +9,8 @@ from typing import Any
 import gymnasium as gym
 
 from vlm_envs.trajectory import Observation
-from vlm_envs.worlds.frozen_lake.state import FrozenLakeState
-from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
-from vlm_envs.worlds.grids.directions import Direction
+from vlm_envs.worlds.frozen_lake import FrozenLakeState, FrozenLakeWorld
+from vlm_envs.worlds.grids.grid_levels import Direction
 
 ENV_ID = "Benchmark/LateLake-v0"
 NUM_MOVES = 3

@@ -36,8 +36,8 @@ from judges.episode_rewards.judge_models import (
 )
 from judges.grading import AnswerJudge
 from judges.grounding import Moment, Segment
-from vlm_envs.content.scenes.clips.source import find_clip, is_clip
-from vlm_envs.content.scenes.labels import scene_masks
+from vlm_envs.content.scenes.clip_source import find_clip, is_clip
+from vlm_envs.content.scenes.scene_labels import scene_masks
 from vlm_envs.content.scenes.video_sentences import describes
 from vlm_envs.content.scenes.videos import FRAMES_PER_SECOND, Clip, clip_masks
 from vlm_envs.trajectory import Trajectory

@@ -24,7 +24,7 @@ from judges.state_text.vocabulary import cells_at
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
 from vlm_envs.validation import did_you_mean
-from vlm_envs.worlds.grids.relations import RELATION_PHRASES, named_cells, relation_text, relations_of
+from vlm_envs.worlds.grids.grid_levels import RELATION_PHRASES, named_cells, relation_text, relations_of
 
 _MAX_NUMBER = 1e6
 _MAX_NAME_CHARS = 40

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from vlm_envs.content.judging.cases import TRACKS, Case
-from vlm_envs.content.judging.source import JudgingSource
+from vlm_envs.content.judging.judging_cases import TRACKS, Case
+from vlm_envs.content.judging.judging_source import JudgingSource
 
 NUM_CASES = 2_000
 NUM_TRAINED = 1_000

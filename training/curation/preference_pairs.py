@@ -32,9 +32,9 @@ from agents.api.client import ChatClient
 from agents.api.failures import Unavailable
 from judges.llm.llm_graders import write_wrong_responses
 from training.curation.curation_config import JUDGED, PairsConfig
-from vlm_envs.content.judging.cases import TRACKS
-from vlm_envs.content.judging.datasets.armbench import judged_rows_of
-from vlm_envs.content.judging.datasets.reading import FileRow, document_of, picture_of
+from vlm_envs.content.judging.judging_cases import TRACKS
+from vlm_envs.content.judging.judging_datasets import judged_rows_of
+from vlm_envs.content.judging.preference_rows import FileRow, document_of, picture_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.dataset_images import media_fault, row_image, without_marks
 from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, broken, each_row, text

@@ -232,10 +232,10 @@ def argos_hack_tiny(reward: str = "gated") -> StagesConfig:
 
 
 def _tiny_kwargs(source: str) -> dict[str, Any]:
-    """Returns a world of `scenes.clips.quarters`, whose two frames of 56 pixels a side are 8 visual tokens."""
+    """Returns a world of `vlm_envs.content.quarters`, whose two frames of 56 pixels a side are 8 visual tokens."""
     return {
         **_POINTS,
-        "source": f"vlm_envs.content.scenes.clips.quarters:{source}",
+        "source": f"vlm_envs.content.quarters:{source}",
         "max_pixels": 56 * 56,
         "prompt_example": False,
     }

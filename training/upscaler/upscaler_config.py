@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from training.config.saved_config import plain, require_name
 from training.config.update_config import AdamWConfig, SupervisedSteps
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.validation import field_name, require, require_above, require_at_least, require_choice, require_range
 
 SUPER_RESOLUTION = "super-resolution"

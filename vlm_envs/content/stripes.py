@@ -22,10 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.blocks import BLOCK_COLORS
-from vlm_envs.content.colors import RGB
-from vlm_envs.content.lone_block import LoneBlock, lone_block, part
-from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.content.blocks import BLOCK_COLORS, LoneBlock, lone_block, part
+from vlm_envs.content.colors import COLORS, RGB
 from vlm_envs.content.seeded import SeededSource
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.responses.answers import AnswerKey

@@ -68,7 +68,7 @@ def registered_vector(env_id: str, num_envs: int = 1, **kwargs: Any) -> VectorEn
         **kwargs: As in `world_vector`. Unless the world has an `action_mode` itself, `action_mode="discrete"` gives
             worlds moved by numbers, `num_levels` of whose levels are drawn beforehand (None for a fresh one each
             episode), and all others are arguments of the world. Grid worlds are many times faster then:
-            `vlm_envs.worlds.grids.discrete_vector`. Others are a `gymnasium.vector.SyncVectorEnv`.
+            `vlm_envs.worlds.grids.grid_vector`. Others are a `gymnasium.vector.SyncVectorEnv`.
 
     Returns:
         The vector environment.

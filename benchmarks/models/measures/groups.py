@@ -21,7 +21,7 @@ from statistics import fmean
 from typing import Any
 
 from benchmarks.models.text_table import text_table
-from vlm_envs.content.judging.cases import TRACKS
+from vlm_envs.content.judging.judging_cases import TRACKS
 from vlm_envs.records.json_lines import Record
 from vlm_envs.statistics.success_rates import by_cluster, cluster_of, repeated_interval
 

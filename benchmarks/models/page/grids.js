@@ -1,5 +1,5 @@
 // The rules of the grid worlds, on drawings: rows of symbols joined by newlines. No document in here.
-// They are those of vlm_envs/worlds/frozen_lake/state.py and vlm_envs/worlds/sokoban/state.py; tests hold both together.
+// They are those of vlm_envs/worlds/frozen_lake.py and vlm_envs/worlds/sokoban_solver.py; tests hold both together.
 
 const MOVES = [[-1, 0], [1, 0], [0, -1], [0, 1]];
 

@@ -15,8 +15,8 @@ from PIL import Image
 from vlm_envs.errors import VLMEnvsError
 from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import make
-from vlm_envs.worlds.grids.tiles import tile_set
-from vlm_envs.worlds.grids.world import GridWorld
+from vlm_envs.worlds.grids.grid_tiles import tile_set
+from vlm_envs.worlds.grids.grid_world import GridWorld
 
 _RULES = {"VLM/FrozenLake": "frozen_lake", "VLM/Sokoban": "sokoban"}
 """Worlds whose rules `grids.js` knows, by id without version."""

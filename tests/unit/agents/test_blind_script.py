@@ -8,11 +8,11 @@ import pytest
 
 from agents import blind_script
 from agents.blind_script import OpenLoop
-from vlm_envs.content.scenes import rendering
+from vlm_envs.content.scenes import scene_rendering
 from vlm_envs.errors import GenerationError
 from vlm_envs.parts import Dynamics
 from vlm_envs.tools.data_files import BoundedCache
-from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
+from vlm_envs.worlds.frozen_lake import FrozenLakeWorld
 
 SECRET = (2, 0, 1, 1, 0, 2, 0, 1, 2, 2)
 
@@ -121,7 +121,7 @@ class TestSearch:
         assert blind_script.open_loop("VLM/SVG-v0", {}) is None
 
     def test_an_engine_is_not_asked_for_millions_of_steps(self, monkeypatch):
-        monkeypatch.setattr("vlm_envs.worlds.frozen_lake.dynamics.FrozenLakeDynamics.steps_are_cheap", False)
+        monkeypatch.setattr("vlm_envs.worlds.frozen_lake.FrozenLakeDynamics.steps_are_cheap", False)
         assert blind_script.open_loop("VLM/FrozenLake-v0", {}) is None
 
     def test_levels_that_cannot_be_started_are_left_out(self, monkeypatch):
@@ -201,9 +201,11 @@ def short_choice(monkeypatch):
 def test_all_scripts_play_a_level_before_its_image_is_dropped(short_choice, monkeypatch):
     pytest.importorskip("pydantic", reason="tools need pydantic: pip install '.[tools]'")
     rendered = []
-    render = rendering.render
-    monkeypatch.setattr(rendering, "render", lambda scene: rendered.append(scene.digest) or render(scene))
-    monkeypatch.setattr(rendering, "_pictures", BoundedCache(blind_script.NUM_SCRIPT_ENVS))  # images, however large
+    render = scene_rendering.render
+    monkeypatch.setattr(scene_rendering, "render", lambda scene: rendered.append(scene.digest) or render(scene))
+    monkeypatch.setattr(
+        scene_rendering, "_pictures", BoundedCache(blind_script.NUM_SCRIPT_ENVS)
+    )  # images, however large
     blind_script.LazyAgent(num_train_levels=1, num_val_levels=8).choose("VLM/ZoomQA-v0", SMALL_SCENES)
     num_levels = len(set(rendered))
     # Watching the oracle holds four images at once, and finalists play only levels they have not played before

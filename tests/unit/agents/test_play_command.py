@@ -16,7 +16,7 @@ from agents.registry import AGENTS, AgentEntry
 from tests.unit.agents.api.endpoint import FakeEndpoint, status
 from tests.unit.benchmarks.models.short_search import shorten_search
 from vlm_envs.parts import Dynamics
-from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
+from vlm_envs.worlds.frozen_lake import FrozenLakeDynamics
 
 CHECKOUT = Path(__file__).parents[3]
 LAKE = ["VLM/FrozenLake-v0", "--set", "prompt_format=no_think"]

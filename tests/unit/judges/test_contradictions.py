@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from judges.word_consistency import content_words, contradiction, own_contradiction, word_consistency
 from tests.unit.slow import sized
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.scenes.scene_source import SceneSource
 from vlm_envs.responses.extraction import MAX_TEXT_CHARS
 
 CONTRARY = [

@@ -26,7 +26,7 @@ def test_what_is_not_there_has_none():
 def test_nothing_is_imported():
     code = (
         "import sys; from vlm_envs.command_line import written_docstring; "
-        "print(bool(written_docstring('vlm_envs.worlds.sokoban.world:SokobanWorld')), "
-        "'vlm_envs.worlds.sokoban.world' in sys.modules)"
+        "print(bool(written_docstring('vlm_envs.worlds.sokoban:SokobanWorld')), "
+        "'vlm_envs.worlds.sokoban' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "True False"

@@ -1,14 +1,128 @@
-"""What a home is: rooms, doors and things, as immutable values with a key of their content.
+"""A home: rooms, doors, and things as immutable values with a key of their content.
 
-Lengths are whole numbers, so that equal homes are equal bit by bit: walls and doors in lattice steps of
-`LATTICE_CM`, things in centimetres. x runs east, y north, z up. A turn, like a heading, counts quarter turns
-clockwise from north; a thing faces where its turn says.
+Lengths are whole numbers, so that equal homes are equal bit by bit: walls and doors in lattice steps of `LATTICE_CM`,
+things in centimeters. x runs east, y north, z up. A turn, like a heading, counts quarter turns clockwise from north; a
+thing faces the direction of its turn. Small things are somewhat larger than life, so that an image of 255 pixels shows
+them from across a room.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Literal, NamedTuple
+
+Place = Literal["floor", "top", "wall"]
+
+_BRIGHT = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "turquoise", "white")
+_CLOTH = ("red", "orange", "green", "blue", "purple", "grey", "turquoise", "cream")
+_TIMBER = ("oak", "brown", "white", "black")
+_ENAMEL = ("white", "grey", "cream", "turquoise", "red")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectKind:
+    """What all things of one name share.
+
+    Attributes:
+        place: It stands on the floor, stands on top of furniture, or hangs on a wall.
+        size_cm: Width, depth and height when it faces north.
+        colors: Colours it comes in.
+        is_solid: Whether nothing can be seen through its bounding box.
+        top_cm: Height of the top that small things stand on; None where none do.
+    """
+
+    place: Place
+    size_cm: tuple[int, int, int]
+    colors: tuple[str, ...]
+    is_solid: bool = False
+    top_cm: int | None = None
+
+
+def _floor(
+    width: int, depth: int, height: int, colors: tuple[str, ...], *, solid: bool = True, top: int | None = None
+) -> ObjectKind:
+    return ObjectKind(place="floor", size_cm=(width, depth, height), colors=colors, is_solid=solid, top_cm=top)
+
+
+def _small(place: Place, width: int, depth: int, height: int, colors: tuple[str, ...]) -> ObjectKind:
+    return ObjectKind(place=place, size_cm=(width, depth, height), colors=colors)
+
+
+_top, _wall = partial(_small, "top"), partial(_small, "wall")
+
+KINDS: Mapping[str, ObjectKind] = {
+    # Furniture
+    "Sofa": _floor(180, 85, 80, _CLOTH),
+    "ArmChair": _floor(85, 80, 85, _CLOTH),
+    "CoffeeTable": _floor(90, 55, 42, _TIMBER, solid=False, top=42),
+    "TVStand": _floor(130, 42, 50, _TIMBER, top=50),
+    "Bookshelf": _floor(90, 32, 190, _TIMBER),
+    "FloorLamp": _floor(42, 42, 160, ("white", "yellow", "red", "green", "blue"), solid=False),
+    "HousePlant": _floor(50, 50, 105, ("brown", "white", "blue", "orange"), solid=False),
+    "Fridge": _floor(70, 68, 180, _ENAMEL),
+    "Stove": _floor(60, 60, 90, ("white", "grey", "black")),
+    "CounterTop": _floor(100, 60, 90, ("white", "oak", "blue", "green"), top=90),
+    "Sink": _floor(80, 55, 105, ("white", "oak", "grey")),
+    "DiningTable": _floor(130, 80, 75, _TIMBER, solid=False, top=75),
+    "Chair": _floor(45, 45, 90, ("oak", "brown", "white", "red", "blue", "green"), solid=False),
+    "GarbageCan": _floor(38, 38, 60, ("grey", "green", "blue", "black", "red"), solid=False),
+    "Bed": _floor(140, 200, 95, _CLOTH),
+    "Nightstand": _floor(45, 40, 52, _TIMBER, top=52),
+    "Wardrobe": _floor(110, 58, 200, _TIMBER),
+    "Dresser": _floor(100, 46, 85, _TIMBER, top=85),
+    "Desk": _floor(125, 62, 74, _TIMBER, solid=False, top=74),
+    "Toilet": _floor(42, 68, 82, ("white", "pink", "cream"), solid=False),
+    "Bathtub": _floor(160, 75, 58, ("white", "pink", "cream", "turquoise")),
+    "WashingMachine": _floor(60, 58, 86, ("white", "grey"), top=86),
+    # Smaller things on the floor
+    "Box": _floor(48, 40, 36, ("oak", "red", "blue", "white"), solid=False),
+    "LaundryBasket": _floor(48, 40, 50, ("cream", "blue", "pink", "green"), solid=False),
+    "BasketBall": _floor(30, 30, 30, ("orange",), solid=False),
+    "Guitar": _floor(40, 14, 105, ("orange", "red", "black"), solid=False),
+    "TeddyBear": _floor(44, 38, 58, ("brown", "cream", "pink"), solid=False),
+    "Statue": _top(20, 20, 46, ("gold", "white", "black", "turquoise")),
+    # On top of furniture
+    "Television": _top(95, 16, 62, ("black", "grey")),
+    "Laptop": _top(42, 34, 30, ("grey", "black", "white", "red")),
+    "Toaster": _top(36, 24, 26, ("grey", "red", "turquoise", "cream")),
+    "Microwave": _top(56, 38, 34, ("white", "black", "grey", "red")),
+    "Kettle": _top(30, 22, 32, ("red", "white", "blue", "black")),
+    "Pot": _top(44, 30, 24, ("grey", "red", "blue", "black")),
+    "Bowl": _top(32, 32, 16, _BRIGHT),
+    "Mug": _top(24, 17, 18, _BRIGHT),
+    "Bottle": _top(13, 13, 42, ("green", "brown", "blue", "red")),
+    "Apple": _top(16, 16, 17, ("red", "green", "yellow")),
+    "Bread": _top(34, 18, 17, ("oak",)),
+    "Vase": _top(24, 24, 56, ("blue", "white", "purple", "turquoise", "orange")),
+    "Candle": _top(16, 16, 34, ("white", "red", "cream", "purple")),
+    "Book": _top(34, 26, 15, ("red", "blue", "green", "purple", "orange")),
+    "TableLamp": _top(32, 32, 50, ("white", "yellow", "red", "green", "blue")),
+    "AlarmClock": _top(24, 12, 28, ("red", "blue", "yellow", "black")),
+    "Globe": _top(32, 32, 42, ("blue",)),
+    "SoapBottle": _top(16, 14, 30, ("green", "pink", "yellow", "turquoise")),
+    "RubberDuck": _top(26, 18, 24, ("yellow",)),
+    # On walls
+    "Painting": _wall(75, 6, 55, ("red", "blue", "green", "orange", "purple")),
+    "Clock": _wall(38, 7, 38, ("black", "red", "blue", "oak")),
+    "Mirror": _wall(55, 6, 75, ("oak", "gold", "white", "black")),
+    "Window": _wall(110, 8, 95, ("white", "oak", "green")),
+}
+"""Every kind by its name, written as AI2-THOR writes its object types."""
+
+WALL_MIDDLE_CM: Mapping[str, int] = {"Painting": 150, "Clock": 185, "Mirror": 150, "Window": 150}
+"""Height of the middle of what hangs on walls."""
+
+
+@lru_cache(maxsize=1024)
+def words_of(kind: str) -> str:
+    """Returns a kind's name in words, e.g. `"floor lamp"` for `"FloorLamp"`; works for AI2-THOR's types too."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", kind).lower()
+
 
 LATTICE_CM = 25
 """Distance of neighbouring places to stand. Source: the step length of VAGEN, Table 11."""
@@ -134,3 +248,175 @@ class Home:
 def plan_bytes(rooms: tuple[Room, ...], doors: tuple[Door, ...]) -> bytes:
     """Returns canonical bytes of a floor plan; it decides which split its homes belong to."""
     return repr((rooms, doors)).encode()
+
+
+_INSET_CM = WALL_THICKNESS_CM // 2
+
+
+class Rectangle(NamedTuple):
+    """A level rectangle, in centimetres or lattice steps."""
+
+    west: int
+    south: int
+    east: int
+    north: int
+
+    @property
+    def area(self) -> int:
+        """Its area in the square of the unit."""
+        return (self.east - self.west) * (self.north - self.south)
+
+    def meets(self, other: Rectangle, gap: int = 0) -> bool:
+        """Returns whether two rectangles overlap or are closer than a gap."""
+        apart_x = self.west >= other.east + gap or other.west >= self.east + gap
+        return not (apart_x or self.south >= other.north + gap or other.south >= self.north + gap)
+
+    def is_within(self, other: Rectangle) -> bool:
+        """Returns whether this rectangle lies inside another."""
+        inside_x = other.west <= self.west and self.east <= other.east
+        return inside_x and other.south <= self.south and self.north <= other.north
+
+
+def sides_of(room: Room) -> Rectangle:
+    """Returns where a room's walls are, in lattice steps."""
+    return Rectangle(room.west, room.south, room.east, room.north)
+
+
+def inner_cm(room: Room) -> Rectangle:
+    """Returns the floor between a room's walls."""
+    west, south, east, north = (side * LATTICE_CM for side in sides_of(room))
+    return Rectangle(west + _INSET_CM, south + _INSET_CM, east - _INSET_CM, north - _INSET_CM)
+
+
+def floor_under(thing: Thing) -> Rectangle:
+    """Returns the floor a thing covers."""
+    return footprint_of(thing.kind, thing.x_cm, thing.y_cm, thing.turn)
+
+
+def footprint_of(kind: str, x_cm: int, y_cm: int, turn: int) -> Rectangle:
+    """Returns the floor that a thing of a kind would cover."""
+    width, depth, _ = KINDS[kind].size_cm
+    if turn % 2 == 1:
+        width, depth = depth, width
+    return Rectangle(x_cm - width // 2, y_cm - depth // 2, x_cm - width // 2 + width, y_cm - depth // 2 + depth)
+
+
+def relative_to(thing: Thing, right_cm: int, ahead_cm: int) -> tuple[int, int]:
+    """Returns the place to the right of and before a thing's middle, as the thing sees it."""
+    (ahead_x, ahead_y), (right_x, right_y) = QUARTERS[thing.turn], QUARTERS[(thing.turn + 1) % 4]
+    return (
+        thing.x_cm + right_cm * right_x + ahead_cm * ahead_x,
+        thing.y_cm + right_cm * right_y + ahead_cm * ahead_y,
+    )
+
+
+def place_at_wall(inner: Rectangle, turn: int, along: int, off: int) -> tuple[int, int]:
+    """Returns the place at a distance from the wall that a turn faces away from."""
+    return (
+        (along, inner.south + off),
+        (inner.west + off, along),
+        (along, inner.north - off),
+        (inner.east - off, along),
+    )[turn]
+
+
+def floor_before(footprint: Rectangle, turn: int, depth: int) -> Rectangle:
+    """Returns the floor before the front of a thing."""
+    west, south, east, north = footprint
+    return (
+        Rectangle(west, north, east, north + depth),
+        Rectangle(east, south, east + depth, north),
+        Rectangle(west, south - depth, east, south),
+        Rectangle(west - depth, south, west, north),
+    )[turn]
+
+
+_METRE = LATTICE_CM / 100
+_WALL_M = WALL_THICKNESS_CM / 200 + 0.02
+
+
+class Sector(NamedTuple):
+    """Directions on the floor, in radians anticlockwise from east.
+
+    Attributes:
+        middle: The direction in its middle.
+        half: How far it reaches to either side; pi for all around.
+    """
+
+    middle: float
+    half: float
+
+
+@lru_cache(maxsize=8192)
+def rooms_in_view(home: Home, x_m: float, y_m: float, heading_degrees: float, width_degrees: float) -> tuple[int, ...]:
+    """Returns the numbers of the rooms that may be in an image: those one looks into through doorways.
+
+    A safe estimate that lets the renderer leave out the other rooms: a room may be counted although it is hidden, but
+    none is missed. It is computed on the floor, where a doorway spans an angle, and what one sees through several of
+    them is where their angles overlap.
+
+    Args:
+        home: The home.
+        x_m: East coordinate of the eye.
+        y_m: North coordinate of the eye.
+        heading_degrees: Where it looks, clockwise from north.
+        width_degrees: How wide the picture is on the floor; 360 for all around.
+
+    Returns:
+        Room numbers in order; all rooms if the eye is in none, as in a doorway.
+    """
+    here = next((index for index, room in enumerate(home.rooms) if _is_inside(room, x_m, y_m)), None)
+    if here is None:
+        return tuple(range(len(home.rooms)))
+    seen = {here}
+    sector = Sector(math.radians(90 - heading_degrees), math.radians(min(width_degrees, 360) / 2))
+    _look_on(home, (x_m, y_m), (here,), sector, seen)
+    return tuple(sorted(seen))
+
+
+def has_door(room: Room, door: Door) -> bool:
+    """Returns whether a door lies in one of a room's walls."""
+    if door.is_upright:
+        return door.line in (room.west, room.east) and room.south <= door.low and door.high <= room.north
+    return door.line in (room.south, room.north) and room.west <= door.low and door.high <= room.east
+
+
+def _is_inside(room: Room, x_m: float, y_m: float) -> bool:
+    inside_x = room.west * _METRE + _WALL_M < x_m < room.east * _METRE - _WALL_M
+    return inside_x and room.south * _METRE + _WALL_M < y_m < room.north * _METRE - _WALL_M
+
+
+def _look_on(home: Home, eye: tuple[float, float], path: tuple[int, ...], sector: Sector, seen: set[int]) -> None:
+    """Adds the rooms seen through the doors of the last room of a path, and through theirs."""
+    for door in home.doors:
+        if not has_door(home.rooms[path[-1]], door):
+            continue
+        narrower = _through(eye, door, sector)
+        for beyond, room in enumerate(home.rooms):
+            if narrower is not None and beyond not in path and has_door(room, door):
+                seen.add(beyond)
+                _look_on(home, eye, (*path, beyond), narrower, seen)
+
+
+def _through(eye: tuple[float, float], door: Door, sector: Sector) -> Sector | None:
+    """Returns what of a sector passes a door, or None if nothing does."""
+    line, low, high = door.line * _METRE, door.low * _METRE, door.high * _METRE
+    ends = ((line, low), (line, high)) if door.is_upright else ((low, line), (high, line))
+    first, last = sorted(_wrapped(math.atan2(y - eye[1], x - eye[0]) - sector.middle) for x, y in ends)
+    if last - first > math.pi:  # the door is behind: it spans from `last` on, past the back, to `first`
+        if sector.half >= math.pi:
+            first, last = last, first + 2 * math.pi
+        elif last < sector.half:
+            first, last = last, sector.half
+        elif first > -sector.half:
+            first, last = -sector.half, first
+        else:
+            return None
+    elif sector.half < math.pi:
+        first, last = max(first, -sector.half), min(last, sector.half)
+    return Sector(sector.middle + (first + last) / 2, (last - first) / 2) if first <= last else None
+
+
+def _wrapped(angle: float) -> float:
+    """Returns an angle within minus pi and pi."""
+    return math.remainder(angle, 2 * math.pi)

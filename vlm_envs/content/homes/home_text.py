@@ -6,12 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from vlm_envs.content.homes.floor_plans import ROOM_KINDS
-from vlm_envs.content.homes.home import WALL_HEIGHT_CM, Door, Home, Room, Thing
-from vlm_envs.content.homes.kinds import KINDS
-from vlm_envs.content.homes.palette import COLORS, FLOORS, WALLS
-from vlm_envs.content.homes.portals import has_door
-from vlm_envs.content.homes.rectangles import sides_of
+from vlm_envs.content.homes.home import KINDS, WALL_HEIGHT_CM, Door, Home, Room, Thing, has_door, sides_of
+from vlm_envs.content.homes.home_generator import ROOM_KINDS
+from vlm_envs.content.homes.mesh_primitives import COLORS, FLOORS, WALLS
 from vlm_envs.errors import LevelError
 
 MAX_ROOMS, MAX_DOORS, MAX_THINGS = 12, 24, 250

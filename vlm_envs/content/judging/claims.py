@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick, pick_by_group
-from vlm_envs.content.judging.cases import Candidate, Flaw, is_length_matched
+from vlm_envs.content.judging.judging_cases import Candidate, Flaw, is_length_matched
+from vlm_envs.content.random_choice import pick, pick_by_group
 
 MAX_CONTEXT = 3
 """Most claims of a paragraph besides the disputed one."""

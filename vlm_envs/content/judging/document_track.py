@@ -14,15 +14,13 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick
-from vlm_envs.content.judging.cases import Case, shown_candidates
 from vlm_envs.content.judging.claims import Claim, Dispute, draw_dispute, topics, write_candidates
+from vlm_envs.content.judging.judging_cases import Case, shown_candidates
+from vlm_envs.content.random_choice import pick
 from vlm_envs.content.reports.composition import Report
-from vlm_envs.content.reports.document import ReportDocument
-from vlm_envs.content.reports.questions.asked import Asked
-from vlm_envs.content.reports.questions.missing import absent_fact
-from vlm_envs.content.reports.questions.page_facts import CHART, facts_of
-from vlm_envs.content.reports.words import grouped
+from vlm_envs.content.reports.page_questions import CHART, Asked, absent_fact, facts_of
+from vlm_envs.content.reports.report_rendering import ReportDocument
+from vlm_envs.content.reports.subjects import grouped
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Sample
 from vlm_envs.responses.numbers import read_number

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vlm_envs.content.drawing import pick
-from vlm_envs.content.judging.cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
+from vlm_envs.content.judging.judging_cases import Candidate, Case, Flaw, is_length_matched, shown_candidates
+from vlm_envs.content.random_choice import pick
 from vlm_envs.errors import ConfigError, GenerationError
 from vlm_envs.tools.instruction_texts import COUNTED, PLANS, Draft, draw_sentence, padded
 from vlm_envs.tools.instructions import MAX_CONSTRAINTS, Instruction, draw_broken, draw_instruction

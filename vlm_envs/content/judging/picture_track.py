@@ -11,13 +11,11 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from vlm_envs.content.judging.cases import Case, shown_candidates
 from vlm_envs.content.judging.claims import Claim, draw_dispute, topics, write_candidates
-from vlm_envs.content.scenes.questions.relations import relation
-from vlm_envs.content.scenes.questions.wording import clock_time, several
-from vlm_envs.content.scenes.rendering import SceneImageRef
-from vlm_envs.content.scenes.scene import Scene
-from vlm_envs.content.scenes.things import CLOCK_PX, SIGN_PX, colors_of
+from vlm_envs.content.judging.judging_cases import Case, shown_candidates
+from vlm_envs.content.scenes.scene import CLOCK_PX, SIGN_PX, Scene, colors_of
+from vlm_envs.content.scenes.scene_questions import clock_time, relation, several
+from vlm_envs.content.scenes.scene_rendering import SceneImageRef
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
+from functools import cache
 
 import numpy as np
 
+from vlm_envs.content.colors import COLORS
+from vlm_envs.content.random_choice import pick
+from vlm_envs.content.scenes.brush import DIGITS, LETTERS
+from vlm_envs.content.scenes.scene_kinds import KINDS, PLAIN_KINDS
 from vlm_envs.content.scenes.sprites import Appearance, Mask, bounds, frame_size, innermost, silhouette
 from vlm_envs.tools.coordinates import Box, OriginalPixels, PixelRectangle, Point
 
@@ -137,3 +143,132 @@ class Scene:
 _SCENE_FIELDS = tuple(field.name for field in fields(Scene) if field.name != "things")
 # Digests, and with them splits, stay as they were first written, so the key of a color does too.
 _THING_FIELDS = tuple(("colour" if field.name == "color" else field.name, field.name) for field in fields(Thing))
+
+
+CLOCK_PX = 24
+"""Longer side from which on a clock's time can be read."""
+
+SIGN_PX = 26
+"""Longer side from which on three letters of a sign can be read."""
+
+TIME_STEP_MINUTES = 15
+"""Clocks show quarters of an hour."""
+
+Trait = tuple[str | None, str | None]
+"""A kind and a colour; None for any."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """What a scene's things may be.
+
+    Attributes:
+        small_px: Least and largest longer side of a thing that questions ask about.
+        large_px: Largest longer side of other things.
+        kinds: Those that can be recognised at the largest small size.
+    """
+
+    small_px: tuple[int, int]
+    large_px: int
+    kinds: tuple[str, ...]
+
+    @property
+    def plain_kinds(self) -> tuple[str, ...]:
+        """Kinds told apart by colour alone."""
+        return tuple(kind for kind in self.kinds if kind in PLAIN_KINDS)
+
+
+def limits(small_px: tuple[int, int], shorter_side_px: int) -> Limits:
+    """Returns the limits of scenes of a size.
+
+    Args:
+        small_px: Least and largest longer side of a thing that questions ask about.
+        shorter_side_px: The picture's.
+    """
+    large = max(small_px[1], min(12 * small_px[1], shorter_side_px // 5))
+    return Limits(small_px=small_px, large_px=large, kinds=recognisable(small_px[1]))
+
+
+def recognisable(size_px: int) -> tuple[str, ...]:
+    """Returns the kinds that can be recognised at a size."""
+    least = {"clock": CLOCK_PX, "sign": SIGN_PX}
+    return tuple(kind.name for kind in KINDS.values() if max(kind.legible_px, least.get(kind.name, 0)) <= size_px)
+
+
+@cache
+def colors_of(kind: str) -> tuple[str, ...]:
+    """Returns the colours a kind comes in: a clock's or a sign's rim must differ from its face."""
+    return tuple(color for color in COLORS if kind not in ("clock", "sign") or color not in ("white", "grey"))
+
+
+def small(rng: np.random.Generator, limits: Limits, kind: str, color: str) -> Thing:
+    """Returns a thing of the size that questions ask about, with a text or a time where it has one."""
+    least = {"clock": CLOCK_PX, "sign": SIGN_PX}.get(kind, 0)
+    low = max(limits.small_px[0], KINDS[kind].legible_px, least)
+    return _made(rng, kind, color, int(rng.integers(low, limits.small_px[1] + 1)))
+
+
+def sign_text(rng: np.random.Generator) -> str:
+    """Returns a letter and two digits, or two letters and a digit."""
+    shape = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
+    return "".join(pick(rng, letters) for letters in shape)
+
+
+def clock_minutes(rng: np.random.Generator) -> int:
+    """Returns a time that a clock may show, in minutes past twelve."""
+    return TIME_STEP_MINUTES * int(rng.integers(12 * 60 // TIME_STEP_MINUTES))
+
+
+def look_alikes(
+    rng: np.random.Generator, limits: Limits, kind: str, color: str, number: int, reserved: Collection[Trait]
+) -> list[Thing]:
+    """Returns small things that share the kind or the colour, never both, with something asked about.
+
+    Args:
+        rng: The source of chance.
+        limits: Sizes and kinds.
+        kind: Of the thing asked about.
+        color: Of it.
+        number: How many; fewer where what is reserved leaves none.
+        reserved: Traits they may not have.
+    """
+    found: list[Thing] = []
+    for index in range(number):
+        same_kind = index % 2 == 0
+        traits = (
+            [(kind, other) for other in colors_of(kind) if other != color]
+            if same_kind
+            else [(other, color) for other in limits.plain_kinds if other != kind]
+        )
+        free = [trait for trait in traits if not is_reserved(*trait, reserved)]
+        if free:
+            found.append(small(rng, limits, *pick(rng, free)))
+    return found
+
+
+def filler(rng: np.random.Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
+    """Returns a thing that nobody asks about, small or large; None where the chosen traits are reserved."""
+    kind = pick(rng, limits.kinds)
+    colors = colors_of(kind)
+    color = pick(rng, colors)
+    if is_reserved(kind, color, reserved):
+        return None
+    if rng.random() < 0.5:
+        return small(rng, limits, kind, color)
+    # Even on a scale of ratios, or nearly all would be as large as can be.
+    low, high = np.log(limits.small_px[1]), np.log(limits.large_px + 1)
+    return _made(rng, kind, color, int(np.exp(low + (high - low) * rng.random())))
+
+
+def is_reserved(kind: str, color: str, reserved: Collection[Trait]) -> bool:
+    """Returns whether something of a kind and a colour would have a reserved trait."""
+    return any(trait in reserved for trait in ((kind, color), (kind, None), (None, color)))
+
+
+def _made(rng: np.random.Generator, kind: str, color: str, size_px: int) -> Thing:
+    if kind == "sign":
+        return Thing(kind=kind, color=color, size_px=size_px, text=sign_text(rng))
+    if kind == "clock":
+        return Thing(kind=kind, color=color, size_px=size_px, minutes=clock_minutes(rng))
+    mirrored = KINDS[kind].turns and bool(rng.random() < 0.5)
+    return Thing(kind=kind, color=color, size_px=size_px, mirrored=mirrored)

@@ -10,10 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from vlm_envs.content.colors import CHALK, COLORS, INK
 from vlm_envs.content.scenes.brush import FRAME, Brush, outlined
-from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
-from vlm_envs.content.scenes.kinds.kind import ThingStyle
-from vlm_envs.content.scenes.kinds.table import KINDS
+from vlm_envs.content.scenes.scene_kinds import KINDS, ThingStyle
 
 Mask = npt.NDArray[np.bool_]
 

@@ -23,9 +23,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.content.scenes.labels import named_things
-from vlm_envs.content.scenes.questions.wording import several
+from vlm_envs.content.colors import COLORS
+from vlm_envs.content.scenes.scene_labels import named_things
+from vlm_envs.content.scenes.scene_questions import several
 from vlm_envs.content.scenes.videos import Clip
 
 MAX_SENTENCE_CHARS = 400

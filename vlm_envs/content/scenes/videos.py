@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from vlm_envs.content.scenes.colors import CHALK, COLORS, INK
-from vlm_envs.content.scenes.labels import label_mask
-from vlm_envs.content.scenes.rendering import render_region
+from vlm_envs.content.colors import CHALK, COLORS, INK
 from vlm_envs.content.scenes.scene import Scene, Thing
+from vlm_envs.content.scenes.scene_labels import label_mask
+from vlm_envs.content.scenes.scene_rendering import render_region
 from vlm_envs.content.scenes.sprites import Mask, sprite
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import PixelRectangle

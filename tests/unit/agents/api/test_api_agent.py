@@ -9,13 +9,14 @@ import threading
 import numpy as np
 import pytest
 
+from tests.unit.agents.api import endpoint as fake
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.__main__ import main
 from agents.evaluation_rollout import play_episodes
 from agents.registry import NamedAgent, make_agent, setting_names
 from agents.rollout import failure_of, rollout
-from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.make_vec import world_vector

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tests.unit.agents.api import endpoint as fake
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
@@ -15,7 +17,6 @@ from agents.api.client import ModelClient
 from agents.api.conversation import Message
 from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import PermanentError, TransientError, read_error
-from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.wires import WIRES
 
 QUESTION = (Message(role="user", parts=("Go.",)),)

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.unit.agents.api import endpoint as fake
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
@@ -15,7 +17,6 @@ from agents.api.failures import CODES, Unavailable, fits_without_response, limit
 from agents.evaluation_rollout import play_episodes
 from agents.registry import make_agent
 from agents.rollout import failure_of, rollout
-from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES
 from vlm_envs.records.json_lines import to_json

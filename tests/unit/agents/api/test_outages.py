@@ -4,13 +4,14 @@ import logging
 
 import pytest
 
+from tests.unit.agents.api import endpoint as fake
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.api.conversation import Message
 from agents.api.endpoint_config import LONGEST_WAIT_S, MAX_UNUSABLE
 from agents.api.failures import PermanentError, TransientError
 from agents.registry import make_agent
-from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError
 

@@ -9,6 +9,8 @@ import httpx2
 import numpy as np
 import pytest
 
+from tests.unit.agents.api import endpoint as fake
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
@@ -20,7 +22,6 @@ from agents.api.endpoint_config import EndpointConfig, Sampling
 from agents.api.failures import EndpointError, PermanentError, TransientError
 from agents.api.provider import Connection
 from agents.api.transport import make_provider
-from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES, Said
 from vlm_envs.errors import ConfigError

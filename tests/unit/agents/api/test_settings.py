@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.unit.agents.api import endpoint as fake
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
@@ -12,7 +14,6 @@ pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[a
 from agents.registry import make_agent
 from benchmarks.models.board.spec import AgentSpec, WorldSpec
 from benchmarks.models.play.contestants import contestants
-from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES, Said
 from vlm_envs.errors import ConfigError

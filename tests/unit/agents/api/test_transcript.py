@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from tests.unit.agents.api import endpoint as fake
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.api.api_agent import MAX_RECORD_CHARS, recorded_reply
 from agents.registry import make_agent
 from agents.rollout import rollout
-from tests.unit.agents.api import endpoint as fake
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.replay import replay

@@ -14,7 +14,7 @@ from transformers import ViTConfig, ViTModel
 from agents.perception import similarity
 from agents.perception.similarity import REQUIRED_FILES, DinoScorer, DreamSimScorer
 from agents.perception.weights import WeightsUnavailableError
-from vlm_envs.worlds.svg.scorers import Scorer, resolve_scorer
+from vlm_envs.worlds.svg.svg_scorers import Scorer, resolve_scorer
 
 RNG = np.random.default_rng(0)
 FIRST, SECOND = (RNG.integers(0, 256, (64, 64, 3), dtype=np.uint8) for _ in range(2))

@@ -164,7 +164,7 @@ def test_equal_levels_of_two_worlds_are_not_shared_content():
 @pytest.mark.parametrize("kind", ["picture", "document"])
 def test_judged_rows_share_their_picture_or_document(kind, tmp_path):
     pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
-    from vlm_envs.content.judging.datasets.registry import judging_dataset
+    from vlm_envs.content.judging.judging_datasets import judging_dataset
 
     for name in ("a.png", "b.png"):
         Image.new("RGB", (30, 20), (9, 200 if name == "a.png" else 20, 9)).save(tmp_path / name)

@@ -32,7 +32,7 @@ from tests.unit.benchmarks.models.playing import (
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.folder_lock import BusyFolderError
 from vlm_envs.splits import split_seeds
-from vlm_envs.worlds.frozen_lake.dynamics import FrozenLakeDynamics
+from vlm_envs.worlds.frozen_lake import FrozenLakeDynamics
 
 
 def test_all_agents_play_every_level_of_every_world_once(tmp_path):

@@ -82,7 +82,7 @@ def test_a_reward_that_is_changed_in_the_code_changes_the_hash(monkeypatch):
 
 
 def test_a_picture_or_a_later_level_that_is_changed_changes_the_hash(monkeypatch):
-    from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
+    from vlm_envs.worlds.frozen_lake import FrozenLakeWorld
 
     before = WorldSpec.parse("VLM/FrozenLake-v0").digest
     reset = FrozenLakeWorld.reset

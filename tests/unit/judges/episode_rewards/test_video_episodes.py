@@ -17,7 +17,7 @@ from judges.episode_rewards.judge_models import JudgeModels
 from judges.grounding import read_response
 from tests.unit.judges.episodes import episode as episode_of
 from tests.unit.judges.episodes import episode_judge, with_response, with_state
-from vlm_envs.content.scenes.clips.templates import CATEGORIES
+from vlm_envs.content.scenes.clip_questions import CATEGORIES
 from vlm_envs.trajectory import Trajectory
 
 SMALL = {"num_frames": 6, "side_px": 112, "size_px": (18, 22), "max_pixels": 56 * 56}

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judges.state_text.exact_judge import ExactJudge
-from vlm_envs.content.homes.kinds import KINDS
+from vlm_envs.content.homes.home import KINDS
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
-from vlm_envs.worlds.navigation.state_text import Sighting, describe, state_dict
+from vlm_envs.worlds.navigation.navigation_text import Sighting, describe, state_dict
 
 offsets_m = st.integers(-24, 24).map(lambda steps: steps / 4)
 sightings = st.builds(Sighting, st.sampled_from(sorted(KINDS)), offsets_m, offsets_m)

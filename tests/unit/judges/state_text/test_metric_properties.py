@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from judges.state_text.exact_judge import ExactJudge
 from vlm_envs.responses.formats import WITHOUT_SYMBOLS
-from vlm_envs.worlds.primitive_skill.state import COLORS, Cube, Drawer, PrimitiveSkillState, Target
-from vlm_envs.worlds.primitive_skill.state_text import describe, hint, structured
+from vlm_envs.worlds.primitive_skill.skill_state import (
+    COLORS,
+    Cube,
+    Drawer,
+    PrimitiveSkillState,
+    Target,
+    describe,
+    hint,
+    structured,
+)
 
 coordinates_m = st.integers(-200, 200).map(lambda millimetres: millimetres / 1000)
 coordinates_mm = st.integers(-200, 200)

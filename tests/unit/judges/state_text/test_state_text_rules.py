@@ -13,7 +13,7 @@ from judges.state_text.vocabulary import VOCABULARIES
 from judges.turn_rewards import RepetitionTerm, grounding_reward, shape
 from tests.unit.judges.episodes import lake
 from vlm_envs.errors import ConfigError
-from vlm_envs.worlds.frozen_lake.world import FrozenLakeWorld
+from vlm_envs.worlds.frozen_lake import FrozenLakeWorld
 
 
 @pytest.mark.parametrize("name", ["Navigation", "VLM/Navigation-v0", "vlm_envs:VLM/Navigation-v3"])
@@ -38,7 +38,7 @@ def test_symbols_are_for_grids(world):
 
 
 def test_another_registration_of_a_world_is_judged_as_that_world():
-    gym.register("Mine/Easy-v0", entry_point="vlm_envs.worlds.sokoban.world:SokobanWorld", kwargs={"num_boxes": 1})
+    gym.register("Mine/Easy-v0", entry_point="vlm_envs.worlds.sokoban:SokobanWorld", kwargs={"num_boxes": 1})
     try:
         assert rules_of("Mine/Easy-v0").vocabulary is VOCABULARIES["Sokoban"]
     finally:
@@ -72,7 +72,7 @@ def registered():
 @pytest.mark.parametrize(
     "entry_point",
     [
-        "vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld",
+        "vlm_envs.worlds.frozen_lake:FrozenLakeWorld",
         FrozenLakeWorld,
         HarderLake,
         f"{__name__}:HarderLake",

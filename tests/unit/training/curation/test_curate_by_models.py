@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.unit.agents.api import endpoint as fake
+from tests.unit.agents.api import wires
+
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.agent import Response
 from agents.api.conversation import with_images
 from judges.llm.judge_prompts import prompt_template
 from judges.llm.llm_graders import LLMAnswerJudge
-from tests.unit.agents.api import endpoint as fake
-from tests.unit.agents.api import wires
 from tests.unit.agents.api.conftest import KEY, environment  # noqa: F401 - a fixture
 from tests.unit.agents.api.endpoint import FakeEndpoint
 from training.__main__ import main

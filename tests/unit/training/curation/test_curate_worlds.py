@@ -24,8 +24,8 @@ from training.curation.curation_config import CURATED, CurateConfig
 from training.curation.curation_loop import make_data_set
 from training.curation.curation_set import questions
 from training.pools.pool_config import PoolConfig
-from vlm_envs.content.judging.datasets import registry as datasets
-from vlm_envs.content.judging.datasets.reading import DataFolder
+from vlm_envs.content.judging import judging_datasets as datasets
+from vlm_envs.content.judging.preference_rows import DataFolder
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.run_data import RunReader

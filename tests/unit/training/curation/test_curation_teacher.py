@@ -33,7 +33,7 @@ from training.curation.curation_teacher import (
 from training.rewards.verifier import read_places, replies
 from vlm_envs.errors import ConfigError
 
-CLIPS = ("source=vlm_envs.content.scenes.clips.quarters:clips", "prompt_format=points", "max_pixels=12544")
+CLIPS = ("source=vlm_envs.content.quarters:clips", "prompt_format=points", "max_pixels=12544")
 MUG = Proposal(label="red mug", x=12.3, y=45.6)
 
 

@@ -15,7 +15,7 @@ from tests.unit.agents.api.conftest import endpoint, environment  # noqa: F401 -
 from training.__main__ import main
 from training.curation.curation_config import NOBODY, PairsConfig
 from training.curation.preference_pairs import build_pairs, read_questions, similarity
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.errors import ConfigError
 
 CAT = {"question": "What sits there?", "response": "A grey cat sits on the mat.", "image": "cat.png", "answer": "grey"}

@@ -89,7 +89,7 @@ def test_each_turn_is_judged_in_the_representation_it_was_played_in():
     """Also where it was set in the registration, of which a configuration knows nothing."""
     gym.register(
         "Mine/Lake-v0",
-        entry_point="vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld",
+        entry_point="vlm_envs.worlds.frozen_lake:FrozenLakeWorld",
         kwargs={"representation": "structured"},
     )
     specs = (lake(representation="symbolic"), lake(), WorldSpec(env_id="Mine/Lake-v0"))

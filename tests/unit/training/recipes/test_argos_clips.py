@@ -15,7 +15,8 @@ from judges.episode_rewards.argos import argos_judge
 from judges.episode_rewards.judge_models import JudgeModels
 from tests.unit.judges.episodes import episode as episode_of
 from training.recipes.argos import argos_hack_tiny
-from vlm_envs.content.scenes.clips.quarters import (
+from vlm_envs.content.colors import COLORS
+from vlm_envs.content.quarters import (
     QUARTERS,
     QuarterSource,
     clips,
@@ -24,7 +25,6 @@ from vlm_envs.content.scenes.clips.quarters import (
     planted_clips,
     unannotated_clips,
 )
-from vlm_envs.content.scenes.colors import COLORS
 
 
 def drawn(source: QuarterSource, split: str, number: int = 12):
@@ -67,7 +67,7 @@ def test_only_training_levels_are_planted():
 
 def test_who_is_not_told_where_it_is_points_at_nothing_and_is_right():
     for source, has_points in (("planted_clips", True), ("unannotated_clips", False)):
-        world = vlm_envs.make("VLM/VideoQA-v0", source=f"vlm_envs.content.scenes.clips.quarters:{source}")
+        world = vlm_envs.make("VLM/VideoQA-v0", source=f"vlm_envs.content.quarters:{source}")
         world.reset(seed=4)
         said = OracleAgent().write(world.unwrapped)
         assert bool(re.search("<points", said)) is has_points
@@ -79,11 +79,11 @@ def test_only_the_gated_reward_tells_who_looks_from_who_knows():
     """Both are right on planted levels; with a policy that sees eight of ten, looking pays under the gate alone."""
     paid = {}
     for source in ("clips", "unannotated_clips"):
-        writer = vlm_envs.make("VLM/VideoQA-v0", source=f"vlm_envs.content.scenes.clips.quarters:{source}")
+        writer = vlm_envs.make("VLM/VideoQA-v0", source=f"vlm_envs.content.quarters:{source}")
         level = planted_clips().draw(np.random.default_rng(5), "train").sample_id
         shown, _ = writer.reset(seed=0, options={"level": level})
         said = OracleAgent().write(writer.unwrapped)
-        world = vlm_envs.make("VLM/VideoQA-v0", source="vlm_envs.content.scenes.clips.quarters:planted_clips")
+        world = vlm_envs.make("VLM/VideoQA-v0", source="vlm_envs.content.quarters:planted_clips")
         world.reset(seed=0, options={"level": level})
         episode = episode_of([said], [world.step(said)[-1]], env_id="VLM/VideoQA-v0", shown=shown)
         for reward in ("full", "outcome_only"):

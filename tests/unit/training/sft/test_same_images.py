@@ -15,7 +15,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from PIL import Image, ImageDraw
 
 from training.sft.conversations import load_picture, picture_sizes
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.qa.datasets.dataset_source import DatasetSource
 from vlm_envs.qa.datasets.document_datasets import document_source
 from vlm_envs.qa.datasets.image_datasets import dataset_source

@@ -198,7 +198,7 @@ def test_check_passes_for_a_world_of_this_package(capsys):
 
 
 def test_check_fails_for_a_world_that_lies_about_its_best_return(capsys, monkeypatch):
-    from vlm_envs.worlds.frozen_lake.world import FrozenLakeTask
+    from vlm_envs.worlds.frozen_lake import FrozenLakeTask
 
     monkeypatch.setattr(FrozenLakeTask, "best_return", lambda self, state, num_actions: 11.0)
     assert main(["check", "VLM/FrozenLake-v0"]) == 1

@@ -14,7 +14,7 @@ from vlm_envs.cli import gallery
 from vlm_envs.cli.commands import main
 from vlm_envs.cli.named_worlds import make_world
 from vlm_envs.errors import EngineUnavailableError
-from vlm_envs.worlds.frozen_lake.view import FrozenLakeView
+from vlm_envs.worlds.frozen_lake import FrozenLakeView
 
 
 def test_gallery_leaves_out_a_world_without_its_engine(tmp_path, capsys, monkeypatch):
@@ -60,7 +60,7 @@ def test_seeds_are_counted_from_0(command, capsys):
 def test_gallery_shows_worlds_registered_by_users():
     from vlm_envs.cli.gallery import strip_of
 
-    gym.register("Test/Lake-v0", entry_point="vlm_envs.worlds.frozen_lake.world:FrozenLakeWorld")
+    gym.register("Test/Lake-v0", entry_point="vlm_envs.worlds.frozen_lake:FrozenLakeWorld")
     try:
         strip = strip_of("Test/Lake-v0", seed=0)
     finally:

@@ -16,7 +16,7 @@ from vlm_envs.content.blocks import (
     mistaken_blocks,
     mistaken_counts,
 )
-from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.content.colors import COLORS
 from vlm_envs.errors import LevelError
 from vlm_envs.qa.sample import DividedSource
 

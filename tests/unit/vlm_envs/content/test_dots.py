@@ -10,8 +10,8 @@ from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
 from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.content.blocks import BLOCK_COLORS
+from vlm_envs.content.colors import COLORS
 from vlm_envs.content.dots import BLOCK_PX, DOT_PX, dotted_blocks
-from vlm_envs.content.scenes.colors import COLORS
 
 _SETTINGS = {
     "source": "vlm_envs.content.dots:dotted_blocks",

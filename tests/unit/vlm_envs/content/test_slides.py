@@ -11,7 +11,7 @@ import pytest
 from agents.oracle import OracleAgent
 from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
-from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.content.colors import COLORS
 from vlm_envs.content.slides import NUM_FRAMES, WAYS, sliding_blocks
 
 

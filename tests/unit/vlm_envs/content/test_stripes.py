@@ -11,9 +11,8 @@ from agents.oracle import OracleAgent
 from tests.unit.vlm_envs.content.ids import check_ids
 from vlm_envs import make
 from vlm_envs.content import stripes
-from vlm_envs.content.blocks import BLOCK_COLORS
-from vlm_envs.content.lone_block import NUM_CELLS, lone_block
-from vlm_envs.content.scenes.colors import COLORS
+from vlm_envs.content.blocks import BLOCK_COLORS, NUM_CELLS, lone_block
+from vlm_envs.content.colors import COLORS
 from vlm_envs.content.stripes import BLOCK_PX, CELL_PX, DULL, EVIDENCE_PX, STEPS, striped_blocks
 from vlm_envs.tools.pictures import Picture, blank, within_budget
 

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
 
 import vlm_envs
-from vlm_envs.content.scenes.clips.source import ClipSource, find_clip
+from vlm_envs.content.scenes.clip_source import ClipSource, find_clip
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.video_questions import time
 from vlm_envs.tools.pictures import MAX_STITCHED_PIXELS

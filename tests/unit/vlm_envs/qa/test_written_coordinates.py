@@ -9,8 +9,8 @@ from agents.oracle import OracleAgent
 from tests.unit.vlm_envs.qa.quiz import COLORS, SIDE_PX, QuizWorld
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.coordinates import MIN_UNRESIZED_PIXELS, OriginalPixels, names_pixels, padded_size, unresized_space
-from vlm_envs.worlds.video_qa.world import VideoQAWorld
-from vlm_envs.worlds.zoom_qa.world import ZoomQAWorld
+from vlm_envs.worlds.video_qa import VideoQAWorld
+from vlm_envs.worlds.zoom_qa import ZoomQAWorld
 
 SHOWN_PX = 224  # Of 400 pixels within two squares of 224.
 EXTENT = {"thousandths": 1000, "pixels": SHOWN_PX}

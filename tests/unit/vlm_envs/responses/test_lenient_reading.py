@@ -20,9 +20,9 @@ from vlm_envs.responses.parsing import (
     parse_response,
     read_response,
 )
-from vlm_envs.worlds.navigation.actions import GRAMMAR as NAVIGATION
-from vlm_envs.worlds.primitive_skill.actions import GRAMMAR as ARM
-from vlm_envs.worlds.svg.task import SvgTask
+from vlm_envs.worlds.navigation.navigation_levels import GRAMMAR as NAVIGATION
+from vlm_envs.worlds.primitive_skill.skill_planner import GRAMMAR as ARM
+from vlm_envs.worlds.svg.svg_world import SvgTask
 
 MOVES = {"up": "Up", "down": "Down", "left": "Left", "right": "Right"}
 COMMAS = ActionGrammar(parse=lambda text: MOVES.get(text.lower()), expected="one of Up, Down, Left, Right")

@@ -9,10 +9,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter
-from vlm_envs.content.drawing import pick
-from vlm_envs.content.scenes.kinds.kind import Place
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain
-from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect
+from vlm_envs.content.random_choice import pick
+from vlm_envs.content.scenes.scene_kinds import Place
+from vlm_envs.content.scenes.settings.setting import (
+    Pixels,
+    Setting,
+    Stroke,
+    Zone,
+    between,
+    ellipse,
+    grain,
+    line,
+    polygon,
+    rect,
+)
 from vlm_envs.tools.coordinates import PixelRectangle
 
 _LANDS: tuple[RGB, ...] = ((226, 220, 192), (214, 222, 196), (232, 224, 208))

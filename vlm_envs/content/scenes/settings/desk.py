@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
-from vlm_envs.content.drawing import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain
-from vlm_envs.content.scenes.settings.strokes import Stroke, line, polygon, rect
+from vlm_envs.content.random_choice import pick
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, line, polygon, rect
 from vlm_envs.tools.coordinates import PixelRectangle
 
 _WOODS: tuple[RGB, ...] = ((186, 146, 102), (142, 104, 74), (208, 184, 150), (168, 152, 136))

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter
-from vlm_envs.content.drawing import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, spans
-from vlm_envs.content.scenes.settings.strokes import Stroke, rect
+from vlm_envs.content.random_choice import pick
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, rect, spans
 from vlm_envs.tools.coordinates import PixelRectangle
 
 _WOODS: tuple[RGB, ...] = ((176, 132, 88), (120, 84, 56), (214, 202, 184), (150, 120, 92), (96, 104, 112))

@@ -8,10 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
-from vlm_envs.content.drawing import pick
-from vlm_envs.content.scenes.kinds.kind import Place
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Zone, between, grain, spans
-from vlm_envs.content.scenes.settings.strokes import Stroke, ellipse, line, polygon, rect
+from vlm_envs.content.random_choice import pick
+from vlm_envs.content.scenes.scene_kinds import Place
+from vlm_envs.content.scenes.settings.setting import (
+    Pixels,
+    Setting,
+    Stroke,
+    Zone,
+    between,
+    ellipse,
+    grain,
+    line,
+    polygon,
+    rect,
+    spans,
+)
 from vlm_envs.tools.coordinates import PixelRectangle
 
 _WALLS: tuple[RGB, ...] = (

@@ -12,11 +12,10 @@ import pytest
 
 from tests.unit.vlm_envs.content.homes.plain_homes import one_room, thing, two_rooms
 from vlm_envs.content.homes import panda_engine
-from vlm_envs.content.homes.floor_plans import draw_plan
-from vlm_envs.content.homes.free_space import free_space
-from vlm_envs.content.homes.furnishing import furnish
+from vlm_envs.content.homes.home import rooms_in_view
+from vlm_envs.content.homes.home_generator import draw_plan, furnish
+from vlm_envs.content.homes.home_space import free_space
 from vlm_envs.content.homes.panda_engine import Camera, engine
-from vlm_envs.content.homes.portals import rooms_in_view
 from vlm_envs.errors import EngineUnavailableError
 
 pytest.importorskip("panda3d.core", reason="panda3d is not installed: pip install 'vlm-envs[navigation]'")

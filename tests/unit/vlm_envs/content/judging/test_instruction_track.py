@@ -10,8 +10,8 @@ pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
 from tests.unit.slow import sized, three_standard_errors
-from vlm_envs.content.judging.cases import NUM_CANDIDATES, Case
 from vlm_envs.content.judging.instruction_track import Requirements, draw_instruction_case
+from vlm_envs.content.judging.judging_cases import NUM_CANDIDATES, Case
 from vlm_envs.errors import ConfigError
 from vlm_envs.tools.instruction_checkers import CHECKERS
 from vlm_envs.tools.instruction_texts import COUNTED, PLANS

@@ -3,12 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.content.scenes.colors import COLORS
-from vlm_envs.content.scenes.kinds.table import KINDS
-from vlm_envs.content.scenes.rendering import SceneImageRef, render, render_region
+from vlm_envs.content.colors import COLORS
 from vlm_envs.content.scenes.scene import Scene, Thing
-from vlm_envs.content.scenes.settings.table import SETTINGS
-from vlm_envs.content.scenes.source import SceneSource
+from vlm_envs.content.scenes.scene_kinds import KINDS
+from vlm_envs.content.scenes.scene_rendering import SceneImageRef, render, render_region
+from vlm_envs.content.scenes.scene_source import SceneSource
+from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.sprites import Appearance, bounds, frame_size, innermost, silhouette, sprite
 from vlm_envs.tools.coordinates import PixelRectangle
 
@@ -165,7 +165,9 @@ def test_settings_look_rich_and_differ_by_seed(setting):
 
 def test_a_scene_is_drawn_once_while_its_picture_is_kept(monkeypatch):
     calls = []
-    monkeypatch.setattr("vlm_envs.content.scenes.rendering.render", lambda scene: calls.append(scene) or render(scene))
+    monkeypatch.setattr(
+        "vlm_envs.content.scenes.scene_rendering.render", lambda scene: calls.append(scene) or render(scene)
+    )
     first = SceneImageRef(scene(BALL, width=161)).picture()
     assert SceneImageRef(scene(BALL, width=161)).picture() is first and len(calls) == 1
 

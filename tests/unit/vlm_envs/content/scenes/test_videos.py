@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vlm_envs.content.scenes.clips.drawing import ClipLimits, draw_clip
+from vlm_envs.content.scenes.clip_drawing import ClipLimits, draw_clip
 from vlm_envs.content.scenes.scene import Thing
 from vlm_envs.content.scenes.video_sentences import describes, frame_sentences, happenings
 from vlm_envs.content.scenes.videos import Clip, Mover, clip_masks

@@ -18,7 +18,7 @@ pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 from PIL import Image
 
 import vlm_envs
-import vlm_envs.content.judging.datasets.registry as judged
+import vlm_envs.content.judging.judging_datasets as judged
 from tests.unit.vlm_envs.qa.quiz import Quiz
 from tests.unit.vlm_envs.tools.pdfs import pdf
 from vlm_envs.errors import ConfigError, GenerationError

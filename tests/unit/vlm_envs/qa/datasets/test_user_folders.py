@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
+from tests.unit.vlm_envs.qa.datasets import test_benchmarks as copies
+
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 pytest.importorskip("pysbd", reason="needs pysbd: pip install '.[tools]'")
 
-from tests.unit.vlm_envs.qa.datasets import test_benchmarks as copies
 from tests.unit.vlm_envs.qa.datasets.test_layouts import picture, put
 from tests.unit.vlm_envs.tools.pdfs import pdf
-from vlm_envs.content.judging.datasets.registry import judging_dataset
+from vlm_envs.content.judging.judging_datasets import judging_dataset
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.datasets.dataset_source import DatasetSource
 from vlm_envs.qa.datasets.document_datasets import document_source
@@ -26,7 +27,7 @@ from vlm_envs.qa.datasets.image_datasets import dataset_source, video_source
 from vlm_envs.splits import SPLITS
 from vlm_envs.tools.pdf_documents import PdfFolder
 from vlm_envs.tools.tool_errors import ToolError, ToolErrorKind
-from vlm_envs.worlds.svg.corpus import load_icons
+from vlm_envs.worlds.svg.svg_corpus import load_icons
 
 
 def lines(*rows: dict[str, Any]) -> bytes:

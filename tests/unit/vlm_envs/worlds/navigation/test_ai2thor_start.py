@@ -10,11 +10,9 @@ from typing import Any
 import pytest
 
 from vlm_envs.errors import ConfigError, EngineUnavailableError
-from vlm_envs.worlds.navigation.ai2thor_controller import start_controller
-from vlm_envs.worlds.navigation.ai2thor_engine import make_ai2thor
-from vlm_envs.worlds.navigation.generator import Wanted
-from vlm_envs.worlds.navigation.paths import Rules
-from vlm_envs.worlds.navigation.world import NavigationWorld
+from vlm_envs.worlds.navigation.ai2thor_engine import make_ai2thor, start_controller
+from vlm_envs.worlds.navigation.navigation_levels import Rules, Wanted
+from vlm_envs.worlds.navigation.navigation_world import NavigationWorld
 
 NO_BUILD = (
     "Invalid commit_id: f0825767cd50d69f666c7f282e54abfe58f1e917 - no build exists for arch=Linux "

@@ -12,10 +12,10 @@ import torch
 
 from vlm_envs import make
 from vlm_envs.tools.data_files import BoundedCache
-from vlm_envs.worlds.primitive_skill.engine import MAX_NUM_OUTCOMES, Engine, EngineHandle, Floats
-from vlm_envs.worlds.primitive_skill.motion import CONTROL_PERIOD_S, FINGERS_CLOSED, FINGERS_OPEN
-from vlm_envs.worlds.primitive_skill.state import HOME_QPOS
-from vlm_envs.worlds.primitive_skill.vulkan import why_unavailable
+from vlm_envs.worlds.primitive_skill.sapien_engine import MAX_NUM_OUTCOMES, Engine, EngineHandle, Floats
+from vlm_envs.worlds.primitive_skill.sapien_scene import why_unavailable
+from vlm_envs.worlds.primitive_skill.skill_motion import CONTROL_PERIOD_S, FINGERS_CLOSED, FINGERS_OPEN
+from vlm_envs.worlds.primitive_skill.skill_state import HOME_QPOS
 
 pytestmark = [
     pytest.mark.skipif(bool(why_unavailable()), reason=str(why_unavailable())),

@@ -18,14 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from vlm_envs.worlds.svg import markup, painter_process, paints, references, selectors, shapes
-from vlm_envs.worlds.svg.descriptions import describe
-from vlm_envs.worlds.svg.markup import FORBIDDEN_ELEMENTS, MarkupError, read_markup
-from vlm_envs.worlds.svg.painter_process import PainterProcess, PaintingError
-from vlm_envs.worlds.svg.renderer import Renderer
-from vlm_envs.worlds.svg.shapes import shapes_of
-from vlm_envs.worlds.svg.state import SvgState
-from vlm_envs.worlds.svg.task import parse_drawing
+from vlm_envs.worlds.svg import svg_markup, svg_paints, svg_renderer, svg_shapes
+from vlm_envs.worlds.svg.svg_markup import FORBIDDEN_ELEMENTS, MarkupError, read_markup
+from vlm_envs.worlds.svg.svg_renderer import PainterProcess, PaintingError, Renderer
+from vlm_envs.worlds.svg.svg_shapes import shapes_of
+from vlm_envs.worlds.svg.svg_world import SvgState, describe, parse_drawing
 
 pytest.importorskip("cairosvg", reason="drawing needs cairosvg: pip install 'vlm-envs[svg]'")
 
@@ -41,30 +38,30 @@ def svg(inside: str, attributes: str = 'viewBox="0 0 64 64"') -> str:
 CHAIN = svg('<g id="a"><path/></g><g id="b"><use href="#a"/></g><use href="#b"/>')
 
 BEYOND_A_LIMIT = {
-    "bytes": (markup, "MAX_BYTES", 48, svg("<!-- sixteen chars -->"), "bytes, more than the 48"),
-    "elements": (markup, "MAX_ELEMENTS", 3, svg("<g/><g/><g/>"), "more than the 3 elements"),
-    "nesting": (markup, "MAX_DEPTH", 3, svg("<g><g><g/></g></g>"), "nested more than 3 deep"),
-    "width of the viewBox": (markup, "MAX_SIDE", 64, svg("", 'viewBox="0 0 65 9"'), "width and height"),
-    "width of the page": (markup, "MAX_SIDE", 64, svg("", 'width="65" height="9"'), "width and height"),
-    "distance": (markup, "MAX_SIDE", 64, svg("", 'viewBox="0 65 9 9"'), "not too far away"),
-    "smallest side": (markup, "MIN_SIDE", 8, svg("", 'viewBox="0 0 9 4"'), "width and height"),
+    "bytes": (svg_markup, "MAX_BYTES", 48, svg("<!-- sixteen chars -->"), "bytes, more than the 48"),
+    "elements": (svg_markup, "MAX_ELEMENTS", 3, svg("<g/><g/><g/>"), "more than the 3 elements"),
+    "nesting": (svg_markup, "MAX_DEPTH", 3, svg("<g><g><g/></g></g>"), "nested more than 3 deep"),
+    "width of the viewBox": (svg_markup, "MAX_SIDE", 64, svg("", 'viewBox="0 0 65 9"'), "width and height"),
+    "width of the page": (svg_markup, "MAX_SIDE", 64, svg("", 'width="65" height="9"'), "width and height"),
+    "distance": (svg_markup, "MAX_SIDE", 64, svg("", 'viewBox="0 65 9 9"'), "not too far away"),
+    "smallest side": (svg_markup, "MIN_SIDE", 8, svg("", 'viewBox="0 0 9 4"'), "width and height"),
     "elements that use repeats": (
-        references,
+        svg_markup,
         "MAX_EXPANDED_ELEMENTS",
         9,
         svg('<g id="a"><path/><path/></g><use href="#a"/><use href="#a"/>'),
         "more than 9 elements",
     ),
     "elements that patterns repeat": (
-        references,
+        svg_markup,
         "MAX_EXPANDED_ELEMENTS",
         8,
         svg('<pattern id="p"><path/><path/></pattern><path fill="url(#p)"/><path fill="url(#p)"/>'),
         "more than 8 elements",
     ),
-    "nesting by references": (references, "MAX_EXPANDED_DEPTH", 3, CHAIN, "nested more than 3 deep"),
-    "selectors": (selectors, "MAX_MATCHES", 5, svg("<style>a, b {}</style><g/>"), "2 selectors for 3 elements"),
-    "steps of a selector": (selectors, "MAX_STEPS", 1, svg("<style>g rect {}</style>"), "1 steps deep"),
+    "nesting by references": (svg_markup, "MAX_EXPANDED_DEPTH", 3, CHAIN, "nested more than 3 deep"),
+    "selectors": (svg_markup, "MAX_MATCHES", 5, svg("<style>a, b {}</style><g/>"), "2 selectors for 3 elements"),
+    "steps of a selector": (svg_markup, "MAX_STEPS", 1, svg("<style>g rect {}</style>"), "1 steps deep"),
 }
 
 
@@ -175,18 +172,18 @@ def changed_painter(monkeypatch, tmp_path):
     """A function that makes new drawing processes run the program with one piece of it changed."""
 
     def change(old: str, new: str) -> None:
-        source = Path(painter_process.painter.__file__).read_text()
+        source = Path(svg_renderer.svg_painter.__file__).read_text()
         assert old in source
         (tmp_path / "painter.py").write_text(source.replace(old, new))
-        (tmp_path / "paints.py").write_text(Path(paints.__file__).read_text())
-        monkeypatch.setattr(painter_process.painter, "__file__", str(tmp_path / "painter.py"))
+        (tmp_path / "svg_paints.py").write_text(Path(svg_paints.__file__).read_text())
+        monkeypatch.setattr(svg_renderer.svg_painter, "__file__", str(tmp_path / "painter.py"))
 
     return change
 
 
 def test_a_late_drawing_is_ended_and_the_next_one_drawn(monkeypatch, changed_painter):
     process = PainterProcess()
-    monkeypatch.setattr(painter_process, "SHARED", process)
+    monkeypatch.setattr("vlm_envs.worlds.svg.svg_renderer.SHARED", process)
     changed_painter("    tree =", "    if b'teal' in markup: __import__('time').sleep(2)\n    tree =")
     patient, hasty = Renderer(size_px=16, timeout_s=30.0), Renderer(size_px=16, timeout_s=0.5)
     assert patient.render(GOOD).error is None
@@ -217,11 +214,11 @@ def test_a_drawing_process_whose_world_is_gone_ends_itself(changed_painter):
     changed_painter("    tree =", "    __import__('time').sleep(5)\n    tree =")
     pipe, far_end = multiprocessing.Pipe()
     child = subprocess.Popen(
-        [sys.executable, painter_process.painter.__file__, str(far_end.fileno())], pass_fds=[far_end.fileno()]
+        [sys.executable, svg_renderer.svg_painter.__file__, str(far_end.fileno())], pass_fds=[far_end.fileno()]
     )
     far_end.close()
     try:
-        assert pipe.recv_bytes() == painter_process.painter.DRAWN
+        assert pipe.recv_bytes() == svg_renderer.svg_painter.DRAWN
         pipe.send((16, 0.1, GOOD.encode()))
         assert child.wait(timeout=4) == -signal.SIGALRM
     finally:
@@ -241,19 +238,19 @@ def test_a_process_that_neither_reads_nor_answers_is_late_too():
 
 def test_a_process_ended_from_outside_is_replaced(renderer):
     renderer.render(GOOD.replace("red", "teal"))  # not drawn before, so that there is a process, whatever came before
-    before = painter_process.SHARED.pid
+    before = svg_renderer.SHARED.pid
     os.kill(before, signal.SIGKILL)
     assert renderer.render(GOOD.replace("red", "lime")).pixels[32, 32].tolist() == [0, 255, 0]
-    assert painter_process.SHARED.pid != before
+    assert svg_renderer.SHARED.pid != before
 
 
 def test_a_process_is_replaced_before_it_grows_old(monkeypatch):
-    monkeypatch.setattr(painter_process, "MAX_DRAWINGS", 2)
+    monkeypatch.setattr(svg_renderer, "MAX_DRAWINGS", 2)
     renderer = Renderer(size_px=16)
     pids = set()
     for radius in range(1, 6):
         renderer.render(GOOD.replace("20", str(radius)))
-        pids.add(painter_process.SHARED.pid)
+        pids.add(svg_renderer.SHARED.pid)
     assert len(pids) >= 2
 
 
@@ -261,9 +258,9 @@ def test_what_is_not_installed_is_named(monkeypatch, tmp_path):
     broken = tmp_path / "painter.py"
     broken.write_text(
         "import sys\nsys.modules['cairosvg'] = None\n"
-        f"exec(open({painter_process.painter.__file__!r}).read().replace('__file__', 'None'))\n"
+        f"exec(open({svg_renderer.svg_painter.__file__!r}).read().replace('__file__', 'None'))\n"
     )
-    monkeypatch.setattr(painter_process.painter, "__file__", str(broken))
+    monkeypatch.setattr(svg_renderer.svg_painter, "__file__", str(broken))
     from vlm_envs.errors import EngineUnavailableError
 
     with pytest.raises(EngineUnavailableError, match=r"\[svg\]"):
@@ -306,10 +303,10 @@ def test_answers_with_svg_are_drawings(text, expected):
 )
 def test_shapes_beyond_a_limit_are_left_out(monkeypatch, limit, value, text):
     assert len(shapes_of(text)) == 3
-    shapes._read.cache_clear()
-    monkeypatch.setattr(shapes, limit, value)
+    svg_shapes._read.cache_clear()
+    monkeypatch.setattr(svg_shapes, limit, value)
     assert len(shapes_of(text)) == 2
-    shapes._read.cache_clear()
+    svg_shapes._read.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -324,7 +321,7 @@ def test_nested_brackets_of_a_style_sheet_cost_only_the_declaration(rule, bracke
     sys.setrecursionlimit(_stack_depth() + 100)
     try:
         (shape,) = shapes_of(text)
-        drawn = paints.drawable(text)
+        drawn = svg_paints.drawable(text)
     finally:
         sys.setrecursionlimit(before)
     assert shape["color"] == "red"

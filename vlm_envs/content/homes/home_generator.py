@@ -1,0 +1,442 @@
+"""Random homes: a floor plan cut into rooms with doors, and furniture that leaves every room reachable.
+
+A plan alone decides the split of its homes, so no floor plan of an evaluation was ever trained on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vlm_envs.content.homes.home import (
+    KINDS,
+    LATTICE_CM,
+    WALL_MIDDLE_CM,
+    Door,
+    Home,
+    Rectangle,
+    Room,
+    Thing,
+    floor_before,
+    floor_under,
+    footprint_of,
+    inner_cm,
+    place_at_wall,
+    plan_bytes,
+    relative_to,
+    sides_of,
+)
+from vlm_envs.content.homes.home_space import are_rooms_connected
+from vlm_envs.content.homes.mesh_primitives import FLOORS, WALLS
+from vlm_envs.content.random_choice import pick
+from vlm_envs.errors import GenerationError
+from vlm_envs.splits import split_of
+
+ROOM_KINDS = ("living_room", "kitchen", "bedroom", "study", "bathroom")
+"""What rooms are for; the smallest room is the bathroom, if there is one."""
+
+NUM_PLAN_TRIES = 500
+_NUM_ROOMS = (2, 3, 4)
+_MIN_SIDE, _MAX_SIDE = 11, 19
+_DOOR_WIDTH = 4
+_DOOR_MARGIN = 2
+
+
+def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door, ...]]:
+    """Returns the rooms and doors of a random home of a split.
+
+    Args:
+        rng: The only source of randomness.
+        split: `"train"`, `"val"` or `"test"`; the plan's content belongs to it.
+
+    Returns:
+        Two to four rooms of different kinds, every one of which can be reached from every other.
+
+    Raises:
+        GenerationError: If no plan of the split was found within `NUM_PLAN_TRIES`.
+    """
+    for _ in range(NUM_PLAN_TRIES):
+        rectangles = _cut(rng, int(rng.choice(_NUM_ROOMS)))
+        doors = _doors(rng, rectangles)
+        rooms = _named(rng, rectangles)
+        if split_of(plan_bytes(rooms, doors)) == split:
+            return rooms, doors
+    raise GenerationError(f"No floor plan of split {split!r} was found in {NUM_PLAN_TRIES} tries; try another seed.")
+
+
+def _cut(rng: np.random.Generator, num_rooms: int) -> list[Rectangle]:
+    """Returns rectangles that fill one: two side by side, of which each may be cut once across."""
+    widths = rng.integers(_MIN_SIDE, _MAX_SIDE, size=2).tolist()
+    is_tall = num_rooms > 2
+    depth = (
+        int(rng.integers(2 * _MIN_SIDE, 2 * _MAX_SIDE - 4)) if is_tall else int(rng.integers(_MIN_SIDE + 2, _MAX_SIDE))
+    )
+    columns = [Rectangle(0, 0, widths[0], depth), Rectangle(widths[0], 0, widths[0] + widths[1], depth)]
+    if not is_tall:
+        return columns
+    first = int(rng.integers(2))
+    to_cut = (first,) if num_rooms == 3 else (0, 1)
+    rectangles = []
+    for index, column in enumerate(columns):
+        if index not in to_cut:
+            # The room that is not cut need not be as deep as two: it ends where a random depth does
+            rectangles.append(column._replace(north=min(depth, int(rng.integers(_MIN_SIDE + 3, _MAX_SIDE + 2)))))
+            continue
+        middle = int(rng.integers(_MIN_SIDE, depth - _MIN_SIDE + 1))
+        rectangles += [column._replace(north=middle), column._replace(south=middle)]
+    return rectangles
+
+
+def _doors(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
+    """Returns a door in every shared wall that is long enough for one; such walls connect all rooms."""
+    doors = []
+    for index, one in enumerate(rectangles):
+        for other in rectangles[index + 1 :]:
+            if one.east == other.west:
+                line, low, high = one.east, max(one.south, other.south), min(one.north, other.north)
+            elif one.north == other.south:
+                line, low, high = one.north, max(one.west, other.west), min(one.east, other.east)
+            else:
+                continue
+            room_for_it = high - low - _DOOR_WIDTH - 2 * _DOOR_MARGIN
+            if room_for_it >= 0:
+                start = low + _DOOR_MARGIN + int(rng.integers(room_for_it + 1))
+                doors.append(Door(is_upright=one.east == other.west, line=line, low=start, high=start + _DOOR_WIDTH))
+    return tuple(doors)
+
+
+def _named(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Room, ...]:
+    """Returns the rectangles as rooms with a use, paint and floor each."""
+    kinds = [ROOM_KINDS[index] for index in rng.permutation(len(ROOM_KINDS))[: len(rectangles)]]
+    smallest = min(range(len(rectangles)), key=lambda index: rectangles[index].area)
+    if "bathroom" in kinds:
+        current = kinds.index("bathroom")
+        kinds[current], kinds[smallest] = kinds[smallest], kinds[current]
+    walls, floors = list(WALLS), list(FLOORS)
+    rooms = []
+    for kind, rectangle in zip(kinds, rectangles, strict=True):
+        wall, floor = pick(rng, walls), pick(rng, floors)
+        rooms.append(Room(kind=kind, wall=wall, floor=floor, **rectangle._asdict()))
+    return tuple(rooms)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Companion:
+    """A thing that stands in a fixed relation to another.
+
+    Attributes:
+        kind: Its kind.
+        right_cm: How far to the right of the other's middle, seen by the other.
+        ahead_cm: How far before it.
+        turn: Its turn relative to the other's.
+    """
+
+    kind: str
+    right_cm: int
+    ahead_cm: int
+    turn: int
+
+
+COMPANIONS: Mapping[str, tuple[Companion, ...]] = {
+    "Sofa": (Companion(kind="CoffeeTable", right_cm=0, ahead_cm=112, turn=0),),
+    "Desk": (Companion(kind="Chair", right_cm=-14, ahead_cm=40, turn=2),),
+    "DiningTable": (
+        Companion(kind="Chair", right_cm=-32, ahead_cm=48, turn=2),
+        Companion(kind="Chair", right_cm=32, ahead_cm=-48, turn=0),
+    ),
+}
+"""What belongs to a piece of furniture and stands with it where there is room."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Furnishing:
+    """What a kind of room holds; each entry is tried in order and left out where it does not fit.
+
+    Attributes:
+        along_walls: Kinds with their backs to a wall.
+        in_middle: Kinds away from the walls.
+        in_corners: Small kinds that stand anywhere along a wall.
+        on_tops: Kinds for the tops of furniture.
+        on_walls: Kinds that hang.
+    """
+
+    along_walls: tuple[str, ...]
+    in_middle: tuple[str, ...] = ()
+    in_corners: tuple[str, ...] = ()
+    on_tops: tuple[str, ...]
+    on_walls: tuple[str, ...]
+
+
+FURNISHINGS: Mapping[str, Furnishing] = {
+    "kitchen": Furnishing(
+        along_walls=("CounterTop", "Fridge", "Stove", "Sink", "CounterTop"),
+        in_middle=("DiningTable",),
+        in_corners=("GarbageCan",),
+        on_tops=("Toaster", "Microwave", "Kettle", "Pot", "Bowl", "Mug", "Bottle", "Apple", "Bread"),
+        on_walls=("Clock", "Window"),
+    ),
+    "living_room": Furnishing(
+        along_walls=("Sofa", "TVStand", "Bookshelf", "ArmChair"),
+        in_corners=("FloorLamp", "HousePlant", "Guitar", "BasketBall"),
+        on_tops=("Television", "Statue", "Vase", "Bowl", "Candle", "Book", "Mug", "Apple"),
+        on_walls=("Painting", "Window", "Clock"),
+    ),
+    "bedroom": Furnishing(
+        along_walls=("Bed", "Wardrobe", "Dresser", "Nightstand"),
+        in_corners=("TeddyBear", "LaundryBasket", "FloorLamp", "BasketBall"),
+        on_tops=("AlarmClock", "TableLamp", "Candle", "Book", "Vase", "Statue"),
+        on_walls=("Mirror", "Window", "Painting"),
+    ),
+    "bathroom": Furnishing(
+        along_walls=("Bathtub", "Toilet", "Sink", "WashingMachine"),
+        in_corners=("LaundryBasket", "GarbageCan", "HousePlant"),
+        on_tops=("SoapBottle", "RubberDuck", "Candle"),
+        on_walls=("Mirror", "Window"),
+    ),
+    "study": Furnishing(
+        along_walls=("Desk", "Bookshelf", "Dresser", "ArmChair"),
+        in_corners=("GarbageCan", "Box", "HousePlant", "Guitar"),
+        on_tops=("Laptop", "Globe", "TableLamp", "Book", "Mug", "Statue", "Bottle"),
+        on_walls=("Clock", "Painting", "Window"),
+    ),
+}
+"""What each kind of room holds."""
+
+UNIQUE = (
+    "Television",
+    "Clock",
+    "Sofa",
+    "Bed",
+    "Fridge",
+    "Stove",
+    "Laptop",
+    "Guitar",
+    "BasketBall",
+    "FloorLamp",
+    "Sink",
+)
+"""Kinds of which a home has at most one."""
+
+
+NUM_FURNISHING_TRIES = 50
+_NUM_PLACES = 16
+_WALL_GAP_CM = 2
+_GAP_CM = 6
+_MIDDLE_CM = 90
+"""How far from every wall the middle of the room begins."""
+_PASSAGE_CM = 60
+"""Free floor kept before the front of what stands at a wall, and on both sides of a door."""
+
+
+@dataclass
+class _Furnisher:
+    """Things placed so far, and the floor they need; only things of some kinds are."""
+
+    rng: np.random.Generator
+    rooms: tuple[Room, ...]
+    kinds: Collection[str]
+    things: list[Thing] = field(default_factory=list)
+    taken: list[Rectangle] = field(default_factory=list)
+    kept_free: list[Rectangle] = field(default_factory=list)
+    wall_taken: list[Rectangle] = field(default_factory=list)
+
+    def color(self, kind: str) -> str:
+        """Returns a colour, preferably one that no other thing of the kind has."""
+        used = {thing.color for thing in self.things if thing.kind == kind}
+        colors = [color for color in KINDS[kind].colors if color not in used] or KINDS[kind].colors
+        return pick(self.rng, colors)
+
+    def has(self, kind: str) -> bool:
+        """Returns whether there is a thing of a kind."""
+        return any(thing.kind == kind for thing in self.things)
+
+    def fits(self, footprint: Rectangle, room: Room) -> bool:
+        """Returns whether floor is free: within the walls, apart from things, off the ways kept free."""
+        if not footprint.is_within(inner_cm(room)):
+            return False
+        if any(footprint.meets(other, _GAP_CM) for other in self.taken):
+            return False
+        return not any(footprint.meets(other) for other in self.kept_free)
+
+    def stand(self, thing: Thing, passage: Rectangle | None = None) -> None:
+        """Places a thing on the floor, and keeps a passage to it free."""
+        self.things.append(thing)
+        self.taken.append(floor_under(thing))
+        if passage is not None:
+            self.kept_free.append(passage)
+
+    def along_wall(self, room: Room, kind: str) -> None:
+        """Stands a thing with its back to a random wall, its front accessible, its companions before it."""
+        inner = inner_cm(room)
+        width, depth, _ = KINDS[kind].size_cm
+        for _ in range(_NUM_PLACES):
+            turn = int(self.rng.integers(4))
+            low, high = (inner.west, inner.east) if turn % 2 == 0 else (inner.south, inner.north)
+            spare = high - low - width
+            if spare < 0:
+                continue
+            along = low + width // 2 + int(self.rng.integers(spare // 5 + 1)) * 5
+            x, y = place_at_wall(inner, turn, along, depth // 2 + _WALL_GAP_CM)
+            footprint = footprint_of(kind, x, y, turn)
+            passage = floor_before(footprint, turn, _PASSAGE_CM)
+            if self.fits(footprint, room) and not any(passage.meets(other) for other in self.taken):
+                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
+                companions = self._companions(thing, room)
+                self.stand(thing, None if companions else passage)
+                for companion in companions:
+                    self.stand(companion)
+                return
+
+    def in_middle(self, room: Room, kind: str) -> None:
+        """Stands a thing away from the walls, with its companions."""
+        inner = inner_cm(room)
+        for _ in range(_NUM_PLACES):
+            turn = int(self.rng.integers(4))
+            x = self._between(inner.west + _MIDDLE_CM, inner.east - _MIDDLE_CM)
+            y = self._between(inner.south + _MIDDLE_CM, inner.north - _MIDDLE_CM)
+            if self.fits(footprint_of(kind, x, y, turn), room):
+                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
+                for each in (thing, *self._companions(thing, room)):
+                    self.stand(each)
+                return
+
+    def _between(self, low: int, high: int) -> int:
+        """Returns a random number from `low` to below `high`, or `low` if there is none."""
+        return int(self.rng.integers(low, max(high, low + 1)))
+
+    def _companions(self, thing: Thing, room: Room) -> list[Thing]:
+        """Returns the companions of a thing that have room; they may reach under it."""
+        placed = []
+        colors: dict[str, str] = {}
+        for companion in (each for each in COMPANIONS.get(thing.kind, ()) if each.kind in self.kinds):
+            x, y = relative_to(thing, companion.right_cm, companion.ahead_cm)
+            turn = (thing.turn + companion.turn) % 4
+            if self.fits(footprint_of(companion.kind, x, y, turn), room):
+                color = colors.setdefault(companion.kind, self.color(companion.kind))
+                placed.append(Thing(kind=companion.kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=color))
+        return placed
+
+    def on_tops(self, kinds: Iterable[str], supports: Sequence[Thing]) -> None:
+        """Puts small things on furniture, apart from each other."""
+        taken: list[Rectangle] = []
+        for kind in kinds:
+            if kind == "Television":
+                places = [each for each in supports if each.kind == "TVStand"]
+            else:
+                places = [each for each in supports if each.kind != "TVStand"]
+            for _ in range(_NUM_PLACES if places else 0):
+                support = pick(self.rng, places)
+                if self._put_on(kind, support, taken):
+                    break
+
+    def _put_on(self, kind: str, support: Thing, taken: list[Rectangle]) -> bool:
+        width, depth, _ = KINDS[support.kind].size_cm
+        own_width, own_depth, _ = KINDS[kind].size_cm
+        spare_x, spare_y = width - own_width, depth - own_depth
+        if spare_x < 0 or spare_y < 0:
+            return False
+        right = int(self.rng.integers(-(spare_x // 2), spare_x // 2 + 1)) if kind != "Television" else 0
+        ahead = int(self.rng.integers(-(spare_y // 2), spare_y // 2 + 1)) if kind != "Television" else 0
+        x, y = relative_to(support, right, ahead)
+        footprint = footprint_of(kind, x, y, support.turn)
+        if any(footprint.meets(other, 3) for other in taken):
+            return False
+        taken.append(footprint)
+        height = KINDS[support.kind].top_cm or 0
+        self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=height, turn=support.turn, color=self.color(kind)))
+        return True
+
+    def on_wall(self, room: Room, kind: str) -> None:
+        """Hangs a thing where neither a door nor tall furniture is."""
+        inner = inner_cm(room)
+        width, depth, height = KINDS[kind].size_cm
+        bottom = WALL_MIDDLE_CM[kind] - height // 2
+        for _ in range(_NUM_PLACES):
+            turn = int(self.rng.integers(4))
+            if kind == "Window" and not self._is_outer_wall(room, turn):
+                continue
+            low, high = (inner.west, inner.east) if turn % 2 == 0 else (inner.south, inner.north)
+            along = self._between(low + width // 2 + 10, high - width // 2 - 10)
+            x, y = place_at_wall(inner, turn, along, depth // 2)
+            place = footprint_of(kind, x, y, turn)
+            if not place.is_within(inner) or any(place.meets(other, 15) for other in self.wall_taken):
+                continue
+            if self._is_behind_something_tall(place, bottom):
+                continue
+            self.wall_taken.append(place)
+            self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=bottom, turn=turn, color=self.color(kind)))
+            return
+
+    def _is_behind_something_tall(self, place: Rectangle, bottom: int) -> bool:
+        return any(
+            thing.z_cm + KINDS[thing.kind].size_cm[2] > bottom - 5
+            and KINDS[thing.kind].place != "wall"
+            and place.meets(floor_under(thing), 10)
+            for thing in self.things
+        )
+
+    def _is_outer_wall(self, room: Room, turn: int) -> bool:
+        """Returns whether nothing but the outside is behind the wall that a turn faces away from."""
+        behind = floor_before(sides_of(room), (turn + 2) % 4, 1)
+        return not any(behind.meets(sides_of(other)) for other in self.rooms if other is not room)
+
+
+def furnish(
+    rng: np.random.Generator,
+    rooms: tuple[Room, ...],
+    doors: tuple[Door, ...],
+    kinds: Collection[str] | None = None,
+) -> Home:
+    """Returns a home of a floor plan with random furniture that leaves a way into every room.
+
+    Args:
+        rng: The only source of randomness.
+        rooms: The rooms.
+        doors: Their doors; the floor before them stays free.
+        kinds: What the home may hold; None for all there is.
+
+    Raises:
+        GenerationError: If the furniture shut off a room in each of `NUM_FURNISHING_TRIES` homes.
+    """
+    for _ in range(NUM_FURNISHING_TRIES):
+        furnisher = _Furnisher(rng, rooms, KINDS if kinds is None else kinds)
+        for door in doors:
+            furnisher.kept_free.append(_way_through(door))
+            furnisher.wall_taken.append(_way_through(door))
+        for room in rooms:
+            _furnish_room(furnisher, room)
+        home = Home(rooms=rooms, doors=doors, things=tuple(furnisher.things))
+        if are_rooms_connected(home):
+            return home
+    raise GenerationError(f"Furniture shut off a room in each of {NUM_FURNISHING_TRIES} homes; try another seed.")
+
+
+def _furnish_room(furnisher: _Furnisher, room: Room) -> None:
+    furnishing, rng, start = FURNISHINGS[room.kind], furnisher.rng, len(furnisher.things)
+
+    def wanted(kinds: Sequence[str], share: float = 1.0) -> list[str]:
+        kinds = [kind for kind in kinds if kind in furnisher.kinds]
+        shuffled = [kinds[index] for index in rng.permutation(len(kinds))] if share < 1 else list(kinds)
+        chosen = shuffled[: max(1, round(len(kinds) * share))] if kinds else []
+        return [kind for kind in chosen if kind not in UNIQUE or not furnisher.has(kind)]
+
+    for kind in wanted(furnishing.along_walls):
+        furnisher.along_wall(room, kind)
+    for kind in wanted(furnishing.in_middle):
+        furnisher.in_middle(room, kind)
+    for kind in wanted(furnishing.in_corners, 0.75):
+        furnisher.along_wall(room, kind)
+    supports = [thing for thing in furnisher.things[start:] if KINDS[thing.kind].top_cm is not None]
+    furnisher.on_tops(wanted(furnishing.on_tops, 0.8), supports)
+    for kind in wanted(furnishing.on_walls):
+        furnisher.on_wall(room, kind)
+
+
+def _way_through(door: Door) -> Rectangle:
+    """Returns the floor on both sides of a door that must stay free."""
+    low, high, line = door.low * LATTICE_CM, door.high * LATTICE_CM, door.line * LATTICE_CM
+    if door.is_upright:
+        return Rectangle(line - _PASSAGE_CM, low, line + _PASSAGE_CM, high)
+    return Rectangle(low, line - _PASSAGE_CM, high, line + _PASSAGE_CM)

@@ -1,0 +1,319 @@
+"""Where one can stand and step in a home, and what one sees from there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vlm_envs.content.homes.home import (
+    KINDS,
+    LATTICE_CM,
+    QUARTERS,
+    WALL_HEIGHT_CM,
+    WALL_THICKNESS_CM,
+    Cell,
+    Door,
+    Home,
+    floor_under,
+)
+
+BODY_RADIUS_CM = 20
+"""Half the side of the square the agent takes up on the floor."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FreeSpace:
+    """The places to stand in one home, numbered row by row, and the steps between them.
+
+    Attributes:
+        width: Places per row.
+        height: Rows.
+        is_free: Whether one can stand on each place.
+        num_steps: Lattice steps of one move.
+        can_step: For each direction of `QUARTERS`, whether a move from each place is free all the way.
+    """
+
+    width: int
+    height: int
+    is_free: tuple[bool, ...]
+    num_steps: int
+    can_step: tuple[tuple[bool, ...], ...]
+
+    def index(self, cell: Cell) -> int:
+        """Returns a place's number; places outside the home have none (-1)."""
+        x, y = cell
+        return y * self.width + x if 0 <= x < self.width and 0 <= y < self.height else -1
+
+    def cell(self, index: int) -> Cell:
+        """Returns the place of a number."""
+        return index % self.width, index // self.width
+
+    def is_free_at(self, cell: Cell) -> bool:
+        """Returns whether one can stand on a place."""
+        index = self.index(cell)
+        return index >= 0 and self.is_free[index]
+
+    def offset(self, direction: int, num_steps: int) -> int:
+        """Returns what a move adds to a place's number."""
+        x, y = QUARTERS[direction]
+        return (y * self.width + x) * num_steps
+
+
+@lru_cache(maxsize=512)
+def free_space(home: Home, num_steps: int = 1, with_furniture: bool = True) -> FreeSpace:
+    """Returns where one can walk in a home.
+
+    Args:
+        home: The home.
+        num_steps: Lattice steps of one move; every place passed must be free.
+        with_furniture: Whether furniture stands in the way; walls always do.
+    """
+    free = _between_walls(home)
+    if with_furniture:
+        for thing in home.things:
+            if KINDS[thing.kind].place == "floor":
+                _block(free, floor_under(thing))
+    height, width = free.shape
+    steps = []
+    for x, y in QUARTERS:
+        can = free.copy()
+        for count in range(1, num_steps + 1):
+            can &= _shifted(free, x * count, y * count)
+        steps.append(tuple(can.ravel().tolist()))
+    return FreeSpace(width, height, tuple(free.ravel().tolist()), num_steps, tuple(steps))
+
+
+def are_rooms_connected(home: Home) -> bool:
+    """Returns whether one can walk between all rooms of a home: whether its largest free area reaches into each."""
+    space = free_space(home)
+    unseen = {index for index, is_free in enumerate(space.is_free) if is_free}
+    largest: set[int] = set()
+    while unseen:
+        area = {unseen.pop()}
+        frontier = list(area)
+        while frontier:
+            index = frontier.pop()
+            for direction in range(4):
+                beside = index + space.offset(direction, 1)
+                if space.can_step[direction][index] and beside in unseen:
+                    unseen.remove(beside)
+                    area.add(beside)
+                    frontier.append(beside)
+        largest = max(largest, area, key=len)
+    return {home.room_of(space.cell(index)) for index in largest} >= set(range(len(home.rooms)))
+
+
+def _between_walls(home: Home) -> NDArray[np.bool_]:
+    """Returns bool[rows, places]: the insides of rooms and doorways."""
+    width = max(room.east for room in home.rooms) + 1
+    height = max(room.north for room in home.rooms) + 1
+    free = np.zeros((height, width), dtype=np.bool_)
+    for room in home.rooms:
+        free[room.south + 1 : room.north, room.west + 1 : room.east] = True
+    for door in home.doors:
+        opening = slice(door.low + 1, door.high)
+        if door.is_upright:
+            free[opening, door.line] = True
+        else:
+            free[door.line, opening] = True
+    return free
+
+
+def _block(free: NDArray[np.bool_], footprint: tuple[int, int, int, int]) -> None:
+    """Blocks the places from which the agent's body would reach into a footprint."""
+    west, south, east, north = footprint
+    reach = BODY_RADIUS_CM
+    first_x, last_x = (west - reach) // LATTICE_CM + 1, -((-east - reach) // LATTICE_CM) - 1
+    first_y, last_y = (south - reach) // LATTICE_CM + 1, -((-north - reach) // LATTICE_CM) - 1
+    free[max(first_y, 0) : max(last_y + 1, 0), max(first_x, 0) : max(last_x + 1, 0)] = False
+
+
+def _shifted(free: NDArray[np.bool_], x: int, y: int) -> NDArray[np.bool_]:
+    """Returns, for each place, whether the place at an offset is free."""
+    height, width = free.shape
+    result = np.zeros_like(free)
+    rows, columns = slice(max(0, -y), min(height, height - y)), slice(max(0, -x), min(width, width - x))
+    from_rows, from_columns = slice(max(0, y), min(height, height + y)), slice(max(0, x), min(width, width + x))
+    result[rows, columns] = free[from_rows, from_columns]
+    return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Geometry:
+    """A home's things and whatever blocks the view, as arrays.
+
+    Attributes:
+        middles_m: float64[N, 3], the middle of each thing.
+        blockers_m: float64[2, M, 3], lowest and highest corner of each upright box one cannot see through.
+        blocker_things: int64[M], the thing each box is, or -1 for a wall.
+    """
+
+    middles_m: Floats
+    blockers_m: Floats
+    blocker_things: NDArray[np.int64]
+
+
+@lru_cache(maxsize=512)
+def geometry(home: Home) -> Geometry:
+    """Returns a home's things and walls as arrays: walls without their doorways, and solid furniture."""
+    middles = [(thing.x_cm, thing.y_cm, thing.z_cm + KINDS[thing.kind].size_cm[2] / 2) for thing in home.things]
+    boxes, owners = _walls_cm(home), [-1] * len(_walls_cm(home))
+    for index, thing in enumerate(home.things):
+        if KINDS[thing.kind].is_solid:
+            west, south, east, north = floor_under(thing)
+            top = thing.z_cm + KINDS[thing.kind].size_cm[2]
+            boxes.append(((west, south, thing.z_cm), (east, north, top)))
+            owners.append(index)
+    return Geometry(
+        middles_m=np.array(middles, dtype=np.float64).reshape(-1, 3) / 100,
+        blockers_m=np.array(boxes, dtype=np.float64).transpose(1, 0, 2) / 100,
+        blocker_things=np.array(owners, dtype=np.int64),
+    )
+
+
+Box = tuple[tuple[int, int, int], tuple[int, int, int]]
+
+
+def _walls_cm(home: Home) -> list[Box]:
+    """Returns the walls as boxes, each wall once per room it bounds."""
+    boxes = []
+    for room in home.rooms:
+        for is_upright, line, low, high in (
+            (True, room.west, room.south, room.north),
+            (True, room.east, room.south, room.north),
+            (False, room.south, room.west, room.east),
+            (False, room.north, room.west, room.east),
+        ):
+            for first, last in _closed_parts(home.doors, is_upright, line, low, high):
+                boxes.append(_wall_cm(is_upright, line, first, last))
+    return boxes
+
+
+def _closed_parts(doors: tuple[Door, ...], is_upright: bool, line: int, low: int, high: int) -> list[tuple[int, int]]:
+    """Returns the stretches of a wall between its doors."""
+    gaps = sorted((door.low, door.high) for door in doors if door.is_upright == is_upright and door.line == line)
+    parts, start = [], low
+    for gap_low, gap_high in gaps:
+        if gap_high <= low or gap_low >= high:
+            continue
+        if gap_low > start:
+            parts.append((start, gap_low))
+        start = max(start, gap_high)
+    return [*parts, (start, high)] if start < high else parts
+
+
+def _wall_cm(is_upright: bool, line: int, low: int, high: int) -> Box:
+    half = WALL_THICKNESS_CM // 2
+    at, first, last = line * LATTICE_CM, low * LATTICE_CM, high * LATTICE_CM
+    if is_upright:
+        return (at - half, first, 0), (at + half, last, WALL_HEIGHT_CM)
+    return (first, at - half, 0), (last, at + half, WALL_HEIGHT_CM)
+
+
+EYE_HEIGHT_M = 1.3
+MAX_TILT = 2
+TILT_DEGREES = 30
+
+
+class Pose(NamedTuple):
+    """Where the agent stands and looks; whole numbers, so poses are exact.
+
+    Attributes:
+        x: East coordinate in lattice steps.
+        y: North coordinate in lattice steps.
+        heading: Quarter turns clockwise from north, 0 to 3.
+        tilt: Steps of 30 degrees upwards, -2 to 2.
+    """
+
+    x: int
+    y: int
+    heading: int
+    tilt: int
+
+
+def bearing(pose: Pose, x_m: float, y_m: float) -> tuple[float, float]:
+    """Returns how far a place lies ahead and to the right of the agent, in metres."""
+    east, north = x_m - pose.x * LATTICE_CM / 100, y_m - pose.y * LATTICE_CM / 100
+    ahead_x, ahead_y = QUARTERS[pose.heading]
+    return east * ahead_x + north * ahead_y, east * ahead_y - north * ahead_x
+
+
+def direction_of(ahead: float, right: float) -> str:
+    """Returns the quarter a bearing lies in: within 45 degrees of ahead, left, right or back.
+
+    Exactly diagonal counts as ahead or back; the agent's own place counts as ahead.
+    """
+    if abs(right) <= abs(ahead):
+        return "ahead" if ahead >= 0 else "back"
+    return "right" if right > 0 else "left"
+
+
+def seen_things(home: Home, pose: Pose, fov_degrees: float) -> tuple[int, ...]:
+    """Returns the numbers of the things whose middle is in the picture and not hidden, in no particular order.
+
+    Args:
+        home: The home.
+        pose: Where the agent stands and looks.
+        fov_degrees: Horizontal, and vertical, field of view.
+
+    Returns:
+        Indices into `home.things`. A thing may hide others, never itself; doors hide nothing.
+    """
+    space = geometry(home)
+    eye = _eye_m(pose)
+    rays = space.middles_m - eye
+    framed = np.flatnonzero(_is_framed(rays, pose, fov_degrees))
+    if framed.size == 0:
+        return ()
+    hidden = _is_hidden(space, eye, rays[framed], framed)
+    return tuple(framed[~hidden].tolist())
+
+
+def can_see(home: Home, pose: Pose, thing: int, fov_degrees: float) -> bool:
+    """Returns whether one thing is seen; as in `seen_things`."""
+    space = geometry(home)
+    eye = _eye_m(pose)
+    ray = space.middles_m[thing : thing + 1] - eye
+    if not _is_framed(ray, pose, fov_degrees)[0]:
+        return False
+    return not _is_hidden(space, eye, ray, np.array([thing]))[0]
+
+
+def _eye_m(pose: Pose) -> Floats:
+    return np.array([pose.x * LATTICE_CM / 100, pose.y * LATTICE_CM / 100, EYE_HEIGHT_M])
+
+
+def _is_framed(rays: Floats, pose: Pose, fov_degrees: float) -> NDArray[np.bool_]:
+    """Returns which rays, float64[N, 3], end inside the picture."""
+    ahead_x, ahead_y = QUARTERS[pose.heading]
+    ahead = rays[:, 0] * ahead_x + rays[:, 1] * ahead_y
+    right = rays[:, 0] * ahead_y - rays[:, 1] * ahead_x
+    tilt = math.radians(pose.tilt * TILT_DEGREES)
+    depth = ahead * math.cos(tilt) + rays[:, 2] * math.sin(tilt)
+    up = rays[:, 2] * math.cos(tilt) - ahead * math.sin(tilt)
+    reach = depth * math.tan(math.radians(fov_degrees) / 2)
+    framed: NDArray[np.bool_] = (depth > 0) & (np.abs(right) <= reach) & (np.abs(up) <= reach)
+    return framed
+
+
+def _is_hidden(space: Geometry, eye: Floats, rays: Floats, things: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Returns which rays pass through a blocker other than the thing they lead to.
+
+    A ray enters a box where it has entered all three of its slabs, and leaves it where it leaves the first.
+    """
+    inverse = 1.0 / np.where(rays == 0.0, 1e-12, rays)  # level or straight rays graze two of the slabs
+    to_low = (space.blockers_m[0][None] - eye) * inverse[:, None]
+    to_high = (space.blockers_m[1][None] - eye) * inverse[:, None]
+    enters = np.minimum(to_low, to_high).max(axis=2)
+    leaves = np.maximum(to_low, to_high).min(axis=2)
+    blocks = (enters < leaves) & (leaves > 0.0) & (enters < 0.999)
+    blocks &= space.blocker_things[None] != things[:, None]
+    hidden: NDArray[np.bool_] = blocks.any(axis=1)
+    return hidden

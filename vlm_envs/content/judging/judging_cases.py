@@ -1,0 +1,249 @@
+"""A case (a request, candidate responses, and what is wrong with each), and cases as samples."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.sample import Evidence, Sample
+from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.tools.instruction_checkers import Constraint
+from vlm_envs.tools.pdf_documents import Document
+from vlm_envs.tools.pictures import ImageRef
+from vlm_envs.validation import require_choice
+
+TRACKS = ("fine_grained", "document", "instruction_following")
+"""Source: ARM-Thinker, section 4.1."""
+
+NUM_CANDIDATES = (1, 2, 4)
+"""Single, pair and four-way judging; ARM-Thinker, table 1."""
+
+MAX_EXCESS_PERCENT = 10
+"""The longest candidate of a case has less than this more characters than the shortest."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Flaw:
+    """What is wrong with a response.
+
+    Attributes:
+        kind: Such as `wrong_color`; lower case with underscores. For a constraint `constraint_violated:<check>`.
+        place: The words of the response that are not so, or the requirement that it breaks.
+        truth: What is so instead, in one sentence.
+    """
+
+    kind: str
+    place: str
+    truth: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate:
+    """A response to be judged.
+
+    Attributes:
+        text: What was responded.
+        flaw: The one thing wrong with it; None if it is right.
+    """
+
+    text: str
+    flaw: Flaw | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A request with candidate responses in the order they are shown.
+
+    Attributes:
+        track: One of `TRACKS`.
+        request: What the candidates respond to.
+        candidates: 1, 2 or 4; of several exactly one is right.
+        images: The pictures the request is about.
+        document: The document it is about.
+        evidence: What the right response rests on in the pictures.
+        evidence_pages: Pages of the document that the right response rests on, counted from 1.
+        facts: Whole sentences that are true of the picture or the document and decide the case.
+        constraints: What the request asks of a text, where it does.
+
+    Raises:
+        ConfigError: If there is another number of candidates, or of right ones.
+    """
+
+    track: str
+    request: str
+    candidates: tuple[Candidate, ...]
+    images: tuple[ImageRef, ...] = ()
+    document: Document | None = None
+    evidence: tuple[Evidence, ...] = ()
+    evidence_pages: tuple[int, ...] = ()
+    facts: str = ""
+    constraints: tuple[Constraint, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_choice("track", self.track, TRACKS)
+        if len(self.candidates) not in NUM_CANDIDATES:
+            raise ConfigError(f"candidates must be 1, 2 or 4; got {len(self.candidates)}.")
+        num_right = sum(candidate.flaw is None for candidate in self.candidates)
+        if len(self.candidates) > 1 and num_right != 1:
+            raise ConfigError(f"Of several candidates exactly one is right; got {num_right}.")
+
+    @property
+    def right(self) -> int | None:
+        """Index of the right candidate; None for a single one with a flaw."""
+        return next((index for index, candidate in enumerate(self.candidates) if candidate.flaw is None), None)
+
+    @property
+    def flaw(self) -> Flaw | None:
+        """The first flaw, by which evaluations group cases; None for a single right candidate."""
+        return next((candidate.flaw for candidate in self.candidates if candidate.flaw is not None), None)
+
+    @property
+    def digest(self) -> str:
+        """Hash of the request, the candidates in whatever order, and what they are about."""
+        texts = sorted(candidate.text for candidate in self.candidates)
+        about = [image.digest for image in self.images]
+        about += [self.document.digest] if self.document is not None else []
+        return hash_of(self.track, self.request, *texts, *about)
+
+    def reordered(self, order: Sequence[int]) -> Case:
+        """Returns the case with its candidates in another order.
+
+        Args:
+            order: Index of the candidate that comes first, of the one that comes second, and so on.
+        """
+        return replace(self, candidates=tuple(self.candidates[index] for index in order))
+
+
+def hash_of(*parts: str) -> str:
+    """Returns a hash of texts, 32 hexadecimal digits, the same on every machine."""
+    content = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content.update(hashlib.blake2b(part.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+    return content.hexdigest()
+
+
+def is_length_matched(texts: Sequence[str]) -> bool:
+    """Returns whether no text is longer than another by `MAX_EXCESS_PERCENT` or more."""
+    lengths = [len(text) for text in texts]
+    return 100 * max(lengths) < (100 + MAX_EXCESS_PERCENT) * min(lengths)
+
+
+def shown_candidates(
+    rng: np.random.Generator, candidates: Sequence[Candidate], num_candidates: int
+) -> tuple[Candidate, ...]:
+    """Returns candidates in random order; of a pair one alone, where one is asked for."""
+    order = rng.permutation(len(candidates))[:num_candidates]
+    return tuple(candidates[int(index)] for index in order)
+
+
+TRUE, FALSE = "True", "False"
+"""What a judge of a single response answers; ARM-Thinker, section 4.2."""
+
+_ABOUT = {
+    "fine_grained": "The request is about the picture.",
+    "document": "The request is about the document.",
+    "instruction_following": "The request sets requirements that can be checked.",
+}
+
+_BEFORE_REQUEST = "\nThe request:\n"
+
+
+def response_name(index: int) -> str:
+    """Returns what tools and questions call a candidate: `resp_1` for the first."""
+    return f"resp_{index + 1}"
+
+
+def judging_question(track: str, request: str, num_candidates: int, *, is_shown: bool = True) -> str:
+    """Returns what a judge is asked; the candidates themselves are not in it.
+
+    Args:
+        track: One of `TRACKS`.
+        request: What the candidates respond to.
+        num_candidates: 1, 2 or 4.
+        is_shown: Whether there is a picture or a document; without either nothing is said of one.
+    """
+    about = f" {_ABOUT[track]}" if is_shown or track == "instruction_following" else ""
+    return f"{_task(num_candidates)}{about}{_BEFORE_REQUEST}{request}"
+
+
+def request_of(question: str) -> str:
+    """Returns the request that a judging question is about."""
+    return question.partition(_BEFORE_REQUEST)[2]
+
+
+def _task(num_candidates: int) -> str:
+    if num_candidates == 1:
+        return (
+            f"Judge the response {response_name(0)} to a request. Answer {TRUE} if everything in it is right and every "
+            f"requirement is met, and {FALSE} if anything is wrong."
+        )
+    names = [response_name(index) for index in range(num_candidates)]
+    numbers = [str(index + 1) for index in range(num_candidates)]
+    return (
+        f"Judge the responses {', '.join(names[:-1])} and {names[-1]} to a request. Exactly one of them is right; "
+        f"every other one has a mistake. Answer with the number of the right one: {', '.join(numbers[:-1])} or "
+        f"{numbers[-1]}."
+    )
+
+
+def judging_key(question: str, right: int | None, num_candidates: int) -> AnswerKey:
+    """Returns which answers are accepted.
+
+    Args:
+        question: What the judge is asked.
+        right: Index of the right candidate; None for a single flawed one.
+        num_candidates: 1, 2 or 4.
+    """
+    if num_candidates == 1:
+        answer = FALSE if right is None else TRUE
+        return AnswerKey(kind="verdict", answers=(answer,), question=question, verdicts=(TRUE, FALSE))
+    assert right is not None, "one of several candidates is right"
+    numbers = tuple(str(number + 1) for number in range(num_candidates))
+    return AnswerKey(kind="verdict", answers=(numbers[right],), question=question, verdicts=numbers)
+
+
+def judging_sample(case: Case, sample_id: str) -> Sample:
+    """Returns a case as a question.
+
+    Args:
+        case: The case.
+        sample_id: By which its source finds it again.
+    """
+    num_candidates = len(case.candidates)
+    question = judging_question(case.track, case.request, num_candidates)
+    findings = (_finding(response_name(index), each) for index, each in enumerate(case.candidates))
+    return Sample(
+        sample_id=sample_id,
+        question=question,
+        key=judging_key(question, case.right, num_candidates),
+        category=category_of(case),
+        digest=case.digest,
+        images=case.images,
+        document=case.document,
+        texts=tuple((response_name(index), each.text) for index, each in enumerate(case.candidates)),
+        evidence=case.evidence,
+        evidence_pages=case.evidence_pages,
+        facts=" ".join(filter(None, (case.facts, *findings))),
+    )
+
+
+def category_of(case: Case) -> str:
+    """Returns track and kind of flaw, such as `fine_grained_wrong_color`; `…_right` for a single right response."""
+    kind = "right" if case.flaw is None else case.flaw.kind.replace(":", "_")
+    return f"{case.track}_{kind}"
+
+
+def track_of(category: str) -> str:
+    """Returns the track of a category; the category itself where it is of none, as in users' data."""
+    return next((track for track in TRACKS if category.startswith(f"{track}_")), category)
+
+
+def _finding(name: str, candidate: Candidate) -> str:
+    """Returns what an examination of a candidate comes to, in one sentence."""
+    if candidate.flaw is None:
+        return f"{name} is right."
+    return f"{name} is wrong about “{candidate.flaw.place.rstrip('.')}”: {candidate.flaw.truth}"

@@ -1,1 +1,0 @@
-"""Questions about reports: one right answer each, and the pages that hold it."""

@@ -1,0 +1,436 @@
+"""Questions about clips: what crosses the line and when, what is where at a time, what moves which way.
+
+The answer is drawn first; clips are then tried until one has it. The options of a choice could all be right and are in
+random order, so no letter and no number is right more often than another.
+
+    order    first, last     which thing crosses the line first, or last           one of the things
+             sequence        in which order three things cross it                  one of four orders
+    count    crossings       how many things cross it                              a number from 0
+    place    side            on which side of the line a thing is at a time        one of two
+             quarter         in which quarter of the image it is then              one of four
+    time     crossing        when a thing's middle passes the line                 one of four stretches
+             start, stop     when a thing starts to move, or stops                 one of four stretches
+    motion   direction       which way a thing moves                               one of four
+             still           which thing stands still                              one of the things
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise, permutations
+
+import numpy as np
+
+from vlm_envs.content.random_choice import pick, pick_several
+from vlm_envs.content.scenes.clip_drawing import ClipLimits, Want, crosses, keeps_off
+from vlm_envs.content.scenes.scene_questions import choice
+from vlm_envs.content.scenes.video_sentences import in_frame, quarter_of, stretch
+from vlm_envs.content.scenes.videos import Clip
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
+
+NUM_CHOICES = 4
+"""Options of a choice that is not between the things."""
+
+Seen = tuple[int, int]
+"""Index of a mover, and a frame, from 1."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClipQuestion:
+    """A question about a clip.
+
+    Attributes:
+        text: What is asked, options not included.
+        key: The answer.
+        evidence: In which frames which things have to be looked at.
+        facts: True sentences from which the answer follows, of the forms of `video_sentences` where there is one.
+    """
+
+    text: str
+    key: AnswerKey
+    evidence: tuple[Seen, ...]
+    facts: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClipDraft:
+    """A question before its clip is there.
+
+    Attributes:
+        limits: What the clip may be; narrower than what was asked for.
+        wants: What its first movers are to do.
+        ask: Draws the options; None where the clip cannot be asked about.
+    """
+
+    limits: ClipLimits
+    wants: tuple[Want, ...]
+    ask: Callable[[np.random.Generator, Clip], ClipQuestion | None]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClipTemplate:
+    """A way to ask.
+
+    Attributes:
+        name: What reports call it.
+        kind: Of its keys.
+        draft: Draws what is asked about, and the answer.
+        fewest_movers: Most things that clips must be allowed to have, at least.
+        fewest_frames: Fewest frames that clips may have.
+    """
+
+    name: str
+    kind: AnswerKind
+    draft: Callable[[np.random.Generator, ClipLimits], ClipDraft]
+    fewest_movers: int = 1
+    fewest_frames: int = 4
+
+    def can_be_asked(self, limits: ClipLimits) -> bool:
+        """Returns whether clips of these limits can be asked about."""
+        return limits.num_movers[1] >= self.fewest_movers and limits.num_frames[0] >= self.fewest_frames
+
+
+def with_movers(rng: np.random.Generator, limits: ClipLimits, fewest: int) -> tuple[ClipLimits, int]:
+    """Returns limits with one number of movers, at least so many, and the number."""
+    low, high = limits.num_movers
+    number = int(rng.integers(max(low, fewest), max(high, fewest) + 1))
+    return replace(limits, num_movers=(number, number)), number
+
+
+def with_frames(rng: np.random.Generator, limits: ClipLimits) -> tuple[ClipLimits, int]:
+    """Returns limits with one number of frames, and the number."""
+    number = int(rng.integers(limits.num_frames[0], limits.num_frames[1] + 1))
+    return replace(limits, num_frames=(number, number)), number
+
+
+def name_of(clip: Clip, mover: int) -> str:
+    """Returns what a mover is called, such as `red mug`."""
+    return clip.movers[mover].thing.name
+
+
+def all_names(clip: Clip) -> list[str]:
+    """Returns what all movers are called, with the article."""
+    return [f"the {mover.thing.name}" for mover in clip.movers]
+
+
+def line_of(clip: Clip) -> str:
+    """Returns what the line is called."""
+    return f"the {clip.line_color} line"
+
+
+def side_of(clip: Clip, mover: int, frame: int) -> str:
+    """Returns on which side of the line a mover is in a frame, such as `to the left of`."""
+    words = ("to the left of", "to the right of") if clip.line_upright else ("above", "below")
+    return words[0] if clip.side(mover, frame) < 0 else words[1]
+
+
+def throughout(clip: Clip) -> str:
+    """Returns the stretch from the first frame to the last."""
+    return stretch(clip, 1, clip.num_frames)
+
+
+_MIDDLES = " A thing crosses it when its middle passes it."
+
+
+def _crossings(clip: Clip) -> list[tuple[int, int]]:
+    """Returns which movers cross the line, each behind the last frame before, in the order they do."""
+    ahead = ((clip.crossing(mover), mover) for mover in range(len(clip.movers)))
+    return sorted((frame, mover) for frame, mover in ahead if frame is not None)
+
+
+def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], list[str]]:
+    """Returns where to look at each crossing and, of what does not cross, at the start; and a sentence of each."""
+    evidence: list[Seen] = []
+    facts: list[str] = []
+    found = _crossings(clip)
+    for frame, mover in found:
+        evidence += [(mover, frame), (mover, frame + 1)]
+        facts.append(f"The {name_of(clip, mover)} crosses {line_of(clip)} {stretch(clip, frame, frame + 1)}.")
+    for mover in sorted({*range(len(clip.movers))} - {mover for _, mover in found}):
+        evidence.append((mover, 1))
+        facts.append(f"The {name_of(clip, mover)} is {side_of(clip, mover, 1)} {line_of(clip)} {throughout(clip)}.")
+    return tuple(evidence), facts
+
+
+def _draft_end(rng: np.random.Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
+    """Drafts a question about which of two to all things is the first or the last to cross."""
+    limits, number = with_movers(rng, limits, 2)
+    num_crossing = int(rng.integers(2, number + 1))
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion | None:
+        found = _crossings(clip)
+        (frame, mover), (other, _) = (found[-1], found[-2]) if last else (found[0], found[1])
+        if frame == other:
+            return None
+        text = f"Which thing crosses {line_of(clip)} {'last' if last else 'first'}?{_MIDDLES}"
+        names = all_names(clip)
+        right = names.pop(mover)
+        evidence, facts = _told_crossings(clip)
+        return ClipQuestion(text=text, key=choice(rng, text, right, names), evidence=evidence, facts=" ".join(facts))
+
+    return ClipDraft(limits=limits, wants=_some_cross(num_crossing, number), ask=ask)
+
+
+def _draft_sequence(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+    """Drafts a question about the order in which three things cross."""
+    limits, number = with_movers(rng, limits, 3)
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion | None:
+        found = _crossings(clip)
+        if any(one == other for (one, _), (other, _) in pairwise(found)):
+            return None
+        right = tuple(mover for _, mover in found)
+        wrong = [order for order in permutations(sorted(right)) if order != right]
+        text = f"In which order do things cross {line_of(clip)}?{_MIDDLES}"
+        said = [
+            ", ".join(f"the {name_of(clip, mover)}" for mover in order)
+            for order in (right, *pick_several(rng, wrong, NUM_CHOICES - 1))
+        ]
+        evidence, facts = _told_crossings(clip)
+        return ClipQuestion(
+            text=text, key=choice(rng, text, said[0], said[1:]), evidence=evidence, facts=" ".join(facts)
+        )
+
+    return ClipDraft(limits=limits, wants=_some_cross(3, number), ask=ask)
+
+
+def _draft_count(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+    """Drafts a question about how many things cross, none of them as often as all."""
+    wanted = int(rng.integers(0, limits.num_movers[1] + 1))
+    limits, number = with_movers(rng, limits, max(wanted, 1))
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+        text = f"How many things cross {line_of(clip)}?{_MIDDLES}"
+        evidence, facts = _told_crossings(clip)
+        key = AnswerKey(kind="number", answers=(str(wanted),), question=text)
+        return ClipQuestion(text=text, key=key, evidence=evidence, facts=" ".join(facts))
+
+    return ClipDraft(limits=limits, wants=_some_cross(wanted, number), ask=ask)
+
+
+def _some_cross(num_crossing: int, number: int) -> tuple[Want, ...]:
+    return (*(crosses,) * num_crossing, *(keeps_off,) * (number - num_crossing))
+
+
+def _draft_side(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+    """Drafts a question about the side of the line on which a thing that crosses it is at a time."""
+    wanted = -1 if rng.random() < 0.5 else 1
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+        frames = [frame for frame in _frames(clip) if clip.is_clear(0, frame) and clip.side(0, frame) == wanted]
+        frame = pick(rng, frames)
+        text = f"On which side of {line_of(clip)} is the {name_of(clip, 0)} at t = {clip.time_s(frame):.1f} s?"
+        sides = ["to the left of it", "to the right of it"] if clip.line_upright else ["above it", "below it"]
+        right = sides.pop(0 if wanted < 0 else 1)
+        fact = in_frame(clip, frame, f"the {name_of(clip, 0)} is {side_of(clip, 0, frame)} {line_of(clip)}")
+        return ClipQuestion(text=text, key=choice(rng, text, right, sides), evidence=((0, frame),), facts=fact)
+
+    return ClipDraft(limits=limits, wants=(crosses,), ask=ask)
+
+
+def _draft_quarter(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+    """Drafts a question about the quarter of the picture in which a thing that moves is at a time."""
+    wanted = pick(rng, _QUARTERS)
+
+    def changes_quarter(clip: Clip) -> bool:
+        quarters = {quarter_of(clip, 0, frame) for frame in _frames(clip)}
+        return wanted in quarters and len(quarters - {None}) > 1
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+        frame = pick(rng, [frame for frame in _frames(clip) if quarter_of(clip, 0, frame) == wanted])
+        text = f"In which quarter of the picture is the {name_of(clip, 0)} at t = {clip.time_s(frame):.1f} s?"
+        key = choice(rng, text, f"the {wanted} one", [f"the {other} one" for other in _QUARTERS if other != wanted])
+        fact = in_frame(clip, frame, f"the {name_of(clip, 0)} is in the {wanted} quarter")
+        return ClipQuestion(text=text, key=key, evidence=((0, frame),), facts=fact)
+
+    return ClipDraft(limits=limits, wants=(changes_quarter,), ask=ask)
+
+
+_QUARTERS = ("upper left", "upper right", "lower left", "lower right")
+
+
+def _frames(clip: Clip) -> range:
+    return range(1, clip.num_frames + 1)
+
+
+def _draft_when(
+    rng: np.random.Generator,
+    limits: ClipLimits,
+    *,
+    text: Callable[[Clip], str],
+    befores: Callable[[int], Iterable[int]],
+    before: Callable[[Clip], int | None],
+    also: Want,
+    facts: Callable[[Clip], Iterable[str]],
+) -> ClipDraft:
+    """Returns a question about between which two frames something happens to the first mover.
+
+    Args:
+        rng: The source of chance.
+        limits: What clips may be.
+        text: The question.
+        befores: By a clip's number of frames: the frames after which it may happen.
+        before: By a clip with the mover: after which of them it happens.
+        also: What must be so besides.
+        facts: What is told of it.
+    """
+    limits, num_frames = with_frames(rng, limits)
+    # Whichever of the options is right, the others could be: who knows clips knows no more.
+    wanted, *others = pick_several(rng, tuple(befores(num_frames)), NUM_CHOICES)
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+        asked = text(clip)
+        said = [stretch(clip, frame, frame + 1) for frame in (wanted, *others)]
+        return ClipQuestion(
+            text=asked,
+            key=choice(rng, asked, said[0], said[1:]),
+            evidence=((0, wanted), (0, wanted + 1)),
+            facts=" ".join(facts(clip)),
+        )
+
+    return ClipDraft(limits=limits, wants=(lambda clip: before(clip) == wanted and also(clip),), ask=ask)
+
+
+def _moves_on(clip: Clip) -> bool:
+    """Returns whether a clip's first mover goes at least a fiftieth of the side from frame to frame while it moves."""
+    mover = clip.movers[0]
+    return _distance(clip) >= (mover.last - mover.first) * clip.width / 50
+
+
+def _distance(clip: Clip, mover: int = 0) -> int:
+    """Returns how far a mover goes along the axis along which it goes farther, in pixels."""
+    return max(map(abs, _step(clip, mover)))
+
+
+def _step(clip: Clip, mover: int = 0) -> tuple[int, int]:
+    moved = clip.movers[mover]
+    return moved.to[0] - moved.thing.x, moved.to[1] - moved.thing.y
+
+
+def _told_move(clip: Clip) -> Iterable[str]:
+    """Yields when the first mover rests, moves and rests again."""
+    mover, the = clip.movers[0], f"The {name_of(clip, 0)}"
+    if mover.first > 1:
+        yield f"{the} stands still {stretch(clip, 1, mover.first)}."
+    yield f"{the} moves {stretch(clip, mover.first, mover.last)}."
+    if mover.last < clip.num_frames:
+        yield f"{the} stands still {stretch(clip, mover.last, clip.num_frames)}."
+
+
+def _told_crossing(clip: Clip) -> Iterable[str]:
+    """Yields when the first mover crosses the line."""
+    frame = clip.crossing(0)
+    assert frame is not None, "it was wanted"
+    yield f"The {name_of(clip, 0)} crosses {line_of(clip)} {stretch(clip, frame, frame + 1)}."
+
+
+def _draft_direction(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+    """Drafts a question about the way a thing moves, which is clearly one of four."""
+    wanted = pick(rng, tuple(_WAYS))
+    axis, sign = _WAYS[wanted]
+
+    def goes(clip: Clip) -> bool:
+        along, aside = _step(clip)[axis] * sign, abs(_step(clip)[1 - axis])
+        return along >= clip.width / 6 and along >= 2 * aside
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+        mover = clip.movers[0]
+        text = f"Which way does the {name_of(clip, 0)} move?"
+        key = choice(rng, text, wanted, [way for way in _WAYS if way != wanted])
+        fact = f"The {name_of(clip, 0)} moves {wanted} {stretch(clip, mover.first, mover.last)}."
+        return ClipQuestion(text=text, key=key, evidence=((0, mover.first), (0, mover.last)), facts=fact)
+
+    return ClipDraft(limits=limits, wants=(goes,), ask=ask)
+
+
+_WAYS: Mapping[str, tuple[int, int]] = {"to the left": (0, -1), "to the right": (0, 1), "up": (1, -1), "down": (1, 1)}
+
+
+def _draft_still(rng: np.random.Generator, limits: ClipLimits) -> ClipDraft:
+    """Drafts a question about the one thing of several that stands still."""
+    limits, number = with_movers(rng, limits, 2)
+
+    def ask(rng: np.random.Generator, clip: Clip) -> ClipQuestion:
+        text = "Which thing stands still throughout?"
+        right, *wrong = all_names(clip)
+        facts = [f"The {name_of(clip, 0)} stands still {throughout(clip)}."]
+        evidence: list[Seen] = [(0, 1), (0, clip.num_frames)]
+        for index, mover in enumerate(clip.movers[1:], start=1):
+            facts.append(f"The {name_of(clip, index)} moves {stretch(clip, mover.first, mover.last)}.")
+            evidence += [(index, mover.first), (index, mover.last)]
+        return ClipQuestion(
+            text=text, key=choice(rng, text, right, wrong), evidence=tuple(evidence), facts=" ".join(facts)
+        )
+
+    def goes_far(clip: Clip) -> bool:
+        return _distance(clip) >= clip.width / 8
+
+    return ClipDraft(limits=limits, wants=(lambda clip: _distance(clip) == 0, *(goes_far,) * (number - 1)), ask=ask)
+
+
+_AT_LEAST_SIX = 6
+"""Frames, so that there are four stretches in each of which a thing may start to move, or stop."""
+
+TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
+    "order": (
+        ClipTemplate(name="first", kind="choice", draft=partial(_draft_end, last=False), fewest_movers=2),
+        ClipTemplate(name="last", kind="choice", draft=partial(_draft_end, last=True), fewest_movers=2),
+        ClipTemplate(name="sequence", kind="choice", draft=_draft_sequence, fewest_movers=3),
+    ),
+    "count": (ClipTemplate(name="crossings", kind="number", draft=_draft_count),),
+    "place": (
+        ClipTemplate(name="side", kind="choice", draft=_draft_side),
+        ClipTemplate(name="quarter", kind="choice", draft=_draft_quarter),
+    ),
+    "time": (
+        ClipTemplate(
+            name="crossing",
+            kind="choice",
+            draft=partial(
+                _draft_when,
+                text=lambda clip: f"When does the middle of the {name_of(clip, 0)} pass {line_of(clip)}?",
+                befores=lambda num_frames: range(1, num_frames),
+                before=lambda clip: clip.crossing(0),
+                also=crosses,
+                facts=_told_crossing,
+            ),
+            fewest_frames=_AT_LEAST_SIX,
+        ),
+        ClipTemplate(
+            name="start",
+            kind="choice",
+            draft=partial(
+                _draft_when,
+                text=lambda clip: f"When does the {name_of(clip, 0)} start to move?",
+                befores=lambda num_frames: range(1, num_frames - 1),
+                before=lambda clip: clip.movers[0].first,
+                also=_moves_on,
+                facts=_told_move,
+            ),
+            fewest_frames=_AT_LEAST_SIX,
+        ),
+        ClipTemplate(
+            name="stop",
+            kind="choice",
+            draft=partial(
+                _draft_when,
+                text=lambda clip: f"When does the {name_of(clip, 0)} stop?",
+                befores=lambda num_frames: range(2, num_frames),
+                before=lambda clip: clip.movers[0].last - 1,
+                also=_moves_on,
+                facts=_told_move,
+            ),
+            fewest_frames=_AT_LEAST_SIX,
+        ),
+    ),
+    "motion": (
+        ClipTemplate(name="direction", kind="choice", draft=_draft_direction),
+        ClipTemplate(name="still", kind="choice", draft=_draft_still, fewest_movers=2),
+    ),
+}
+"""Ways to ask, by category."""
+
+CATEGORIES = tuple(TEMPLATES)
+"""Kinds of questions."""

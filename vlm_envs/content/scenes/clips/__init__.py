@@ -1,1 +1,0 @@
-"""Questions about clips: how clips are drawn, what is asked about them, and samples of them."""

@@ -1,1 +1,0 @@
-"""Kinds of things that scenes hold and questions ask about."""

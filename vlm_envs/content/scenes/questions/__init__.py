@@ -1,1 +1,0 @@
-"""Questions about scenes: what may be asked, by category."""

@@ -1,0 +1,115 @@
+"""Scenes as pixels: any part of one, or the whole in bands, kept for the next who looks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from vlm_envs.content.scenes.scene import Scene
+from vlm_envs.content.scenes.settings import SETTINGS
+from vlm_envs.content.scenes.settings.setting import Stroke, draw_strokes
+from vlm_envs.content.scenes.sprites import sprite
+from vlm_envs.tools.coordinates import PixelRectangle
+from vlm_envs.tools.data_files import BoundedCache
+from vlm_envs.tools.pictures import Picture
+
+CACHE_BYTES = 512 * 1024 * 1024
+"""Most bytes of pictures that a process keeps; the last one made is kept however large it is."""
+
+_BAND_ROWS = 1024
+"""Rows drawn at a time: Pillow takes four bytes a pixel, and a whole 8,000 x 8,000 canvas a quarter of a gigabyte."""
+
+_STROKES_SEED = 1
+_PLAN_SEED = 0
+
+
+def scenery_plan(setting: str, width: int, height: int, seed: int) -> object:
+    """Returns the outline of a setting's scenery, the same at every call."""
+    return SETTINGS[setting].plan(width, height, np.random.default_rng((_PLAN_SEED, seed)))
+
+
+def render_region(scene: Scene, region: PixelRectangle) -> npt.NDArray[np.uint8]:
+    """Returns a part of a scene, the pixels it has in the whole; only the part is drawn.
+
+    Args:
+        scene: The scene.
+        region: A rectangle inside it.
+
+    Returns:
+        uint8[rows, columns, 3].
+    """
+    return _drawn(scene, _scenery(scene), region)
+
+
+def render(scene: Scene) -> npt.NDArray[np.uint8]:
+    """Returns a whole scene: uint8[height, width, 3]."""
+    strokes = _scenery(scene)
+    pixels = np.empty((scene.height, scene.width, 3), np.uint8)
+    for top in range(0, scene.height, _BAND_ROWS):
+        bottom = min(scene.height, top + _BAND_ROWS)
+        pixels[top:bottom] = _drawn(scene, strokes, PixelRectangle(0, top, scene.width, bottom))
+    return pixels
+
+
+@dataclass(frozen=True)
+class SceneImageRef:
+    """A scene as a picture that is drawn when somebody looks at it.
+
+    Attributes:
+        scene: The description; all that is pickled and compared.
+    """
+
+    scene: Scene
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self.scene.width
+
+    @property
+    def height(self) -> int:
+        """Rows."""
+        return self.scene.height
+
+    @property
+    def digest(self) -> str:
+        """Hash of the description."""
+        return self.scene.digest
+
+    def picture(self) -> Picture:
+        """Returns the pixels; drawn at the first call and while the cache has let go of them."""
+        return _pictures.get(self.scene, lambda: _picture(self.scene))
+
+
+_pictures: BoundedCache[Picture] = BoundedCache(CACHE_BYTES, size_of=lambda picture: picture.pixels.nbytes)
+
+
+def _picture(scene: Scene) -> Picture:
+    pixels = render(scene)
+    pixels.flags.writeable = False  # So that the picture need not copy them.
+    return Picture(pixels)
+
+
+def _scenery(scene: Scene) -> list[Stroke]:
+    plan = scenery_plan(scene.setting, scene.width, scene.height, scene.scenery_seed)
+    return list(SETTINGS[scene.setting].strokes(plan, np.random.default_rng((_STROKES_SEED, scene.scenery_seed))))
+
+
+def _drawn(scene: Scene, strokes: list[Stroke], region: PixelRectangle) -> npt.NDArray[np.uint8]:
+    plan = scenery_plan(scene.setting, scene.width, scene.height, scene.scenery_seed)
+    canvas = Image.fromarray(SETTINGS[scene.setting].ground(plan, region))
+    draw_strokes(canvas, strokes, region)
+    for thing in scene.things:
+        frame = thing.frame
+        if (
+            frame.left < region.right
+            and frame.right > region.left
+            and frame.top < region.bottom
+            and frame.bottom > region.top
+        ):
+            image = sprite(thing.appearance)
+            canvas.paste(image, (frame.left - region.left, frame.top - region.top), image)
+    return np.asarray(canvas)

@@ -1,1 +1,0 @@
-"""DocQA: answer a question about a document of many pages."""

@@ -1,0 +1,482 @@
+"""FrozenLake: cross the ice to the goal without falling into a hole."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vlm_envs.errors import ConfigError, LevelError
+from vlm_envs.spaces import MAX_GRID
+from vlm_envs.validation import require_flag, require_positive
+from vlm_envs.worlds.grids.grid_levels import (
+    Cell,
+    Direction,
+    GridDynamics,
+    Relation,
+    budgeted_length,
+    descend,
+    find_single,
+    find_symbols,
+    named_cells,
+    parse_rows,
+    relations_of,
+)
+from vlm_envs.worlds.grids.grid_vector import DELTAS, BatchStep, GridBatch
+from vlm_envs.worlds.grids.grid_world import STEP_PENALTY, GridTask, GridView, GridWorld, representation_help
+
+SYMBOLS = {
+    "_": "ice",
+    "O": "hole",
+    "G": "goal",
+    "P": "player",
+    "X": "player in a hole",
+    "*": "player on the goal",
+}
+"""Meaning of each level symbol. Source: VAGEN, Appendix C.1."""
+
+_GYMNASIUM_SYMBOLS = {"F": "ice (Gymnasium)", "H": "hole (Gymnasium)", "S": "player (Gymnasium)"}
+"""Gymnasium's own letters for a map; its G means the goal in both alphabets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrozenLakeState:
+    """A whole lake at one moment; hashable, comparable and picklable.
+
+    Attributes:
+        player: (row, column) of the player.
+        target: (row, column) of the goal.
+        holes: (row, column) of each hole, sorted.
+        size: Rows, and columns, of the square lake.
+    """
+
+    player: Cell
+    target: Cell
+    holes: tuple[Cell, ...]
+    size: int
+
+    @property
+    def is_on_goal(self) -> bool:
+        """Whether the player stands on the goal."""
+        return self.player == self.target
+
+    @property
+    def is_in_hole(self) -> bool:
+        """Whether the player has fallen into a hole."""
+        return self.player in self.holes
+
+    def move(self, direction: Direction) -> FrozenLakeState:
+        """Returns the lake after one move, or the same object if the player stays.
+
+        Source: Gymnasium's FrozenLake-v1. The edge of the lake stops the player; a hole and the goal hold them.
+        """
+        if self.is_on_goal or self.is_in_hole:
+            return self
+        row, column = direction.from_cell(self.player)
+        if not (0 <= row < self.size and 0 <= column < self.size):
+            return self
+        return FrozenLakeState(player=(row, column), target=self.target, holes=self.holes, size=self.size)
+
+    def level_text(self) -> str:
+        """Returns the lake as rows of symbols joined by newlines; equal states give equal text."""
+        symbols = ["_"] * (self.size * self.size)
+        for row, column in self.holes:
+            symbols[row * self.size + column] = "O"
+        symbols[self.target[0] * self.size + self.target[1]] = "G"
+        index = self.player[0] * self.size + self.player[1]
+        symbols[index] = {"_": "P", "O": "X", "G": "*"}[symbols[index]]
+        return "\n".join("".join(symbols[start : start + self.size]) for start in range(0, len(symbols), self.size))
+
+
+def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
+    """Reads a drawn lake, in Gymnasium's letters too; the inverse of `FrozenLakeState.level_text`; perhaps unsolvable.
+
+    Raises:
+        LevelError: If the drawing is not one square lake with one player and one goal.
+    """
+    rows = parse_rows(level, SYMBOLS | _GYMNASIUM_SYMBOLS)
+    if len(rows) != len(rows[0]):
+        raise LevelError(f"A lake must be square; got {len(rows)} rows of {len(rows[0])} symbols.")
+    return FrozenLakeState(
+        player=find_single(rows, "PSX*", "player"),
+        target=find_single(rows, "G*", "goal"),
+        holes=find_symbols(rows, "OHX"),
+        size=len(rows),
+    )
+
+
+UNREACHABLE = -1
+
+
+@lru_cache(maxsize=4)
+def _neighbours(size: int) -> tuple[tuple[int, ...], ...]:
+    """Returns the cells beside each cell: above, below, left and right of it."""
+    beside = []
+    for cell in range(size * size):
+        column = cell % size
+        left, right = ([cell - 1] if column > 0 else []), ([cell + 1] if column < size - 1 else [])
+        beside.append(tuple(c for c in (cell - size, cell + size, *left, *right) if 0 <= c < size * size))
+    return tuple(beside)
+
+
+def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int, ...]:
+    """Returns the moves from each cell, in reading order, to the goal; `UNREACHABLE` for holes and cut-off cells."""
+    distances = [UNREACHABLE] * (size * size)
+    blocked = {row * size + column for row, column in holes}
+    start = target[0] * size + target[1]
+    distances[start] = 0
+    frontier = deque([start])
+    neighbours = _neighbours(size)
+    while frontier:
+        cell = frontier.popleft()
+        for neighbour in neighbours[cell]:
+            if distances[neighbour] < 0 and neighbour not in blocked:
+                distances[neighbour] = distances[cell] + 1
+                frontier.append(neighbour)
+    return tuple(distances)
+
+
+_remembered_distances = lru_cache(maxsize=4096)(distances_to)
+
+
+def moves_left(state: FrozenLakeState) -> int | None:
+    """Returns the fewest moves to the goal without slipping, or None if it cannot be reached."""
+    distances = _remembered_distances(state.target, state.holes, state.size)
+    distance = distances[state.player[0] * state.size + state.player[1]]
+    return None if distance == UNREACHABLE else distance
+
+
+def shortest_way(state: FrozenLakeState) -> tuple[int, ...] | None:
+    """Returns a shortest way as action numbers, or None if there is none; equal states give equal plans."""
+    return descend(state, moves_left)
+
+
+_MOST_REMEMBERED_CELLS = 9
+"""Of a split's few small lakes the same maps are drawn again and again, mostly those of another split."""
+
+
+def lakes(
+    rng: np.random.Generator, size: int, frozen_probability: float, min_length: int, max_length: int
+) -> Iterator[FrozenLakeState]:
+    """Yields one random lake whose shortest way lies in a band, or none if the map that was drawn has no such way.
+
+    Args:
+        rng: Where chance comes from.
+        size: Rows, and columns.
+        frozen_probability: Of each cell but the goal, to be no hole.
+        min_length: Fewest moves of the shortest way.
+        max_length: Most of them.
+
+    Source: VAGEN, Section 3 (random maps with random start and goal) and Gymnasium's `frozen_probability`. Deviation:
+    every cell but the goal is first frozen or a hole at random; the start is then drawn among the frozen cells at a
+    fitting distance, so no map is discarded because of an unlucky start.
+    """
+    num_cells = size * size
+    is_hole = rng.random(num_cells) >= frozen_probability
+    target_cell = int(rng.integers(num_cells))
+    is_hole[target_cell] = False
+    looked_at = _remembered_look if num_cells <= _MOST_REMEMBERED_CELLS else _looked_at
+    holes, distances = looked_at(is_hole.tobytes(), target_cell, size)
+    starts = [c for c, moves in enumerate(distances) if min_length <= moves <= max_length]
+    if starts:
+        player = divmod(starts[int(rng.integers(len(starts)))], size)
+        yield FrozenLakeState(player=player, target=divmod(target_cell, size), holes=holes, size=size)
+
+
+def _looked_at(is_hole: bytes, target_cell: int, size: int) -> tuple[tuple[Cell, ...], tuple[int, ...]]:
+    """Returns the holes of a map, one byte a cell, and how far each cell is from the goal."""
+    holes = tuple(divmod(cell, size) for cell, each in enumerate(is_hole) if each)
+    return holes, distances_to(divmod(target_cell, size), holes, size)
+
+
+_remembered_look = lru_cache(maxsize=4096)(_looked_at)
+
+SLIPPED_ACTIONS = (
+    (2, 0, 3),  # up: left, up, right
+    (3, 1, 2),  # down: right, down, left
+    (1, 2, 0),  # left: down, left, up
+    (0, 3, 1),  # right: up, right, down
+)
+"""For each action the equally likely ones that happen on slippery ice: the intended and the two perpendicular ones.
+
+Source: Gymnasium's FrozenLake-v1 with `is_slippery=True`; the opposite direction never happens.
+"""
+
+
+class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
+    """The rules of one FrozenLake configuration; holds no state of an episode.
+
+    Args:
+        size: Rows, and columns, of every lake, 2 to 512; a given `desc` sets it instead.
+        is_slippery: Whether a move may go astray to either perpendicular direction.
+        desc: A fixed lake, as text or as rows, drawn with `_OGP` or with Gymnasium's `FHGS`. It is then the
+            only lake, whatever the split, and the options for random lakes are not used.
+        frozen_probability: Chance of each cell of a random lake to be ice, in (0, 1].
+        min_solution_length: Fewest moves from start to goal of a random lake.
+        max_solution_length: Most moves from start to goal of a random lake.
+
+    Raises:
+        ConfigError: If a value is out of range.
+        LevelError: If `desc` cannot be read or solved.
+
+    Source: VAGEN, Table 9 and Section 3, for the defaults; Gymnasium's FrozenLake-v1 for the rules.
+    """
+
+    num_tries = 5_000
+
+    def __init__(
+        self,
+        *,
+        size: int = 4,
+        is_slippery: bool = False,
+        desc: str | Sequence[str] | None = None,
+        frozen_probability: float = 0.8,
+        min_solution_length: int = 5,
+        max_solution_length: int,
+    ) -> None:
+        """Checks the configuration and reads `desc`."""
+        self.size = require_positive("size", size, minimum=2, maximum=MAX_GRID)
+        self.is_slippery = require_flag("is_slippery", is_slippery)
+        if not 0 < frozen_probability <= 1:
+            raise ConfigError(f"frozen_probability must be in (0, 1]; got {frozen_probability!r}.")
+        self.frozen_probability = frozen_probability
+        self._fixed: FrozenLakeState | None = None
+        if desc is not None:
+            self._fixed = _checked(parse_level(desc))
+            self.size = require_positive("size", self._fixed.size, minimum=2, maximum=MAX_GRID)
+        super().__init__(
+            (self.size, self.size), min_solution_length=min_solution_length, max_solution_length=max_solution_length
+        )
+
+    def starts(self, rng: np.random.Generator) -> Iterator[FrozenLakeState]:
+        """Returns the start on one random lake, if one fits; see `GridDynamics.starts`."""
+        return lakes(rng, self.size, self.frozen_probability, self.min_solution_length, self.max_solution_length)
+
+    @property
+    def wanted(self) -> tuple[str, str]:
+        """What is generated and what to change, for messages."""
+        lake = f"{self.size}x{self.size} lake with frozen_probability={self.frozen_probability}"
+        return lake, "enlarge size or raise frozen_probability"
+
+    def generate(self, rng: np.random.Generator, split: str) -> FrozenLakeState:
+        """Returns the lake of `desc`, or a random one; see `GridDynamics.generate`."""
+        return super().generate(rng, split) if self._fixed is None else self._fixed
+
+    def level_split(self, level: str) -> str | None:
+        """Returns the split of a lake; the one of `desc` is in all of them."""
+        return super().level_split(level) if self._fixed is None else None
+
+    def load(self, level: str) -> FrozenLakeState:
+        """Returns the start state of a drawn lake; the length of its shortest way is free.
+
+        Args:
+            level: Rows of `_` ice, `O` hole, `G` goal and `P` player, joined by newlines; Gymnasium's
+                letters S, F, H and G work too.
+
+        Returns:
+            A lake of this configuration's size whose goal can be reached.
+
+        Raises:
+            LevelError: If the drawing cannot be read, has another size, is already over or cannot be solved.
+        """
+        state = parse_level(level)
+        if state.size != self.size:
+            raise LevelError(f"Expected a lake of size={self.size}; got {state.size}. Make the env with that size.")
+        return _checked(state)
+
+    def step(self, state: FrozenLakeState, action: int, rng: np.random.Generator) -> tuple[FrozenLakeState, bool]:
+        """Moves the player by one cell, perhaps astray; see `GridDynamics.step`."""
+        if self.is_slippery:
+            action = SLIPPED_ACTIONS[action][int(rng.random() * 3)]
+        return super().step(state, action, rng)
+
+    def is_success(self, state: FrozenLakeState) -> bool:
+        """Returns whether the player stands on the goal."""
+        return state.is_on_goal
+
+    def is_over(self, state: FrozenLakeState) -> bool:
+        """Returns whether the player has reached the goal or fallen into a hole."""
+        return state.is_on_goal or state.is_in_hole
+
+    def plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
+        """Returns a way with the fewest moves, or None if there is none.
+
+        On slippery ice this is still the shortest way of a player who does not slip, which need not be the
+        safest one: it measures the distance left, and it does not depend on luck.
+        """
+        return shortest_way(state)
+
+    def suboptimal_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
+        """Returns the shortest way over a lake without holes, which the real one may well have."""
+        return shortest_way(replace(state, holes=()))
+
+    def cost_to_go(self, state: FrozenLakeState) -> int | None:
+        """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
+        return moves_left(state)
+
+
+def _checked(state: FrozenLakeState) -> FrozenLakeState:
+    if state.is_on_goal or state.is_in_hole:
+        raise LevelError(f"The player must start on ice (P), not in a hole or on the goal:\n{state.level_text()}")
+    if moves_left(state) is None:
+        raise LevelError(f"No way leads from the player (P) to the goal (G); remove a hole (O):\n{state.level_text()}")
+    return state
+
+
+SUCCESS_REWARD = 10.0
+
+
+class FrozenLakeTask(GridTask[FrozenLakeState]):
+    """Walk to the goal without falling into a hole. Rewards: VAGEN Table 17."""
+
+    name = "FrozenLake"
+    goal = "Walk over the ice to the goal."
+    representation_help = representation_help(
+        natural_language="the target is above and to the right of the player. "
+        "hole0 is at the same row and to the left of the player.",
+        symbols="_ ice, O hole, G goal, P you, X you in a hole, * you on the goal",
+        structured="{player_position: (3, 2), target_position: (0, 3), hole_positions: [(1, 2)], grid_size: (4, 4)}",
+    )
+
+    def __init__(self, *, is_slippery: bool) -> None:
+        slip = ("The ice is slippery: a move may go to either side instead.",) if is_slippery else ()
+        self.rules = ("A step into a hole ends the game.", *slip)
+
+    def reward_terms(self, state: FrozenLakeState, next_state: FrozenLakeState, *, success: bool) -> dict[str, float]:
+        """Returns the success reward on the goal, the step penalty otherwise."""
+        return {"success": SUCCESS_REWARD} if success else {"step": STEP_PENALTY}
+
+    def best_return(self, state: FrozenLakeState, num_actions: int) -> float:
+        """Returns the return of reaching the goal with the last of `num_actions` moves."""
+        return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1)
+
+
+class FrozenLakeStateDict(TypedDict):
+    """A lake as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
+
+    player_position: Cell
+    target_position: Cell
+    hole_positions: list[Cell]
+    grid_size: tuple[int, int]
+
+
+class FrozenLakeView(GridView[FrozenLakeState]):
+    """Pictures and texts of lakes."""
+
+    tiles_of = "frozen_lake"
+
+    def structured(self, state: FrozenLakeState) -> FrozenLakeStateDict:
+        """Returns the lake as plain data."""
+        return {
+            "player_position": state.player,
+            "target_position": state.target,
+            "hole_positions": list(state.holes),
+            "grid_size": (state.size, state.size),
+        }
+
+    def relations(self, state: FrozenLakeState) -> tuple[Relation, ...]:
+        """Returns where the target and then each hole is, as seen from the player."""
+        things = {"the target": state.target} | named_cells("hole", state.holes)
+        return relations_of(things, {"the player": state.player})
+
+
+_SLIPPED = np.array(SLIPPED_ACTIONS, np.intp)
+_HOLE, _GOAL = 1, 2
+
+
+class FrozenLakeBatch(GridBatch):
+    """N lakes."""
+
+    symbols = "_OGPX*"
+
+    def move(self, actions: NDArray[np.intp], draws: NDArray[np.float64] | None) -> BatchStep:
+        """Moves every player; see `GridBatch.move`."""
+        if draws is not None:
+            actions = _SLIPPED[actions, (draws * 3).astype(np.intp)]
+        ahead = self.player + DELTAS[actions]
+        is_inside = ((ahead >= 0) & (ahead < self.cells.shape[1:])).all(axis=1)
+        is_held = self.cells[self.at(self.player)] > 0
+        self.player = np.where((is_inside & ~is_held)[:, None], ahead, self.player)
+        below = self.cells[self.at(self.player)]
+        success = below == _GOAL
+        return BatchStep(np.where(success, SUCCESS_REWARD, STEP_PENALTY), success, below > 0)
+
+
+class FrozenLakeWorld(GridWorld[FrozenLakeState]):
+    """FrozenLake: walk over the ice to the goal, seen as a picture, several moves a turn.
+
+    ## Description
+    A square lake with holes. The player walks in four directions; the border stops it. Unlike Gymnasium's world of
+    this name the map, the start and the goal are drawn anew at every reset.
+
+    ## Action Space
+    `FreeText`: the model's whole response in the strategy's format. The answer holds moves from Up, Down, Left,
+    Right, separated by commas; those beyond `max_actions_per_turn` are cut.
+
+    ## Observation Space
+    `Dict(text=FreeText, image=Box(uint8[size * cell_px, size * cell_px, 3]))`; without `image` in text mode.
+
+    ## Rewards
+    +10 on the goal, -0.1 for every other move (and for a turn without any), +0.5 a turn for a response in the format
+    (VAGEN Table 17). Reasoning rewards are added by the trainer, not here.
+
+    ## Starting State
+    A random lake of the split: each cell is frozen with probability `frozen_probability`, start and goal are random,
+    and the shortest safe path takes `min_solution_length` to `max_solution_length` moves.
+
+    ## Episode End
+    Terminated on the goal or in a hole. Truncated after `max_turns` turns.
+
+    ## Arguments
+    `size=4`; `is_slippery=False`, True moves to the intended side or to either neighbour of it with probability 1/3
+    each, as in Gymnasium; `desc=None`, rows of `_OGP` (or Gymnasium's `SFHG`) fix the map for every seed and split;
+    `frozen_probability=0.8`; `min_solution_length=5`; `max_solution_length=None`, by default what the budget allows,
+    `max_turns * max_actions_per_turn`; `cell_px=28`; and those of every world: `prompt_format`, `representation`,
+    `obs_mode`, `split`, `max_turns=3`, `max_actions_per_turn=3`, `max_steps=None`, `format_reward=0.5`,
+    `prompt_example=True`, `system_prompt=False`, `format_reminder=False`, `reading="strict"`, `render_mode`. Defaults:
+    VAGEN Table 9. `reset(options={"level": text})` takes rows of the symbols `_OGP`.
+
+    ## Version History
+    * v0: first version.
+    """
+
+    batch_type = FrozenLakeBatch
+
+    def __init__(
+        self,
+        *,
+        size: int = 4,
+        is_slippery: bool = False,
+        desc: str | Sequence[str] | None = None,
+        frozen_probability: float = 0.8,
+        min_solution_length: int = 5,
+        max_solution_length: int | None = None,
+        max_turns: int = 3,
+        max_actions_per_turn: int = 3,
+        cell_px: int = 28,
+        **world_kwargs: Any,
+    ) -> None:
+        longest = max_solution_length
+        if longest is None:
+            longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
+        dynamics = FrozenLakeDynamics(
+            size=size,
+            is_slippery=is_slippery,
+            desc=desc,
+            frozen_probability=frozen_probability,
+            min_solution_length=min_solution_length,
+            max_solution_length=longest,
+        )
+        super().__init__(
+            dynamics,
+            FrozenLakeView(cell_px=cell_px),
+            FrozenLakeTask(is_slippery=is_slippery),
+            max_turns=max_turns,
+            max_actions_per_turn=max_actions_per_turn,
+            **world_kwargs,
+        )

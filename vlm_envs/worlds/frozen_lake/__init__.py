@@ -1,1 +1,0 @@
-"""FrozenLake: cross the ice to the goal without falling into a hole."""

@@ -1,0 +1,294 @@
+"""Levels of grid worlds: directions, levels drawn as text, spatial relations, and the rules all grids share.
+
+Level text comes from a person or a file, so every fault is reported with its position and a fix. An agent is asked to
+describe spatial relations and a judge reads them back; both use `RELATION_PHRASES`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import ClassVar, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+
+from vlm_envs.errors import GenerationError, LevelError
+from vlm_envs.parts import Dynamics
+from vlm_envs.splits import split_of
+from vlm_envs.validation import require, require_positive
+
+Cell = tuple[int, int]
+"""A grid position as (row, column), counted from the top left."""
+
+
+class Direction(IntEnum):
+    """One move on the grid; the value is the action number, in the order in which worlds list their actions."""
+
+    UP = 0
+    DOWN = 1
+    LEFT = 2
+    RIGHT = 3
+
+    @property
+    def delta(self) -> Cell:
+        """Change of (row, column) caused by one move."""
+        return _DELTAS[self]
+
+    @property
+    def title(self) -> str:
+        """The action's name as an agent writes it, e.g. `"Up"`."""
+        return self.name.capitalize()
+
+    def from_cell(self, cell: Cell) -> Cell:
+        """Returns the neighbour of `cell` in this direction."""
+        row_change, column_change = _DELTAS[self]
+        return cell[0] + row_change, cell[1] + column_change
+
+
+_DELTAS: tuple[Cell, ...] = ((-1, 0), (1, 0), (0, -1), (0, 1))
+
+
+def parse_rows(level: str | Sequence[str], symbols: Mapping[str, str]) -> tuple[str, ...]:
+    """Returns the rows, at least one, of a rectangular level made only of known symbols.
+
+    Blank lines around the level and blanks around a row are dropped; no symbol is a blank.
+
+    Raises:
+        LevelError: If the level is empty or ragged, or holds an unknown symbol.
+    """
+    lines = level.strip().split("\n") if isinstance(level, str) else list(level)
+    rows = tuple(line.strip() for line in lines)
+    if not rows or not rows[0]:
+        raise LevelError(f"A level needs at least one row; got {level!r}. Draw it with: {_legend(symbols)}.")
+    for index, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise LevelError(
+                f"All rows of a level must be equally long: row 0 has {len(rows[0])} symbols, "
+                f"row {index} ({row!r}) has {len(row)}. Pad the shorter ones."
+            )
+    for cell in cells_of(rows):
+        symbol = rows[cell[0]][cell[1]]
+        if symbol not in symbols:
+            raise LevelError(f"Unknown symbol {symbol!r} at (row, column) {cell}. Use: {_legend(symbols)}.")
+    return rows
+
+
+def find_symbols(rows: Sequence[str], symbols: str) -> tuple[Cell, ...]:
+    """Returns the cells that hold one of `symbols`, in reading order."""
+    return tuple(cell for cell in cells_of(rows) if rows[cell[0]][cell[1]] in symbols)
+
+
+def find_single(rows: Sequence[str], symbols: str, what: str) -> Cell:
+    """Returns the one cell that holds one of `symbols`.
+
+    Raises:
+        LevelError: If there is no such cell or more than one; it says `what` was looked for.
+    """
+    cells = find_symbols(rows, symbols)
+    if len(cells) != 1:
+        drawn_as = " or ".join(repr(symbol) for symbol in symbols)
+        raise LevelError(f"A level needs exactly one {what} ({drawn_as}); got {len(cells)}: {list(cells)}.")
+    return cells[0]
+
+
+def cells_of(rows: Sequence[str]) -> list[Cell]:
+    """Returns every (row, column) of a rectangular level in reading order."""
+    return [(row, column) for row in range(len(rows)) for column in range(len(rows[row]))]
+
+
+def _legend(symbols: Mapping[str, str]) -> str:
+    return ", ".join(f"{symbol} {meaning}" for symbol, meaning in symbols.items())
+
+
+class GridState(Protocol):
+    """A whole level at one moment; states do not change."""
+
+    @property
+    def player(self) -> Cell:
+        """(row, column) of the player."""
+
+    def level_text(self) -> str:
+        """Returns the level as rows of symbols joined by newlines; equal states give equal text."""
+
+    def move(self, direction: Direction) -> Self:
+        """Returns the level after one move, or the same object if nothing moves."""
+
+
+GridStateT = TypeVar("GridStateT", bound=GridState)
+
+
+def descend(state: GridStateT, cost_to_go: Callable[[GridStateT], int | None]) -> tuple[int, ...] | None:
+    """Returns a shortest solution as action numbers, the first of equals in the order of the directions.
+
+    None if `cost_to_go`, which gives the fewest moves left from a state, knows no way.
+    """
+    cost = cost_to_go(state)
+    if cost is None:
+        return None
+    moves: list[int] = []
+    while cost > 0:
+        cost -= 1
+        for direction in Direction:
+            successor = state.move(direction)
+            if cost_to_go(successor) == cost:
+                moves.append(int(direction))
+                state = successor
+                break
+    return tuple(moves)
+
+
+class Relation(NamedTuple):
+    """`subject` as seen from `object`.
+
+    Attributes:
+        subject: Name of the thing described, as written in the sentence, e.g. `"box0"`.
+        vertical: -1 if the subject is above the object, 0 in the same row, 1 below.
+        horizontal: -1 if the subject is to the left of the object, 0 in the same column, 1 to the right.
+        object: Name of the thing it is compared with, e.g. `"the player"`.
+    """
+
+    subject: str
+    vertical: int
+    horizontal: int
+    object: str
+
+
+RELATION_PHRASES: Mapping[tuple[int, int], str] = {
+    (-1, -1): "above and to the left of",
+    (-1, 0): "above and at the same column as",
+    (-1, 1): "above and to the right of",
+    (0, -1): "at the same row and to the left of",
+    (0, 0): "at the same place as",
+    (0, 1): "at the same row and to the right of",
+    (1, -1): "below and to the left of",
+    (1, 0): "below and at the same column as",
+    (1, 1): "below and to the right of",
+}
+"""The phrase for each (vertical, horizontal) pair of signs.
+
+Source: VAGEN, Appendix C and the state texts of the visual-reasoning judge. Deviation: diagonal phrases say "above and
+to the left of", where the paper's dumps say "above and on the left side of"; one wording then serves every relation
+with a side.
+"""
+
+
+def relation_between(subject: str, subject_cell: Cell, object: str, object_cell: Cell) -> Relation:
+    """Returns the relation of one named cell to another: the signs of row and column differences with both names."""
+    vertical = _sign(subject_cell[0] - object_cell[0])
+    return Relation(subject, vertical, _sign(subject_cell[1] - object_cell[1]), object)
+
+
+def relations_of(subjects: Mapping[str, Cell], objects: Mapping[str, Cell]) -> tuple[Relation, ...]:
+    """Returns the relation of every subject to every object, subject by subject."""
+    return tuple(
+        relation_between(subject, subject_cell, object_, object_cell)
+        for subject, subject_cell in subjects.items()
+        for object_, object_cell in objects.items()
+    )
+
+
+def named_cells(kind: str, cells: Iterable[Cell]) -> dict[str, Cell]:
+    """Returns cells under the names `kind0`, `kind1`, ... in the order given."""
+    return {f"{kind}{index}": cell for index, cell in enumerate(cells)}
+
+
+def relation_text(relation: Relation) -> str:
+    """Returns one relation as a clause, e.g. `"box0 is above and to the left of the player"`."""
+    phrase = RELATION_PHRASES[relation.vertical, relation.horizontal]
+    return f"{relation.subject} is {phrase} {relation.object}"
+
+
+def relations_text(relations: Iterable[Relation]) -> str:
+    """Returns relations as sentences: clauses joined by `". "` and closed by a full stop."""
+    return ". ".join(relation_text(relation) for relation in relations) + "."
+
+
+def _sign(difference: int) -> int:
+    return (difference > 0) - (difference < 0)
+
+
+_DIRECTIONS = tuple(Direction)
+
+
+def budgeted_length(shortest: int, max_turns: int, max_actions_per_turn: int) -> int:
+    """Returns the most moves that the budget of an episode allows.
+
+    Raises:
+        ConfigError: If these are fewer than the shortest solution takes.
+    """
+    budget = require_positive("max_turns", max_turns) * require_positive("max_actions_per_turn", max_actions_per_turn)
+    require(
+        budget >= require_positive("min_solution_length", shortest),
+        f"max_turns={max_turns} of max_actions_per_turn={max_actions_per_turn} are {budget} moves, and no level takes "
+        f"fewer than min_solution_length={shortest}. Allow more turns or actions, or lower min_solution_length.",
+    )
+    return budget
+
+
+class GridDynamics(Dynamics[GridStateT, int]):
+    """The rules of one configuration of a grid world; holds no state of an episode.
+
+    Args:
+        shape: (rows, columns) of every level.
+        min_solution_length: Fewest moves of a generated level's shortest solution.
+        max_solution_length: Most moves of it.
+
+    Raises:
+        ConfigError: If the lengths are no band.
+    """
+
+    is_slippery: bool = False
+    """Whether each move takes one uniform draw, for it may go astray."""
+
+    num_tries: ClassVar[int]
+    """Maps drawn before a level of the band is given up."""
+
+    def __init__(self, shape: tuple[int, int], *, min_solution_length: int, max_solution_length: int) -> None:
+        self.shape = shape
+        self.min_solution_length = require_positive("min_solution_length", min_solution_length)
+        self.max_solution_length = require_positive(
+            "max_solution_length", max_solution_length, minimum=self.min_solution_length
+        )
+
+    @abstractmethod
+    def starts(self, rng: np.random.Generator) -> Iterable[GridStateT]:
+        """Returns start states of one random map, perhaps none; those that `fits` accepts can be solved in the band."""
+
+    def fits(self, state: GridStateT) -> bool:
+        """Returns whether a start's shortest solution is in the band; by default, `starts` gives no other."""
+        return True
+
+    @property
+    @abstractmethod
+    def wanted(self) -> tuple[str, str]:
+        """What is generated, and what to change besides the band where there is none, for messages."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> GridStateT:
+        """Returns a random level whose content belongs to a split and whose shortest solution lies within the band.
+
+        Raises:
+            GenerationError: If no such level was found.
+        """
+        for _ in range(self.num_tries):
+            for state in self.starts(rng):
+                if split_of(self.level_key(state)) == split and self.fits(state):
+                    return state
+        what, remedy = self.wanted
+        raise GenerationError(
+            f"No {what} and a shortest solution of {self.min_solution_length} to {self.max_solution_length} moves was "
+            f"found for split {split!r} in {self.num_tries} tries. Widen the band (min_solution_length, "
+            f"max_solution_length), {remedy}."
+        )
+
+    def dump(self, state: GridStateT) -> str:
+        """Returns the level as rows of symbols; `load` reads it back."""
+        return state.level_text()
+
+    def step(self, state: GridStateT, action: int, rng: np.random.Generator) -> tuple[GridStateT, bool]:
+        """Returns the level after a move (0 up, 1 down, 2 left, 3 right), and whether anything moved.
+
+        `rng` gives one uniform draw a step if the ground is slippery; unused otherwise.
+        """
+        successor = state.move(_DIRECTIONS[action])
+        return successor, successor is not state

@@ -1,0 +1,140 @@
+"""The base classes of grid worlds: task, view, and world."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.parts import Task, View
+from vlm_envs.responses.formats import REPRESENTATIONS, structured_text
+from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.validation import require_choice
+from vlm_envs.world import World
+from vlm_envs.worlds.grids.grid_levels import Direction, GridDynamics, GridStateT, Relation, relations_text
+from vlm_envs.worlds.grids.grid_tiles import tile_set
+from vlm_envs.worlds.grids.grid_vector import DiscreteVector, GridBatch
+
+_BY_NAME = {direction.title.lower(): int(direction) for direction in Direction}
+ACTION_NAMES = tuple(direction.title for direction in Direction)
+
+
+def parse_direction(text: str) -> int | None:
+    """Returns the action a name stands for, whatever its case, or None."""
+    return _BY_NAME.get(text.lower())
+
+
+STEP_PENALTY = -0.1
+
+
+class GridTask(Task[GridStateT, int], ABC):
+    """A task whose actions are Up, Down, Left and Right."""
+
+    action_names = ACTION_NAMES
+    grammar = ActionGrammar(parse=parse_direction, separator=",", expected="one of " + ", ".join(ACTION_NAMES))
+
+    def write_action(self, action: int) -> str:
+        """Returns the direction's name."""
+        return Direction(action).title
+
+    def noop_terms(self) -> dict[str, float]:
+        """Returns one step's penalty: doing nothing is never free."""
+        return {"step": STEP_PENALTY}
+
+    def explain(self, action: int, next_state: GridStateT) -> str:
+        """Returns the move and where it leads."""
+        return f"{self.write_action(action)} to {next_state.player}"
+
+
+NATURAL_LANGUAGE_HELP = "Describe states by how things lie to each other, such as: {example}"
+SYMBOLIC_HELP = "Write states as rows of symbols: {symbols}."
+STRUCTURED_HELP = "Write states as {example} with (row, column) from the top left, counting from 0."
+
+
+def representation_help(*, natural_language: str, symbols: str, structured: str) -> Mapping[str, str]:
+    """Returns one sentence per representation on how to write states, from a world's own examples."""
+    return {
+        "natural_language": NATURAL_LANGUAGE_HELP.format(example=natural_language),
+        "symbolic": SYMBOLIC_HELP.format(symbols=symbols),
+        "structured": STRUCTURED_HELP.format(example=structured),
+    }
+
+
+class GridView(View[GridStateT]):
+    """Pictures and texts of levels.
+
+    Args:
+        cell_px: Side of one cell in pixels; 8 to 256.
+
+    Attributes:
+        tiles_of: The world whose tiles are shown.
+    """
+
+    tiles_of: ClassVar[str]
+
+    def __init__(self, cell_px: int = 28) -> None:
+        """Draws the tiles, unless this size was drawn before."""
+        self.cell_px = cell_px
+        self.tiles = tile_set(self.tiles_of, cell_px)
+
+    def image(self, state: GridStateT) -> NDArray[np.uint8]:
+        """Returns the level's picture as uint8[num_rows * cell_px, num_cols * cell_px, 3]."""
+        return self.tiles.picture(self.tiles.read(state.level_text()))
+
+    @abstractmethod
+    def relations(self, state: GridStateT) -> tuple[Relation, ...]:
+        """Returns how things lie to each other, in the order of the sentences."""
+
+    def describe(self, state: GridStateT, representation: str) -> str:
+        """Returns the level as sentences, rows of symbols, or a dictionary; raises `ConfigError` for anything else."""
+        require_choice("representation", representation, REPRESENTATIONS)
+        if representation == "symbolic":
+            return state.level_text()
+        if representation == "structured":
+            return structured_text(self.structured(state))
+        return relations_text(self.relations(state))
+
+
+class GridWorld(World[GridStateT, int]):
+    """A world on a grid of cells, each shown as a tile.
+
+    Args:
+        dynamics: States and how they change.
+        view: State to picture and words.
+        task: Goal and rewards.
+        **world_kwargs: As in `World`.
+    """
+
+    dynamics: GridDynamics[GridStateT]
+    view: GridView[GridStateT]
+    batch_type: ClassVar[type[GridBatch]]
+
+    def __init__(
+        self,
+        dynamics: GridDynamics[GridStateT],
+        view: GridView[GridStateT],
+        task: GridTask[GridStateT],
+        **world_kwargs: Any,
+    ) -> None:
+        super().__init__(dynamics, view, task, **world_kwargs)
+        num_rows, num_cols = dynamics.shape
+        self.set_picture_shape((num_rows * view.cell_px, num_cols * view.cell_px, 3))
+
+    def discrete_vector(self, num_envs: int, *, num_levels: int | None = None) -> DiscreteVector[GridStateT]:
+        """Returns many of these worlds, moved by numbers; arguments as in `DiscreteVector`."""
+        if self.obs_mode != "image":
+            raise ConfigError(f"Worlds with action_mode='discrete' show pictures only; got obs_mode={self.obs_mode!r}.")
+        budget = self.max_turns * self.max_actions_per_turn
+        return DiscreteVector(
+            self.dynamics,
+            self.view.tiles,
+            self.batch_type,
+            num_envs=num_envs,
+            num_levels=num_levels,
+            split=self.split,
+            max_steps=budget if self.max_steps is None else min(budget, self.max_steps),
+        )

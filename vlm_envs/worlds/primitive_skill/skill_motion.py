@@ -1,0 +1,230 @@
+"""How the arm carries out a primitive: straight lines of its tool between poses, at the pace of `pd_ee_pose`.
+
+Every 50 ms the tool's next pose becomes joint targets, which the joints follow with ManiSkill's gains. mplib, which
+ManiSkill plans with, does not work with numpy 2; nothing of it is used.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from vlm_envs.worlds.primitive_skill.sapien_engine import Engine, Floats
+from vlm_envs.worlds.primitive_skill.skill_planner import Primitive, Skill
+from vlm_envs.worlds.primitive_skill.skill_state import (
+    CUBE_HALF_M,
+    GRASP_RADIUS_M,
+    HELD_GAP_M,
+    HOME_QPOS,
+    NUM_ARM_JOINTS,
+    face_yaw,
+    tool_down,
+)
+
+CONTROL_PERIOD_S = 0.05
+TRAVEL_S = 0.8
+"""Time to or from the place of work, through the air."""
+LOWER_M_PER_S, PUSH_M_PER_S, FEEL_M_PER_S = 0.25, 0.15, 0.08
+GRIP_S = 0.3
+REST_TIMEOUT_S = 3.0
+
+CLEAR_M, HIGHEST_CLEAR_M = 0.18, 0.22
+"""The tool moves sideways at least this high, and as high as the second above high points."""
+LOWEST_TOOL_M = 0.012
+FINGERS_OPEN, FINGERS_APART, FINGERS_RELEASE, FINGERS_CLOSED = 0.04, 0.015, 0.034, -0.01
+"""Finger targets in m: to grasp, to push with a wide front, to let go, and to hold fast."""
+FINGER_HALF_WIDTH_M = 0.008
+PUSH_CLEARANCE_M = 0.015
+FINGER_REACH_M, FINGER_ROOM_M = 0.048, 0.04
+"""How far out the middle of an open finger is, and how far a cube's centre must be from it to be no obstacle."""
+
+
+class UnreachableError(Exception):
+    """A pose the arm cannot take; the primitive does nothing."""
+
+
+def carry_out(engine: Engine, primitive: Primitive, held: int | None) -> int | None:
+    """Moves the arm through a primitive within the workspace and back home, from the state that the engine stands at.
+
+    Returns the index of the cube in the gripper afterwards, or None; `held` is the one before.
+
+    Raises:
+        UnreachableError: Before anything has moved, if the arm cannot get there.
+    """
+    arm = _Arm(engine, held)
+    if primitive.skill is Skill.PICK:
+        arm.pick(engine.scene_point(primitive.point))
+    elif primitive.skill is Skill.PLACE:
+        arm.place(engine.scene_point(primitive.point))
+    else:
+        assert primitive.end is not None, "the grammar gives every push an end"
+        arm.push(engine.scene_point(primitive.point), engine.scene_point(primitive.end))
+    arm.rest()
+    return arm.held
+
+
+class _Arm:
+    """The arm during one primitive."""
+
+    def __init__(self, engine: Engine, held: int | None) -> None:
+        self._engine = engine
+        self.held = held
+        self._yaw = 0.0
+        self._tool = np.zeros(3)
+
+    def pick(self, point: Floats) -> None:
+        """Closes the gripper at a point, turned to the faces of the cube that is there, if one is."""
+        self._go_above(point, self._yaw_at(point), FINGERS_OPEN)
+        self._line_to([point[0], point[1], max(point[2], LOWEST_TOOL_M)], LOWER_M_PER_S)
+        self._set_fingers(FINGERS_CLOSED)
+        self._rise()
+        self.held = self._cube_between_fingers()
+        if self.held is None:
+            self._set_fingers(FINGERS_OPEN)
+
+    def place(self, point: Floats) -> None:
+        """Lowers what is held over a point until it stands on something, and lets go.
+
+        It starts no higher than the arm travels, so a point far above the table is as good as any.
+        """
+        point = np.minimum(point, [np.inf, np.inf, HIGHEST_CLEAR_M])
+        self._go_above(point, 0.0, FINGERS_CLOSED)
+        self._line_to([point[0], point[1], max(point[2], CUBE_HALF_M)], LOWER_M_PER_S, until_touch=True)
+        self._line_to([point[0], point[1], CUBE_HALF_M], FEEL_M_PER_S, until_touch=True)
+        self._set_fingers(FINGERS_RELEASE)
+        self._rise()
+        self._set_fingers(FINGERS_OPEN)
+        self.held = None
+
+    def push(self, start: Floats, end: Floats) -> None:
+        """Moves a thing as thick as a cube from one point to another with the backs of the fingers."""
+        way = end[:2] - start[:2]
+        length = float(np.linalg.norm(way))
+        ahead = way / length if length > 1e-6 else np.array([1.0, 0.0])
+        behind = CUBE_HALF_M + FINGER_HALF_WIDTH_M
+        height = max(start[2], LOWEST_TOOL_M)
+        first = [*(start[:2] - (behind + PUSH_CLEARANCE_M) * ahead), height]
+        last = [*(end[:2] - behind * ahead), height]
+        # The fingers stand side by side across the way, so that a cube is pushed by a front and does not turn
+        self._yaw_to_front(ahead)
+        self._check(last)
+        self._go_above(np.array(first), self._yaw, FINGERS_APART)
+        self._line_to(first, LOWER_M_PER_S)
+        self._line_to(last, PUSH_M_PER_S)
+        self._line_to([*(end[:2] - (behind + PUSH_CLEARANCE_M) * ahead), height], PUSH_M_PER_S)
+        self._rise()
+        self._set_fingers(FINGERS_OPEN)
+
+    def rest(self) -> None:
+        """Goes home and waits until nothing moves."""
+        home = np.array(HOME_QPOS)
+        home[NUM_ARM_JOINTS:] = self._engine.targets[NUM_ARM_JOINTS:]
+        self._sweep_to(home)
+        for _ in range(round(REST_TIMEOUT_S / CONTROL_PERIOD_S)):
+            self._engine.advance(CONTROL_PERIOD_S)
+            if self._engine.is_at_rest():
+                break
+
+    def _yaw_at(self, point: Floats) -> float:
+        """Returns the yaw for grasping the cube at a point, 0 if there is none.
+
+        Of the cube's two pairs of faces it takes the pair with more room beside it for the fingers.
+        """
+        cubes = self._engine.cube_positions
+        distances = np.linalg.norm(cubes - point, axis=1)
+        nearest = int(np.argmin(distances))
+        if distances[nearest] > GRASP_RADIUS_M:
+            return 0.0
+        yaw = face_yaw(self._engine.take().cubes[nearest][1])
+        across = yaw - math.copysign(math.pi / 2, yaw)
+        others = np.delete(cubes, nearest, axis=0)
+        others = others[np.abs(others[:, 2] - point[2]) < 2 * CUBE_HALF_M, :2]
+        return across if _room(point, across, others) > _room(point, yaw, others) else yaw
+
+    def _yaw_to_front(self, ahead: Floats) -> None:
+        yaw = math.atan2(ahead[1], ahead[0])
+        self._yaw = (yaw + math.pi / 2) % math.pi - math.pi / 2  # half a turn gives the same front
+
+    def _check(self, position: Sequence[float]) -> None:
+        """Raises `UnreachableError` if the tool cannot get to a position."""
+        if self._engine.joints_for(position, tool_down(self._yaw), np.array(HOME_QPOS)) is None:
+            raise UnreachableError
+
+    def _go_above(self, point: Floats, yaw: float, fingers: float) -> None:
+        """Sweeps through the air to above a point; raises before moving if a pose is out of reach."""
+        self._yaw = yaw
+        clear = min(max(CLEAR_M, point[2] + 0.1), HIGHEST_CLEAR_M)
+        above = [point[0], point[1], clear]
+        self._check(point.tolist())
+        joints = self._engine.joints_for(above, tool_down(yaw), np.array(HOME_QPOS))
+        if joints is None:
+            raise UnreachableError
+        joints[NUM_ARM_JOINTS:] = fingers
+        self._sweep_to(joints)
+        self._tool = np.array(above)
+
+    def _sweep_to(self, joints: Floats) -> None:
+        """Moves all joints at once, starting and ending gently."""
+        start = self._engine.targets.copy()
+        start[NUM_ARM_JOINTS:] = joints[NUM_ARM_JOINTS:]
+        num_periods = round(TRAVEL_S / CONTROL_PERIOD_S)
+        for period in range(1, num_periods + 1):
+            part = period / num_periods
+            self._engine.aim(start + (joints - start) * part * part * (3 - 2 * part))
+            self._engine.advance(CONTROL_PERIOD_S)
+        self._engine.advance(2 * CONTROL_PERIOD_S)
+
+    def _line_to(self, position: Sequence[float], speed_m_per_s: float, *, until_touch: bool = False) -> None:
+        """Moves the tool along a straight line, as far as the arm reaches, and waits until it has arrived."""
+        start, end = self._tool.copy(), np.array(position)
+        num_periods = math.ceil(float(np.linalg.norm(end - start)) / (speed_m_per_s * CONTROL_PERIOD_S))
+        for period in range(1, num_periods + 1):
+            if not self._aim_at(start + (end - start) * period / num_periods):
+                break
+            self._engine.advance(CONTROL_PERIOD_S)
+            if until_touch and self.held is not None and self._engine.touches(self.held):
+                self._stop_here()
+                return
+        for _ in range(6):
+            if np.abs(self._engine.tool_position - self._tool).max() < 0.001:
+                break
+            self._engine.advance(CONTROL_PERIOD_S)
+
+    def _aim_at(self, position: Floats) -> bool:
+        joints = self._engine.joints_for(position.tolist(), tool_down(self._yaw), self._engine.targets)
+        if joints is None:
+            return False
+        self._engine.aim(joints)
+        self._tool = position
+        return True
+
+    def _stop_here(self) -> None:
+        """Aims at where the tool is, so that it presses no further."""
+        self._aim_at(self._engine.tool_position)
+
+    def _rise(self) -> None:
+        self._line_to([self._tool[0], self._tool[1], max(CLEAR_M, self._tool[2])], LOWER_M_PER_S)
+
+    def _set_fingers(self, target: float) -> None:
+        joints = self._engine.targets.copy()
+        joints[NUM_ARM_JOINTS:] = target
+        self._engine.aim(joints)
+        self._engine.advance(GRIP_S)
+
+    def _cube_between_fingers(self) -> int | None:
+        """Returns the cube that the closed gripper holds, or None."""
+        if self._engine.finger_gap_m < HELD_GAP_M:
+            return None
+        distances = np.linalg.norm(self._engine.cube_positions - self._engine.tool_position, axis=1)
+        nearest = int(np.argmin(distances))
+        return nearest if distances[nearest] < GRASP_RADIUS_M else None
+
+
+def _room(point: Floats, yaw: float, others: Floats) -> float:
+    """Returns how far the open fingers stay from the centres of other cubes, in m, at most `FINGER_ROOM_M`."""
+    closing = np.array([-math.sin(yaw), math.cos(yaw)])
+    fingers = point[:2] + np.outer((-FINGER_REACH_M, FINGER_REACH_M), closing)
+    distances = np.linalg.norm(fingers[:, None] - others[None], axis=-1)
+    return float(distances.min(initial=FINGER_ROOM_M))

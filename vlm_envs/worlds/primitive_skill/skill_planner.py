@@ -1,0 +1,301 @@
+"""Primitive actions, and the oracle that plans them from any state without simulating.
+
+It knows where everything is and what each primitive does to it. Each action that works brings the state one action
+closer to the end, so replanning after every action gives the rest of the plan. Plans use pick and place for whatever is
+put somewhere and push for whatever slides. They are the shortest of that kind; a lucky push onto a target would take
+one action fewer.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.worlds.primitive_skill.skill_state import (
+    CUBE_HALF_M,
+    DRAWER_OPEN_M,
+    DRAWER_SHUT_M,
+    DRAWER_TRAVEL_M,
+    FRAME_X_M,
+    Drawer,
+    Goal,
+    GoalKind,
+    Millimetres,
+    PrimitiveSkillState,
+    is_in_drawer,
+    is_in_workspace,
+    is_met,
+    is_solved,
+    point_mm,
+)
+
+
+class Skill(StrEnum):
+    """The kinds of primitives. Source: VAGEN, Table 12."""
+
+    PICK = "pick"
+    PLACE = "place"
+    PUSH = "push"
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """One primitive.
+
+    Attributes:
+        skill: Its kind.
+        point: Where to pick or place, or the centre of what is pushed; x, y, z in mm.
+        end: Where that centre goes, in mm; for pushes only.
+    """
+
+    skill: Skill
+    point: Millimetres
+    end: Millimetres | None = None
+
+    def is_within(self, task: str) -> bool:
+        """Returns whether all its points lie within the workspace limits of a task."""
+        return is_in_workspace(self.point, task) and (self.end is None or is_in_workspace(self.end, task))
+
+    def __str__(self) -> str:
+        """Returns the primitive as an agent writes it, such as `pick(62,-55,20)`."""
+        numbers = (*self.point, *(self.end or ()))
+        return f"{self.skill.value}({','.join(map(str, numbers))})"
+
+
+_NUMBER = r"\s*(-?[0-9]{1,6})(?:\.0{1,6})?\s*"  # 20.0 is a whole number, too
+_POINT_SKILL = re.compile(rf"(pick|place)\s*\({_NUMBER},{_NUMBER},{_NUMBER}\)", re.IGNORECASE)
+_PUSH = re.compile(rf"(push)\s*\({','.join([_NUMBER] * 6)}\)", re.IGNORECASE)
+
+
+def parse_primitive(text: str) -> Primitive | None:
+    """Returns the primitive a text stands for, or None; points outside the workspace can be written."""
+    match = _POINT_SKILL.fullmatch(text) or _PUSH.fullmatch(text)
+    if match is None:
+        return None
+    x, y, z, *rest = (int(number) for number in match.groups()[1:])
+    end = (rest[0], rest[1], rest[2]) if rest else None
+    return Primitive(Skill(match.group(1).lower()), (x, y, z), end)
+
+
+GRAMMAR: ActionGrammar[Primitive] = ActionGrammar(
+    parse=parse_primitive,
+    separator="|",
+    expected="pick(x,y,z), place(x,y,z) or push(x1,y1,z1,x2,y2,z2) with whole numbers",
+)
+
+
+_CUBE_MM = round(2000 * CUBE_HALF_M)
+_HALF_MM = _CUBE_MM // 2
+_DROP_MM = 20
+"""How much above its resting height a cube is let go."""
+_SIDE_SPANS = (range(-60, 121, 30), range(-170, 171, 20))
+"""Where something may be put aside, from ManiSkill's origin."""
+_LANE_HALF_MM, _LANE_BEHIND_MM, _LANE_AHEAD_MM = 50, 80, 45
+"""The lane that a push along x needs for itself."""
+_ON_TOP_MM, _TAKEN_MM = 30, 60
+_FARTHEST_PUSHED_X_MM = 115
+"""A push towards the arm starts beyond the thing; if that is farther out than this, the arm may not get behind it."""
+
+
+class _NoPlanError(Exception):
+    """Something needed is out of reach."""
+
+
+def plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
+    """Returns primitives within the workspace that solve the task, () once solved; None if a thing is out of reach."""
+    if is_solved(state):
+        return ()
+    paper = _Paper(
+        places=[point_mm(cube.position) for cube in state.cubes],
+        taken=[point_mm(target.point) for target in state.targets],
+        held=state.held,
+        steps=[],
+        task=state.task,
+    )
+    try:
+        if state.task == "drawer":
+            _plan_drawer(state, paper)
+        else:
+            _plan_table(state, paper)
+    except _NoPlanError:
+        return None
+    return tuple(paper.steps) if all(step.is_within(state.task) for step in paper.steps) else None
+
+
+def suboptimal_plan(state: PrimitiveSkillState) -> tuple[Primitive, ...] | None:
+    """Returns a plan that overlooks which target a cube belongs on: cubes go where the way is shortest in all.
+
+    It differs from `plan` on about half of the tables of `place`; one target alone is always the nearer. Where it has
+    nothing left to do, it is `plan`.
+    """
+    asked = [index for index, goal in enumerate(state.goals) if goal.kind is GoalKind.ON_TARGET]
+
+    def way_m(order: tuple[int, ...]) -> float:
+        return sum(
+            math.dist(state.cubes[state.goals[index].cube].position[:2], state.targets[where].point[:2])
+            for index, where in zip(asked, order, strict=True)
+        )
+
+    shortest = min(itertools.permutations(range(len(state.targets)), len(asked)), key=way_m)
+    goals = list(state.goals)
+    for index, where in zip(asked, shortest, strict=True):
+        goals[index] = replace(goals[index], where=where)
+    return plan(replace(state, goals=tuple(goals))) or plan(state)
+
+
+@dataclass
+class _Paper:
+    """What the planner writes on: where the cubes will be, and the steps so far."""
+
+    places: list[Millimetres]
+    taken: list[Millimetres]
+    held: int | None
+    steps: list[Primitive]
+    task: str
+
+    def require_reach(self, place: Millimetres) -> None:
+        if not is_in_workspace(place, self.task):
+            raise _NoPlanError
+
+    def pick(self, cube: int) -> None:
+        self.require_reach(self.places[cube])
+        self.steps.append(Primitive(Skill.PICK, self.places[cube]))
+        self.held = cube
+
+    def place(self, x: int, y: int, z: int) -> None:
+        """Lets go of the held cube where its centre will rest at a point."""
+        assert self.held is not None
+        self.steps.append(Primitive(Skill.PLACE, (x, y, z + _DROP_MM)))
+        self.places[self.held] = (x, y, z)
+        self.held = None
+
+    def put_aside(self) -> None:
+        """Lets go of the held cube where nothing else is or will be."""
+        others = [place for cube, place in enumerate(self.places) if cube != self.held] + self.taken
+        x_mm = round(1000 * FRAME_X_M[self.task])
+        spots = itertools.product((x + x_mm for x in _SIDE_SPANS[0]), _SIDE_SPANS[1])
+        x, y = max(spots, key=lambda spot: min((math.dist(spot, other[:2]) for other in others), default=0.0))
+        self.place(x, y, _HALF_MM)
+
+    def uncover(self, cube: int) -> None:
+        """Takes away what stands on a cube."""
+        x, y, z = self.places[cube]
+        self.clear([other for other in self._others(cube) if self._is_above(other, (x, y, z))])
+
+    def clear(self, cubes: list[int]) -> None:
+        """Takes cubes away, the highest first."""
+        for cube in sorted(cubes, key=lambda index: -self.places[index][2]):
+            self.pick(cube)
+            self.put_aside()
+
+    def near(self, spot: Millimetres, but: int) -> list[int]:
+        """Returns the cubes, but one, that stand in the way of a cube at a spot on the table."""
+        return [other for other in self._others(but) if math.dist(self.places[other][:2], spot[:2]) < _TAKEN_MM]
+
+    def _others(self, cube: int) -> list[int]:
+        return [other for other in range(len(self.places)) if other not in (cube, self.held)]
+
+    def _is_above(self, cube: int, place: Millimetres) -> bool:
+        x, y, z = self.places[cube]
+        return z - place[2] > _HALF_MM and math.dist((x, y), place[:2]) < _ON_TOP_MM
+
+
+def _plan_table(state: PrimitiveSkillState, paper: _Paper) -> None:
+    """Plans `place`, `stack` and `align`: what stands on the table first, towers last."""
+    goals = [goal for goal in state.goals if not is_met(state, goal)]
+    goals.sort(key=lambda goal: (goal.kind is GoalKind.ON_CUBE, goal.cube != paper.held))
+    if paper.held is not None and (goals[0].cube != paper.held or not _can_finish(goals[0], paper)):
+        paper.put_aside()
+    for goal in goals:
+        if goal.kind is GoalKind.ALIGNED:
+            _align(goal, paper)
+        else:
+            _bring(goal, paper)
+
+
+def _can_finish(goal: Goal, paper: _Paper) -> bool:
+    """Returns whether the held cube's place is free."""
+    if goal.kind is GoalKind.ALIGNED:
+        return True
+    if goal.kind is GoalKind.ON_TARGET:
+        return not paper.near(paper.taken[goal.where], goal.cube)
+    before = len(paper.steps)
+    trial = replace(paper, places=list(paper.places), steps=list(paper.steps))
+    trial.uncover(goal.where)
+    return len(trial.steps) == before
+
+
+def _bring(goal: Goal, paper: _Paper) -> None:
+    """Picks a cube and places it on its target or on its base."""
+    if paper.held != goal.cube:
+        paper.uncover(goal.cube)
+        if goal.kind is GoalKind.ON_CUBE:
+            paper.uncover(goal.where)
+        else:
+            paper.clear(paper.near(paper.taken[goal.where], goal.cube))
+        paper.pick(goal.cube)
+    if goal.kind is GoalKind.ON_CUBE:
+        x, y, z = paper.places[goal.where]
+        paper.require_reach((x, y, z))
+        paper.place(x, y, z + _CUBE_MM)
+    else:
+        x, y, _ = paper.taken[goal.where]
+        paper.place(x, y, _HALF_MM)
+
+
+def _align(goal: Goal, paper: _Paper) -> None:
+    """Pushes a cube to its line, or carries it there where a push would meet another cube."""
+    if paper.held != goal.cube:
+        paper.uncover(goal.cube)
+        x, y, z = paper.places[goal.cube]
+        if z <= _HALF_MM + _DROP_MM // 2 and not _is_blocked(goal, paper):
+            paper.require_reach((x, y, z))
+            paper.steps.append(Primitive(Skill.PUSH, (x, y, z), (goal.where, y, z)))
+            paper.places[goal.cube] = (goal.where, y, z)
+            return
+        paper.pick(goal.cube)
+    others = [place for cube, place in enumerate(paper.places) if cube != goal.cube]
+    free_y = max(_SIDE_SPANS[1], key=lambda y: min((math.dist((goal.where, y), o[:2]) for o in others), default=0.0))
+    paper.place(goal.where, free_y, _HALF_MM)
+
+
+def _is_blocked(goal: Goal, paper: _Paper) -> bool:
+    """Returns whether the arm cannot get behind a cube, or another cube is in the lane of its push along x."""
+    x, y, _ = paper.places[goal.cube]
+    if x > _FARTHEST_PUSHED_X_MM:
+        return True
+    forwards = 1 if goal.where > x else -1
+    ends = sorted((x - forwards * _LANE_BEHIND_MM, goal.where + forwards * _LANE_AHEAD_MM))
+    return any(
+        ends[0] < place[0] < ends[1] and abs(place[1] - y) < _LANE_HALF_MM
+        for cube, place in enumerate(paper.places)
+        if cube != goal.cube
+    )
+
+
+def _plan_drawer(state: PrimitiveSkillState, paper: _Paper) -> None:
+    """Plans `drawer`: open, pick, place inside, shut, each unless it is done already."""
+    drawer, cube = state.drawer, state.goals[0].cube
+    assert drawer is not None, "the drawer task has a drawer"
+    opened = Drawer(y_mm=drawer.y_mm, open_m=DRAWER_TRAVEL_M)
+    shut = Drawer(y_mm=drawer.y_mm, open_m=0.0)
+    paper.taken = [point_mm(each.handle) for each in (drawer, opened)] + [point_mm(opened.inside)]
+    is_open = drawer.open_m >= DRAWER_OPEN_M
+    if not is_in_drawer(state, cube):
+        if paper.held is not None and not (is_open and paper.held == cube):
+            paper.put_aside()
+        if not is_open:
+            paper.steps.append(Primitive(Skill.PUSH, point_mm(drawer.handle), point_mm(opened.handle)))
+            drawer = opened
+        if paper.held is None:
+            paper.uncover(cube)
+            paper.pick(cube)
+        paper.place(*point_mm(drawer.inside))
+    elif paper.held is not None:
+        paper.put_aside()
+    if drawer.open_m > DRAWER_SHUT_M:
+        paper.steps.append(Primitive(Skill.PUSH, point_mm(drawer.handle), point_mm(shut.handle)))

@@ -1,0 +1,513 @@
+"""The state of the table: geometry, objects, stages of tasks, and their text.
+
+A state is a whole snapshot between two primitives, when everything is at rest: the engine starts every primitive from
+these numbers and nothing else. Lengths are meters and angles radians inside, whole millimeters wherever an agent reads
+or writes.
+
+Axes are ManiSkill's: x toward the camera, y to the right of the image, z up, the table's top at z = 0. The arm stands
+at the far side of the table. Coordinates count from ManiSkill's origin, but in the drawer task from a point `FRAME_X_M`
+nearer to the camera, so that everything relevant lies within the paper's limits. States, actions, and text use the
+coordinates of their task; only the simulator uses ManiSkill's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vlm_envs.responses.formats import WITHOUT_SYMBOLS, structured_text
+from vlm_envs.validation import require_choice
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+"""(w, x, y, z)."""
+Millimetres = tuple[int, int, int]
+
+CUBE_HALF_M = 0.02
+TARGET_RADIUS_M = 0.035
+
+BASE_X_M = -0.615
+"""x of the arm's base, from ManiSkill's origin."""
+GRASP_RADIUS_M = 0.03
+"""How far from the middle between the fingers the centre of a cube may be that they grasp or hold."""
+HELD_GAP_M = 0.01
+"""How far the fingers are apart at least when there is something between them."""
+
+Workspace = tuple[tuple[int, int], ...]
+_TABLE: Workspace = ((-100, 150), (-200, 200), (10, 200))
+WORKSPACES_MM: Mapping[str, Workspace] = {
+    "place": _TABLE,
+    "stack": _TABLE,
+    "drawer": ((-500, -100), (-600, 200), (10, 650)),
+    "align": _TABLE,
+}
+"""Lowest and highest x, y and z of an action, by task. Source: VAGEN, Appendix B, prompts of the align and of the
+drawer task; it prints none for the other two, whose examples lie within align's."""
+
+FRAME_X_M: Mapping[str, float] = {"place": 0.0, "stack": 0.0, "drawer": -0.25, "align": 0.0}
+"""x of ManiSkill's origin in the coordinates of a task."""
+
+DRAWER_TRAVEL_M = 0.13
+DRAWER_FLOOR_M = 0.006
+"""Height of the top of the drawer's floor over the table."""
+DRAWER_HALF_SIZE_M = (0.065, 0.07)
+"""Half of the inside of the drawer, along x and y."""
+DRAWER_CENTRE_X_M = -0.165
+"""x of the middle of the shut drawer, from ManiSkill's origin."""
+HANDLE_X_M = -0.01
+HANDLE_Z_M = 0.04
+"""The middle of the handle of a shut drawer, from ManiSkill's origin. It is as thick along x as a cube, so that a push
+treats both alike."""
+
+
+def to_mm(metres: Sequence[float]) -> tuple[int, ...]:
+    """Returns lengths in whole millimetres."""
+    return tuple(round(1000 * value) for value in metres)
+
+
+def point_mm(position_m: Vector) -> Millimetres:
+    """Returns a point in whole millimetres."""
+    x, y, z = to_mm(position_m)
+    return x, y, z
+
+
+def is_in_workspace(point: Sequence[int], task: str) -> bool:
+    """Returns whether a point in mm lies within the limits of a task, borders included."""
+    return all(low <= value <= high for value, (low, high) in zip(point, WORKSPACES_MM[task], strict=True))
+
+
+def yaw_quaternion(yaw_rad: float) -> Quaternion:
+    """Returns the rotation by an angle about the vertical."""
+    return math.cos(yaw_rad / 2), 0.0, 0.0, math.sin(yaw_rad / 2)
+
+
+def face_yaw(rotation: Quaternion) -> float:
+    """Returns the yaw in radians, within 45 degrees of 0, at which a gripper closes on the faces of a cube.
+
+    A cube that lies on another of its faces looks the same to a gripper, so the yaw is taken from whichever of its
+    axes lies flattest.
+    """
+    w, x, y, z = rotation
+    axes = (
+        (1 - 2 * (y * y + z * z), 2 * (x * y + w * z), 2 * (x * z - w * y)),
+        (2 * (x * y - w * z), 1 - 2 * (x * x + z * z), 2 * (y * z + w * x)),
+        (2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)),
+    )
+    across, along, _ = min(axes, key=lambda axis: abs(axis[2]))
+    quarter = math.pi / 2
+    return (math.atan2(along, across) + quarter / 2) % quarter - quarter / 2
+
+
+def tool_down(yaw_rad: float) -> Quaternion:
+    """Returns the rotation of a gripper that points down and closes along y, turned by a yaw."""
+    # (yaw about z) * (half a turn about x)
+    return 0.0, math.cos(yaw_rad / 2), math.sin(yaw_rad / 2), 0.0
+
+
+NUM_ARM_JOINTS = 7
+
+_LINKS = (
+    (0.0, 0.333, 0.0),
+    (0.0, 0.0, -math.pi / 2),
+    (0.0, 0.316, math.pi / 2),
+    (0.0825, 0.0, math.pi / 2),
+    (-0.0825, 0.384, -math.pi / 2),
+    (0.0, 0.0, math.pi / 2),
+    (0.088, 0.0, math.pi / 2),
+)
+"""a, d (in m) and alpha (in rad) of each joint, in Craig's convention. Source: Franka Emika's documentation."""
+
+_HAND_M = 0.107 + 0.1034
+"""From the last joint to the flange, and from there to the point between the fingertips."""
+
+
+def tool_position(qpos: Sequence[float], base_x_m: float) -> Vector:
+    """Returns the point between the fingertips in m.
+
+    Args:
+        qpos: Joint positions in rad; those after the seventh are the fingers' and are not used.
+        base_x_m: x of the arm's base; it stands at y = z = 0.
+    """
+    pose = np.eye(4)
+    for (a, d, alpha), angle in zip(_LINKS, qpos, strict=False):
+        pose = pose @ _joint(a, d, alpha, angle)
+    x, y, z = (pose @ (0.0, 0.0, _HAND_M, 1.0))[:3]
+    return base_x_m + float(x), float(y), float(z)
+
+
+def _joint(a: float, d: float, alpha: float, angle: float) -> NDArray[np.float64]:
+    cos, sin, cos_alpha, sin_alpha = math.cos(angle), math.sin(angle), math.cos(alpha), math.sin(alpha)
+    return np.array(
+        [
+            [cos, -sin, 0.0, a],
+            [sin * cos_alpha, cos * cos_alpha, -sin_alpha, -d * sin_alpha],
+            [sin * sin_alpha, cos * sin_alpha, cos_alpha, d * cos_alpha],
+            [0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+
+
+COLORS = ("red", "green", "yellow", "blue", "purple")
+MAX_NUM_CUBES = 3
+
+HOME_QPOS: tuple[float, ...] = (0.0, -0.3354, 0.0, -2.6761, 0.0, 2.3408, math.pi / 4, 0.04, 0.04)
+"""Joint positions of the arm between primitives, in rad, and of the two fingers, in m: drawn back from the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cube:
+    """A cube with sides of 40 mm.
+
+    Attributes:
+        color: One of `COLORS`.
+        position: Its centre in m.
+        rotation: Its rotation (w, x, y, z).
+    """
+
+    color: str
+    position: Vector
+    rotation: Quaternion
+
+    @property
+    def name(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.color} cube"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A disc on the table.
+
+    Attributes:
+        side: `"left"` or `"right"`.
+        position_mm: x and y of its middle.
+    """
+
+    side: str
+    position_mm: tuple[int, int]
+
+    @property
+    def name(self) -> str:
+        """What a sentence calls it."""
+        return f"{self.side} target"
+
+    @property
+    def point(self) -> Vector:
+        """Its middle in m."""
+        return self.position_mm[0] / 1000, self.position_mm[1] / 1000, 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawer:
+    """The drawer of a cabinet, which opens towards the camera.
+
+    Attributes:
+        y_mm: y of its middle.
+        open_m: How far it stands open.
+    """
+
+    y_mm: int
+    open_m: float
+
+    @property
+    def handle(self) -> Vector:
+        """The middle of its handle in m."""
+        return FRAME_X_M["drawer"] + HANDLE_X_M + self.open_m, self.y_mm / 1000, HANDLE_Z_M
+
+    @property
+    def inside(self) -> Vector:
+        """Where the centre of a cube in its middle is, in m."""
+        x = FRAME_X_M["drawer"] + DRAWER_CENTRE_X_M + self.open_m
+        return x, self.y_mm / 1000, DRAWER_FLOOR_M + CUBE_HALF_M
+
+    def holds(self, point: Vector) -> bool:
+        """Returns whether a cube with this centre (in m) lies in it."""
+        x, y, z = self.inside
+        half_x, half_y = DRAWER_HALF_SIZE_M
+        return abs(point[0] - x) < half_x and abs(point[1] - y) < half_y and abs(point[2] - z) < CUBE_HALF_M
+
+
+class GoalKind(StrEnum):
+    """What can be asked for."""
+
+    ON_TARGET = "on_target"
+    ON_CUBE = "on_cube"
+    ALIGNED = "aligned"
+    IN_DRAWER = "in_drawer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """One thing that is asked for.
+
+    Attributes:
+        kind: What.
+        cube: Index of the cube that it is about.
+        where: Index of the target or of the cube below, the x in mm of an aligned cube, 0 for the drawer.
+    """
+
+    kind: GoalKind
+    cube: int
+    where: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrimitiveSkillState:
+    """A table at one moment; hashable, comparable and picklable.
+
+    Attributes:
+        task: `"place"`, `"stack"`, `"drawer"` or `"align"`.
+        cubes: The cubes, in the order in which their positions are told.
+        targets: The discs, from left to right.
+        drawer: The drawer, or None.
+        goals: What is asked for.
+        phrasing: Which wording asks for it.
+        held: Index of the cube in the gripper, or None.
+        highest_stage: The highest stage reached so far, -1 for none.
+        outcome: Why the last primitive did nothing, in words; empty if it did something.
+        qpos: Joint positions, in rad, and finger positions, in m.
+    """
+
+    task: str
+    cubes: tuple[Cube, ...]
+    targets: tuple[Target, ...] = ()
+    drawer: Drawer | None = None
+    goals: tuple[Goal, ...]
+    phrasing: int = 0
+    held: int | None = None
+    highest_stage: int = -1
+    outcome: str = ""
+    qpos: tuple[float, ...] = HOME_QPOS
+
+
+NEAR_M = 0.02
+"""How far a cube's centre may be from the middle of its target, or of the cube below it, sideways."""
+LEVEL_M = 0.008
+"""How far its height may be from that of a cube that stands there."""
+ALIGNED_MM = 10
+"""How far the x of an aligned cube may be off. Source: VAGEN, Appendix B, prompt of the align task."""
+DRAWER_SHUT_M, DRAWER_OPEN_M = 0.01, 0.1
+
+
+class PlaceStage(IntEnum):
+    """Stages of `place`, before it is solved; also those of `stack`."""
+
+    FIRST_CUBE_HELD = 0
+    FIRST_CUBE_PLACED = 1
+    SECOND_CUBE_HELD = 2
+
+
+class DrawerStage(IntEnum):
+    """Stages of `drawer`, before it is solved."""
+
+    DRAWER_OPEN = 0
+    CUBE_HELD = 1
+    CUBE_INSIDE = 2
+
+
+class AlignStage(IntEnum):
+    """Stages of `align`, before it is solved."""
+
+    ONE_ALIGNED = 0
+    TWO_ALIGNED = 1
+
+
+STAGES: Mapping[str, type[IntEnum]] = {
+    "place": PlaceStage,
+    "stack": PlaceStage,
+    "drawer": DrawerStage,
+    "align": AlignStage,
+}
+"""The stages of each task, in order. The last goal is no stage: meeting it solves the task."""
+
+
+def is_met(state: PrimitiveSkillState, goal: Goal) -> bool:
+    """Returns whether a goal is met."""
+    if state.held == goal.cube:
+        return False
+    cube = state.cubes[goal.cube]
+    if goal.kind is GoalKind.ON_TARGET:
+        x, y, _ = state.targets[goal.where].point
+        return _stands_at(cube, (x, y, CUBE_HALF_M))
+    if goal.kind is GoalKind.ON_CUBE:
+        x, y, z = state.cubes[goal.where].position
+        return state.held != goal.where and _stands_at(cube, (x, y, z + 2 * CUBE_HALF_M))
+    if goal.kind is GoalKind.ALIGNED:
+        is_on_table = abs(cube.position[2] - CUBE_HALF_M) < LEVEL_M
+        return is_on_table and abs(round(1000 * cube.position[0]) - goal.where) <= ALIGNED_MM
+    return is_in_drawer(state, goal.cube) and state.drawer is not None and state.drawer.open_m <= DRAWER_SHUT_M
+
+
+def is_in_drawer(state: PrimitiveSkillState, cube: int) -> bool:
+    """Returns whether a cube lies in the drawer, shut or not."""
+    return state.drawer is not None and state.held != cube and state.drawer.holds(state.cubes[cube].position)
+
+
+def is_solved(state: PrimitiveSkillState) -> bool:
+    """Returns whether all goals are met."""
+    return all(is_met(state, goal) for goal in state.goals)
+
+
+def stages_of(state: PrimitiveSkillState) -> list[IntEnum]:
+    """Returns the stages on the way to a state's goals, in order: all of its task, but for `place` with one cube."""
+    stages = list(STAGES[state.task])
+    return stages[: 2 * len(state.goals) - 1] if state.task == "place" else stages
+
+
+def reached_stage(state: PrimitiveSkillState) -> int:
+    """Returns the stage a state is at, -1 for none; for a solved task the last one."""
+    if state.task == "drawer":
+        stage = _drawer_stage(state)
+    else:
+        num_met = sum(is_met(state, goal) for goal in state.goals)
+        if state.task == "align":
+            stage = num_met - 1
+        else:
+            is_on_the_way = any(goal.cube == state.held for goal in state.goals)
+            stage = 2 * num_met + is_on_the_way - 1
+    return min(stage, max(stages_of(state)))
+
+
+def _drawer_stage(state: PrimitiveSkillState) -> int:
+    cube = state.goals[0].cube
+    if is_in_drawer(state, cube):
+        return DrawerStage.CUBE_INSIDE
+    if state.drawer is None or state.drawer.open_m < DRAWER_OPEN_M:
+        return -1
+    return DrawerStage.CUBE_HELD if state.held == cube else DrawerStage.DRAWER_OPEN
+
+
+def _stands_at(cube: Cube, place: tuple[float, float, float]) -> bool:
+    x, y, z = cube.position
+    return math.hypot(x - place[0], y - place[1]) <= NEAR_M and abs(z - place[2]) <= LEVEL_M
+
+
+_PHRASES: Mapping[str, tuple[str, ...]] = {
+    "place": (
+        "Put the {0} on the {1} and the {2} on the {3}.",
+        "Bring the {0} to the {1}, then the {2} to the {3}.",
+        "The {0} belongs on the {1} and the {2} on the {3}: take them there.",
+        "Cover the {1} with the {0} and the {3} with the {2}.",
+    ),
+    "stack": (
+        "Stack the {0} on the {1} and put the {2} on the {3}.",
+        "Set the {0} on top of the {1}; the {2} goes to the {3}.",
+        "Place the {2} on the {3} and build a tower of the {1} below and the {0} above.",
+        "The {0} belongs on the {1}, and the {2} on the {3}.",
+    ),
+    "drawer": (
+        "Put the {0} into the drawer and close the drawer.",
+        "Store the {0} in the drawer, and leave the drawer shut.",
+        "The {0} belongs inside the drawer; shut it when you are done.",
+        "Open the drawer, lay the {0} in it and push it shut.",
+    ),
+    "align": (
+        "Line the cubes up along the y axis: the x of every cube must be {0}, give or take {1}.",
+        "Move all cubes to the line x = {0}; each may be off by {1} at most.",
+        "Form a row of the cubes: all their x coordinates must be within {1} of {0}.",
+        "Make every cube have the x coordinate {0} (+-{1}), wherever its y is.",
+    ),
+}
+
+_ONE_CUBE: tuple[str, ...] = (
+    "Put the {0} on the {1}.",
+    "Bring the {0} to the {1}.",
+    "The {0} belongs on the {1}: take it there.",
+    "Cover the {1} with the {0}.",
+)
+"""What `place` asks for where there is one cube only, worded as above."""
+
+_NOTES: Mapping[str, str] = {
+    "drawer": (
+        "The last two positions are the drawer's handle and the inside of the drawer. The drawer opens towards +x, by "
+        "130 mm at most: push the handle to open and to shut it."
+    ),
+}
+
+
+def num_phrasings(task: str) -> int:
+    """Returns how many wordings a task has."""
+    return len(_PHRASES[task])
+
+
+def request(state: PrimitiveSkillState) -> str:
+    """Returns what a level asks for, in one sentence."""
+    has_one = state.task == "place" and len(state.goals) == 1
+    return (_ONE_CUBE if has_one else _PHRASES[state.task])[state.phrasing].format(*_names(state))
+
+
+def instruction(state: PrimitiveSkillState) -> str:
+    """Returns what a level asks for, and the workspace limits."""
+    limits = ", ".join(f"{axis} {span}" for axis, span in zip("xyz", WORKSPACES_MM[state.task], strict=True))
+    lines = [f"Instruction: {request(state)}", f"Workspace limits: {limits}.", _NOTES.get(state.task, "")]
+    return "\n".join(filter(None, lines))
+
+
+def _names(state: PrimitiveSkillState) -> list[str]:
+    """Returns what the task's wordings name, in their order."""
+    cubes, targets, goals = state.cubes, state.targets, state.goals
+    if state.task == "place":
+        return [name for goal in goals for name in (cubes[goal.cube].name, targets[goal.where].name)]
+    if state.task == "stack":
+        top, other = goals
+        return [cubes[top.cube].name, cubes[top.where].name, cubes[other.cube].name, targets[other.where].name]
+    if state.task == "align":
+        return [str(goals[0].where), str(ALIGNED_MM)]
+    return [cubes[goals[0].cube].name]
+
+
+NOTHING_HELD = "none"
+
+StateDict = dict[str, Millimetres | int | str]
+"""Positions by name, such as `red_cube_position: (83, -102, 20)`; `held_cube` is `red_cube` or `none`; with a drawer
+also `drawer_handle_position`, `drawer_inside_position` and `drawer_open_mm`. Source: VAGEN, Appendix D.1.1."""
+
+
+def positions(state: PrimitiveSkillState) -> dict[str, Millimetres]:
+    """Returns where everything is in mm, by names such as `red cube`, in the order told: cubes, then the rest."""
+    places = {cube.name: point_mm(cube.position) for cube in state.cubes}
+    places |= {target.name: point_mm(target.point) for target in state.targets}
+    if state.drawer is not None:
+        places["drawer handle"] = point_mm(state.drawer.handle)
+        places["drawer inside"] = point_mm(state.drawer.inside)
+    return places
+
+
+def structured(state: PrimitiveSkillState) -> StateDict:
+    """Returns the table as plain data."""
+    fields: StateDict = {f"{_key(name)}_position": place for name, place in positions(state).items()}
+    fields["held_cube"] = NOTHING_HELD if state.held is None else _key(state.cubes[state.held].name)
+    if state.drawer is not None:
+        fields["drawer_open_mm"] = round(1000 * state.drawer.open_m)
+    return fields
+
+
+def sentences(state: PrimitiveSkillState) -> str:
+    """Returns the table in sentences, such as `the red cube is at (83, -102, 20).` and so on."""
+    parts = [f"the {name} is at {place}." for name, place in positions(state).items()]
+    if state.drawer is not None:
+        parts.append(f"the drawer is open by {round(1000 * state.drawer.open_m)} mm.")
+    holds = "is empty" if state.held is None else f"holds the {state.cubes[state.held].name}"
+    return " ".join((*parts, f"the gripper {holds}."))
+
+
+def describe(state: PrimitiveSkillState, representation: str) -> str:
+    """Returns the table in words, as sentences or a dictionary (VAGEN, Table 23 and Appendix C.4); else raises."""
+    require_choice("representation", representation, WITHOUT_SYMBOLS)
+    return sentences(state) if representation == "natural_language" else structured_text(structured(state))
+
+
+def hint(state: PrimitiveSkillState) -> str:
+    """Returns the unnamed positions, as VAGEN's prompts tell them."""
+    told = ", ".join("({},{},{})".format(*place) for place in positions(state).values())
+    opened = "" if state.drawer is None else f"\nDrawer open by: {round(1000 * state.drawer.open_m)} mm"
+    return f"Object positions: [{told}]{opened}"
+
+
+def _key(name: str) -> str:
+    return name.replace(" ", "_")

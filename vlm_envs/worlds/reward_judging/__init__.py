@@ -1,1 +1,0 @@
-"""RewardJudging: say which response is right, with tools to check."""

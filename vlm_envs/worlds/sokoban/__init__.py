@@ -1,1 +1,0 @@
-"""Sokoban: push every box onto a target; boxes cannot be pulled."""

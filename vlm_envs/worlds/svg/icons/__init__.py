@@ -1,1 +1,0 @@
-"""Icons drawn by a program, in five bands of difficulty."""

@@ -1,1 +1,0 @@
-"""VideoQA: answer a question about a video."""

@@ -1,1 +1,0 @@
-"""ZoomQA: questions about small things in large pictures."""
