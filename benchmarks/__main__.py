@@ -17,6 +17,15 @@ EXIT_MISSED = 1
 
 _PROG = "python -m benchmarks"
 
+_ARCHIVE = "Its results are in docs/research, with the commit whose code made them."
+REMOVED = {
+    "results": "It is now: python -m benchmarks experiment results --table",
+    "ablations": "It is now: python -m benchmarks experiment ablations",
+    "curves": "It is now: python -m benchmarks experiment curves --figure docs/images/curves",
+    **dict.fromkeys(("claims", "probe", "timeline", "bilevel_variants"), _ARCHIVE),
+}
+"""Commands of earlier versions, and what replaces them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
@@ -32,32 +41,6 @@ class Speed:
 
     only: tuple[str, ...] = ()
     quick: bool = False
-    json: Path | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class BilevelVariants:
-    """Find out which variant of bi-level GAE trains better.
-
-    Seeds of a recipe under each variant, one thread a run, compared on validation levels. Run again, it goes on where
-    it was interrupted.
-
-    Attributes:
-        recipe: What is trained.
-        seeds: Seeds of the runs.
-        num_iterations: Of each run; None for the recipe's.
-        num_val_episodes: Levels played afterwards.
-        num_at_once: Runs at the same time.
-        output: Where the runs go.
-        json: File for the numbers; None for comparison.json of `output`.
-    """
-
-    recipe: str = "frozenlake_tiny"
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    num_iterations: int | None = None
-    num_val_episodes: int = 256
-    num_at_once: int = 2
-    output: str = "runs/bilevel_variants"
     json: Path | None = None
 
 
@@ -85,6 +68,9 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
     """
     words = list(sys.argv[1:] if words is None else words)
+    if words and words[0] in REMOVED:
+        tell(f"There is no command {words[0]!r} any more. {REMOVED[words[0]]}")
+        return EXIT_USAGE
     if words[:1] == ["run"]:
         try:
             # Imported here, as commands are, so that --help is fast
@@ -99,15 +85,6 @@ def main(words: Sequence[str] | None = None) -> int:
             tell(missing_package_message(error, "benchmarks"))
             return EXIT_USAGE
     return run_command(_PROG, COMMANDS, words, version=f"vlm-envs {__version__}")
-
-
-def _bilevel_variants(options: BilevelVariants) -> None:
-    # Imported here, because speed benchmarks must not need torch
-    from benchmarks.bilevel_variants import Comparison, report
-
-    settings = vars(options) | {}
-    json_path = settings.pop("json")
-    report(Comparison(**settings), json_path)
 
 
 def _memory(options: Memory) -> int:
@@ -147,15 +124,9 @@ COMMANDS: Commands = {
     "sb3": "benchmarks.models.classical.command:Sb3Options:run_sb3",
     "speed": (Speed, _speed),
     "trainer": "benchmarks.trainers.command:TrainerOptions:run_trainer",
-    "timeline": "benchmarks.timeline.command:TimelineOptions:run_timeline",
     "memory": (Memory, _memory),
     "gpu": "benchmarks.gpu.command:GpuOptions:run_gpu",
-    "ablations": "benchmarks.ablations.command:AblationsOptions:run_ablations",
-    "claims": "benchmarks.claims.command:ClaimsOptions:run_claims",
-    "results": "benchmarks.results.command:ResultsOptions:run_results",
-    "curves": "benchmarks.curves.command:CurvesOptions:run_curves",
-    "probe": "benchmarks.probe.command:ProbeOptions:run_probe",
-    "bilevel_variants": (BilevelVariants, _bilevel_variants),
+    "experiment": "benchmarks.experiments.running:ExperimentOptions:run_experiment",
 }
 
 

@@ -36,7 +36,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     ),
     "training": (
         *("algorithms", "config", "engines", "checkpoints", "recipes", "preflight", "rewards", "cli", "plan", "data"),
-        *("loop", "sweeps"),
+        "loop",
     ),
 }
 """The folders of each room; each may import those before it."""

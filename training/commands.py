@@ -64,7 +64,6 @@ from training.preflight.start import checked, ready
 from training.preflight.upscaler import check_upscaler
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.tiny import name_for
-from training.sweeps.command import run_sweep_command
 from vlm_envs.adapter.stored import fixed
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed, tell
 from vlm_envs.arguments.ranges import fields_named
@@ -93,6 +92,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
+        if name == "sweep":
+            raise ConfigError(
+                "There is no command 'sweep' any more. Experiments are: python -m benchmarks experiment NAME. Tables "
+                "of the sweep are in docs/research/paper-runs.md, with the commit whose code made them."
+            )
         if name in COMMANDS:
             COMMANDS[name](rest)
         elif asks_for_help([name]):
@@ -379,7 +383,6 @@ def _list(words: list[str]) -> None:
 COMMANDS: dict[str, Callable[[list[str]], object]] = {
     "list": _list,
     "sft": _sft,
-    "sweep": run_sweep_command,
     "cold_start": _cold_start,
     "pool": _pool,
     "plan": run_plan,

@@ -233,7 +233,6 @@ def _check_training(words: list[str]) -> None:
     from training.config.stages import StagesConfig
     from training.plan.command import run_plan
     from training.recipes.shipped import RECIPES
-    from training.sweeps.command import run_sweep_command
     from vlm_envs.arguments.options import Program, parsed
 
     program = Program(prog="python -m training", description="")
@@ -245,7 +244,6 @@ def _check_training(words: list[str]) -> None:
         "pairs": lambda rest: parsed(PairsConfig, rest, program),
         "pool": lambda rest: _without_files(pool_to_draw, rest),
         "plan": lambda rest: _stopped("training.plan.command.require_checkpoint", run_plan, rest),
-        "sweep": lambda rest: _stopped("training.sweeps.runner.run_sweep", run_sweep_command, rest),
         "upscaler": upscaler_options,
     }
     if words[-1:] == ["--help"] and len(words) <= 2:

@@ -12,7 +12,6 @@ import pytest
 PRELOADED = (
     "benchmarks.__main__",
     "benchmarks.models.cli.run",
-    "benchmarks.claims.command",
     "openai",
     "agents.api.transport",
     "agents.api.named",
