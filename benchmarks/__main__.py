@@ -74,8 +74,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if words[:1] == ["run"]:
         try:
             # Imported here, as commands are, so that --help is fast
-            from benchmarks.models.cli.config_file import with_file
-            from benchmarks.models.cli.run import RunOptions
+            from benchmarks.models.cli.run_command import RunOptions, with_file
 
             words[1:] = with_file(RunOptions, words[1:], f"{_PROG} run")
         except ConfigError as error:
@@ -89,7 +88,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _memory(options: Memory) -> int:
     # Imported here, because other benchmarks must not need torch
-    from benchmarks.memory import MAX_ERROR, checked_cases, compared, table
+    from benchmarks.speed.memory import MAX_ERROR, checked_cases, compared, table
 
     results = [compared(name) for name in checked_cases(options.only)]
     print(*table(results), sep="\n")
@@ -97,8 +96,7 @@ def _memory(options: Memory) -> int:
 
 
 def _speed(options: Speed) -> int:
-    from benchmarks.speed import checked_names, run_speed
-    from benchmarks.table import print_table
+    from benchmarks.speed.speed_benchmarks import checked_names, print_table, run_speed
 
     names = checked_names(options.only)
     report = run_speed(names, quick=options.quick, on_start=lambda name: print(f"measuring {name} …", file=sys.stderr))
@@ -111,21 +109,21 @@ def _speed(options: Speed) -> int:
 
 
 COMMANDS: Commands = {
-    "run": "benchmarks.models.cli.run:RunOptions:run",
-    "page": "benchmarks.models.cli.page:PageOptions:run_page",
-    "replay": "benchmarks.models.cli.replay:ReplayOptions:run_replay",
-    "export": "benchmarks.models.cli.export:ExportOptions:run_export",
-    "merge": "benchmarks.models.cli.export:MergeOptions:run_merge",
-    "power": "benchmarks.models.cli.power:PowerOptions:run_power",
-    "evaluate": "benchmarks.models.cli.evaluate:EvaluateOptions:run_evaluate",
-    "rescore": "benchmarks.models.cli.rescore:RescoreOptions:run_rescore",
-    "forecast": "benchmarks.models.cli.forecast:ForecastOptions:run_forecast",
-    "suites": "benchmarks.models.cli.suites:SuitesOptions:run_suites",
-    "sb3": "benchmarks.models.classical.command:Sb3Options:run_sb3",
+    "run": "benchmarks.models.cli.run_command:RunOptions:run",
+    "page": "benchmarks.models.cli.board_commands:PageOptions:run_page",
+    "replay": "benchmarks.models.cli.board_commands:ReplayOptions:run_replay",
+    "export": "benchmarks.models.cli.board_commands:ExportOptions:run_export",
+    "merge": "benchmarks.models.cli.board_commands:MergeOptions:run_merge",
+    "power": "benchmarks.models.cli.board_commands:PowerOptions:run_power",
+    "evaluate": "benchmarks.models.cli.evaluate_command:EvaluateOptions:run_evaluate",
+    "rescore": "benchmarks.models.cli.rescore_command:RescoreOptions:run_rescore",
+    "forecast": "benchmarks.models.cli.board_commands:ForecastOptions:run_forecast",
+    "suites": "benchmarks.models.cli.board_commands:SuitesOptions:run_suites",
+    "sb3": "benchmarks.models.sb3_command:Sb3Options:run_sb3",
     "speed": (Speed, _speed),
-    "trainer": "benchmarks.trainers.command:TrainerOptions:run_trainer",
+    "trainer": "benchmarks.trainers.trainer_comparison:TrainerOptions:run_trainer",
     "memory": (Memory, _memory),
-    "gpu": "benchmarks.gpu.command:GpuOptions:run_gpu",
+    "gpu": "benchmarks.speed.gpu:GpuOptions:run_gpu",
     "experiment": "benchmarks.experiments.running:ExperimentOptions:run_experiment",
 }
 

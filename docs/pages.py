@@ -18,7 +18,7 @@ import tyro
 
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verify
-from benchmarks.models.page.page import build_page
+from benchmarks.models.page.board_page import build_page
 from docs import grid, house
 from judges.episode_rewards.listing import as_markdown
 from judges.episode_rewards.registry import SHIPPED

@@ -267,8 +267,8 @@ def _check_training(words: list[str]) -> None:
 
 def _check_benchmarks(words: list[str]) -> None:
     from benchmarks import __main__ as benchmarks
-    from benchmarks.models.cli.evaluate import EvaluateOptions
-    from benchmarks.models.cli.run import RunOptions
+    from benchmarks.models.cli.evaluate_command import EvaluateOptions
+    from benchmarks.models.cli.run_command import RunOptions
 
     options = _parsed_by(benchmarks, words)
     if isinstance(options, RunOptions | EvaluateOptions):
@@ -282,7 +282,7 @@ def _check_benchmarks(words: list[str]) -> None:
 def _check_board(agents: Sequence[str], worlds: Sequence[str], split: str, reading: str) -> None:
     """Refuses agents and worlds that no board takes, and checkpoints that have learned other arguments of a world."""
     from agents.hf.learnt import format_differences
-    from benchmarks.models.board.spec import AgentSpec, WorldSpec
+    from benchmarks.models.board.board_spec import AgentSpec, WorldSpec
     from benchmarks.models.play.contestants import asked_agents
 
     specs = [WorldSpec.parse(world, split, reading) for world in worlds]

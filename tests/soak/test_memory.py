@@ -8,8 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
-from benchmarks.memory import MAX_ERROR, compared, table
-from benchmarks.memory_cases import CASES
+from benchmarks.speed.memory import CASES, MAX_ERROR, compared, table
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from Linux's /proc")
 

@@ -11,7 +11,7 @@ import pytest
 
 PRELOADED = (
     "benchmarks.__main__",
-    "benchmarks.models.cli.run",
+    "benchmarks.models.cli.run_command",
     "openai",
     "agents.api.transport",
     "agents.api.named",

@@ -11,7 +11,7 @@ import pytest
 import vlm_envs
 from agents.oracle import OracleAgent
 from agents.perception.packed_mask import PackedMask
-from benchmarks.models.judged.judged import judge_episodes
+from benchmarks.models.judged import judge_episodes
 from judges.episode_rewards.argos import exact_grounding
 from judges.episode_rewards.episode import final_state
 from judges.episode_rewards.seen_masks import seen_masks

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import Qwen3VLForConditionalGeneration
 
 from agents.hf.cache import GrowingCache
-from benchmarks.memory_cases import MemoryCase
+from benchmarks.speed.memory import MemoryCase
 from training.config.update.lora import LoRAConfig
 from training.config.update.memory import MemoryConfig
 from training.loop.update.learner import Learner
