@@ -118,8 +118,8 @@ boards: $(DEV_READY) ## Draw the images of the boards in docs/boards by replayin
 speed: $(TRAIN_READY) ## Measure speed on this machine.
 	"$(PYTHON)" -m benchmarks speed
 
-ablations: $(TRAIN_READY) ## Put the five papers' claims to the test (two hours on two cores); does it run: QUICK=1.
-	"$(PYTHON)" -m benchmarks ablations $(if $(QUICK),--quick)
+ablations: $(TRAIN_READY) ## Put the five papers' claims to the test (two hours on two cores).
+	"$(PYTHON)" -m benchmarks experiment ablations
 
 play: $(WORLDS_READY) ## Play a world in the terminal; another world: ENV_ID=VLM/FrozenLake-v0.
 	@"$(PYTHON)" -m vlm_envs play $(ENV_ID)

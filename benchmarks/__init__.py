@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 def load_board(path: str | Path) -> pd.DataFrame:
     """Returns a board as a pandas data frame with one row per episode; docs/boards.md describes its columns."""
     # Imported here, so that other commands do not load what boards need
-    from benchmarks.models.measures.export import load_board as load
+    from benchmarks.models.measures.board_export import load_board as load
 
     return load(path)

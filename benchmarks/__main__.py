@@ -17,6 +17,15 @@ EXIT_MISSED = 1
 
 _PROG = "python -m benchmarks"
 
+_ARCHIVE = "Its results are in docs/research, with the commit whose code made them."
+REMOVED = {
+    "results": "It is now: python -m benchmarks experiment results --table",
+    "ablations": "It is now: python -m benchmarks experiment ablations",
+    "curves": "It is now: python -m benchmarks experiment curves --figure docs/images/curves",
+    **dict.fromkeys(("claims", "probe", "timeline", "bilevel_variants"), _ARCHIVE),
+}
+"""Commands of earlier versions, and what replaces them."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
@@ -32,32 +41,6 @@ class Speed:
 
     only: tuple[str, ...] = ()
     quick: bool = False
-    json: Path | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class BilevelVariants:
-    """Find out which variant of bi-level GAE trains better.
-
-    Seeds of a recipe under each variant, one thread a run, compared on validation levels. Run again, it goes on where
-    it was interrupted.
-
-    Attributes:
-        recipe: What is trained.
-        seeds: Seeds of the runs.
-        num_iterations: Of each run; None for the recipe's.
-        num_val_episodes: Levels played afterwards.
-        num_at_once: Runs at the same time.
-        output: Where the runs go.
-        json: File for the numbers; None for comparison.json of `output`.
-    """
-
-    recipe: str = "frozenlake_tiny"
-    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
-    num_iterations: int | None = None
-    num_val_episodes: int = 256
-    num_at_once: int = 2
-    output: str = "runs/bilevel_variants"
     json: Path | None = None
 
 
@@ -85,11 +68,13 @@ def main(words: Sequence[str] | None = None) -> int:
         The exit code: 0 when all is well, 1 when a limit was missed, 2 when the call was wrong.
     """
     words = list(sys.argv[1:] if words is None else words)
+    if words and words[0] in REMOVED:
+        tell(f"There is no command {words[0]!r} any more. {REMOVED[words[0]]}")
+        return EXIT_USAGE
     if words[:1] == ["run"]:
         try:
             # Imported here, as commands are, so that --help is fast
-            from benchmarks.models.cli.config_file import with_file
-            from benchmarks.models.cli.run import RunOptions
+            from benchmarks.models.cli.run_command import RunOptions, with_file
 
             words[1:] = with_file(RunOptions, words[1:], f"{_PROG} run")
         except ConfigError as error:
@@ -101,18 +86,9 @@ def main(words: Sequence[str] | None = None) -> int:
     return run_command(_PROG, COMMANDS, words, version=f"vlm-envs {__version__}")
 
 
-def _bilevel_variants(options: BilevelVariants) -> None:
-    # Imported here, because speed benchmarks must not need torch
-    from benchmarks.bilevel_variants import Comparison, report
-
-    settings = vars(options) | {}
-    json_path = settings.pop("json")
-    report(Comparison(**settings), json_path)
-
-
 def _memory(options: Memory) -> int:
     # Imported here, because other benchmarks must not need torch
-    from benchmarks.memory import MAX_ERROR, checked_cases, compared, table
+    from benchmarks.speed.memory import MAX_ERROR, checked_cases, compared, table
 
     results = [compared(name) for name in checked_cases(options.only)]
     print(*table(results), sep="\n")
@@ -120,8 +96,7 @@ def _memory(options: Memory) -> int:
 
 
 def _speed(options: Speed) -> int:
-    from benchmarks.speed import checked_names, run_speed
-    from benchmarks.table import print_table
+    from benchmarks.speed.speed_benchmarks import checked_names, print_table, run_speed
 
     names = checked_names(options.only)
     report = run_speed(names, quick=options.quick, on_start=lambda name: print(f"measuring {name} …", file=sys.stderr))
@@ -134,28 +109,22 @@ def _speed(options: Speed) -> int:
 
 
 COMMANDS: Commands = {
-    "run": "benchmarks.models.cli.run:RunOptions:run",
-    "page": "benchmarks.models.cli.page:PageOptions:run_page",
-    "replay": "benchmarks.models.cli.replay:ReplayOptions:run_replay",
-    "export": "benchmarks.models.cli.export:ExportOptions:run_export",
-    "merge": "benchmarks.models.cli.export:MergeOptions:run_merge",
-    "power": "benchmarks.models.cli.power:PowerOptions:run_power",
-    "evaluate": "benchmarks.models.cli.evaluate:EvaluateOptions:run_evaluate",
-    "rescore": "benchmarks.models.cli.rescore:RescoreOptions:run_rescore",
-    "forecast": "benchmarks.models.cli.forecast:ForecastOptions:run_forecast",
-    "suites": "benchmarks.models.cli.suites:SuitesOptions:run_suites",
-    "sb3": "benchmarks.models.classical.command:Sb3Options:run_sb3",
+    "run": "benchmarks.models.cli.run_command:RunOptions:run",
+    "page": "benchmarks.models.cli.board_commands:PageOptions:run_page",
+    "replay": "benchmarks.models.cli.board_commands:ReplayOptions:run_replay",
+    "export": "benchmarks.models.cli.board_commands:ExportOptions:run_export",
+    "merge": "benchmarks.models.cli.board_commands:MergeOptions:run_merge",
+    "power": "benchmarks.models.cli.board_commands:PowerOptions:run_power",
+    "evaluate": "benchmarks.models.cli.evaluate_command:EvaluateOptions:run_evaluate",
+    "rescore": "benchmarks.models.cli.rescore_command:RescoreOptions:run_rescore",
+    "forecast": "benchmarks.models.cli.board_commands:ForecastOptions:run_forecast",
+    "suites": "benchmarks.models.cli.board_commands:SuitesOptions:run_suites",
+    "sb3": "benchmarks.models.sb3_command:Sb3Options:run_sb3",
     "speed": (Speed, _speed),
-    "trainer": "benchmarks.trainers.command:TrainerOptions:run_trainer",
-    "timeline": "benchmarks.timeline.command:TimelineOptions:run_timeline",
+    "trainer": "benchmarks.trainers.trainer_comparison:TrainerOptions:run_trainer",
     "memory": (Memory, _memory),
-    "gpu": "benchmarks.gpu.command:GpuOptions:run_gpu",
-    "ablations": "benchmarks.ablations.command:AblationsOptions:run_ablations",
-    "claims": "benchmarks.claims.command:ClaimsOptions:run_claims",
-    "results": "benchmarks.results.command:ResultsOptions:run_results",
-    "curves": "benchmarks.curves.command:CurvesOptions:run_curves",
-    "probe": "benchmarks.probe.command:ProbeOptions:run_probe",
-    "bilevel_variants": (BilevelVariants, _bilevel_variants),
+    "gpu": "benchmarks.speed.gpu:GpuOptions:run_gpu",
+    "experiment": "benchmarks.experiments.running:ExperimentOptions:run_experiment",
 }
 
 

@@ -33,7 +33,7 @@ FOLDERS: dict[str, tuple[str, ...]] = {
     "judges": ("state_text", "llm", "episode_rewards"),
     "training": (
         *("algorithms", "config", "recipes", "engines", "checkpoints", "rewards", "update", "pools", "mixture"),
-        *("memory_plan", "curation", "loop", "cold_start", "upscaler", "sft", "sweeps", "stages"),
+        *("memory_plan", "curation", "loop", "cold_start", "upscaler", "sft", "stages"),
     ),
 }
 """The folders of each room; each may import those before it. `*_config` modules count as part of `config`."""

@@ -18,7 +18,7 @@ import tyro
 
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.verification import verify
-from benchmarks.models.page.page import build_page
+from benchmarks.models.page.board_page import build_page
 from docs import grid, house
 from judges.episode_rewards.reward_registry import SHIPPED, as_markdown
 from vlm_envs.cli.gallery import file_name, strip_of

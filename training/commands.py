@@ -56,7 +56,6 @@ from training.sft.sft_config import SFTConfig
 from training.stages.stages_config import StagesConfig
 from training.stages.stages_options import stage_options
 from training.stages.stages_preflight import checked_stages, is_free
-from training.sweeps.command import run_sweep_command
 from training.upscaler.upscaler_command import check_upscaler, upscaler_options
 from training.upscaler.upscaler_config import UpscalerConfig
 from vlm_envs.adapter.stored import fixed
@@ -86,6 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
+        if name == "sweep":
+            raise ConfigError(
+                "There is no command 'sweep' any more. Experiments are: python -m benchmarks experiment NAME. Tables "
+                "of the sweep are in docs/research/paper-runs.md, with the commit whose code made them."
+            )
         if name in COMMANDS:
             COMMANDS[name](rest)
         elif asks_for_help([name]):
@@ -373,7 +377,6 @@ def _list(words: list[str]) -> None:
 COMMANDS: dict[str, Callable[[list[str]], object]] = {
     "list": _list,
     "sft": _sft,
-    "sweep": run_sweep_command,
     "cold_start": _cold_start,
     "pool": _pool,
     "plan": run_plan,

@@ -1,36 +1,35 @@
-"""Iterations of TRL's GRPOTrainer with environments (`environment_factory`), on the same work.
-
-What is done to TRL so that the work is the same: its chat template and parser (`benchmarks.trainers.trl_chat`), the
-tokens that are never sampled, which are ours, and the last turn's step. TRL samples once more after each tool call; so
-its loop ends one call early (`max_tool_calling_iterations`), and the last response is carried out by a reward function,
-one episode after another, as its loop would. What is not: nothing of TRL is replaced or left out. It collects, pads,
-reads pictures, samples and updates by its own code, with its own defaults where the work does not say otherwise. All
-episodes of an iteration are sampled in one batch, worlds answer one after another as they do in TRL, and the judge is
-an asynchronous reward function, under way for as many episodes at a time as ours.
-"""
+"""TRL's trainer on the compared work, and whether it sees the same trajectories as ours."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import AutoModelForImageTextToText, TrainerCallback
+from torch import Tensor
+from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from agents.hf.hf_agent import load_encoder
-from benchmarks.trainers.measured import Lap, Measured, peak_mib
-from benchmarks.trainers.ours import EndlessEncoder
-from benchmarks.trainers.stopwatch import ModelCounts, Stopwatch
-from benchmarks.trainers.trl_chat import blocks, processor_of
-from benchmarks.trainers.work import Work
-from benchmarks.trainers.world import LateLake, share_of
+from agents.hf.sampling_config import SamplingConfig
+from agents.registry import make_agent
+from agents.rollout import rollout
+from benchmarks.trainers.late_world import LATE_LAKE_ID, LateLake, share_of
+from benchmarks.trainers.our_trainer import EndlessEncoder, ModelCounts, Stopwatch, load
+from benchmarks.trainers.trainer_comparison import Lap, Measured, Work, peak_mib
+from training.batch import Batch, make_batch
 from training.checkpoints.checkpoint_files import model_directory
+from training.engines.policy import token_logprobs
+from vlm_envs.trajectory import Observation, Trajectory, observation_images
+from vlm_envs.vector.vector_world import VectorWorld
 
 
 class Lakes:
@@ -178,3 +177,105 @@ def _kept_lengths(trainer: Any) -> list[int]:
 
     trainer._generate = kept
     return lengths
+
+
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{% if message['role'] == 'tool' %}<|im_end|>\n<|im_start|>user\n"
+    "{% else %}<|im_start|>{{ message['role'] }}\n{% endif %}"
+    "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
+    "{% for part in message['content'] %}{% if part['type'] == 'image' %}"
+    "<|vision_start|><|image_pad|><|vision_end|>{% else %}{{ part['text'] }}{% endif %}{% endfor %}{% endif %}"
+    "{% for call in message['tool_calls'] or [] %}{{ call['function'] }}{% endfor %}"
+    "{% if message['role'] != 'assistant' %}<|im_end|>\n{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+TOOL = "act"
+
+
+def processor_of(checkpoint: Path) -> Any:
+    """Returns a checkpoint's processor with this template and this parser."""
+    processor = AutoProcessor.from_pretrained(checkpoint, local_files_only=True)
+    tokenizer = processor.tokenizer
+    processor.chat_template = tokenizer.chat_template = TEMPLATE
+    tokenizer.eos_token = tokenizer.pad_token
+
+    def parse_response(ids: Sequence[int], **context: Any) -> dict[str, Any]:
+        text = tokenizer.decode(ids, skip_special_tokens=True)
+        call = {"type": "function", "function": {"name": TOOL, "arguments": {"response": text}}}
+        return {"role": "assistant", "content": text, "tool_calls": [call]}
+
+    tokenizer.response_template = {}
+    tokenizer.parse_response = parse_response
+    return processor
+
+
+def blocks(observation: Observation) -> list[dict[str, Any]]:
+    """Returns an observation as content of a message: pictures first, as our encoder has it."""
+    from PIL import Image
+
+    pictures = [{"type": "image", "image": Image.fromarray(each)} for each in observation_images(observation)]
+    return [*pictures, {"type": "text", "text": observation["text"]}]
+
+
+NUM_GROUPS = 2
+
+
+def likeness(work: Work) -> dict[str, Any]:
+    """Returns `num_tokens`, the tokens that were compared, and `max_difference` of their log-probabilities.
+
+    Raises:
+        AssertionError: If the tokens themselves differ.
+    """
+    group = work.group_size
+    small = replace(work, num_groups=NUM_GROUPS, micro_batch_size=group, world_ms=0.0, judge_ms=0.0, num_iterations=1)
+    torch.set_num_threads(work.num_threads)
+    ours, ours_ids, episodes = _ours(small)
+    theirs, theirs_ids = _trls(small, episodes)
+    assert theirs_ids == ours_ids, "TRL's conversations have other tokens than ours"
+    differences = torch.cat([(a - b).abs() for a, b in zip(ours, theirs, strict=True)])
+    return {"num_tokens": len(differences), "max_difference": float(differences.max())}
+
+
+@torch.no_grad()
+def _ours(work: Work) -> tuple[list[Tensor], list[list[int]], list[Trajectory]]:
+    """Returns our log-probabilities of what was sampled, the tokens of whole rows, and the episodes."""
+    model, encoder = load(work)
+    agent = make_agent("hf", model=model, encoder=encoder, sampling=SamplingConfig(max_new_tokens=work.tokens))
+    levels = [level for level in work.levels(0) for _ in range(work.group_size)]
+    maker = partial(LateLake, **work.world_kwargs)
+    with VectorWorld([maker] * len(levels)) as worlds:
+        episodes = rollout(agent, worlds, levels, env_ids=[LATE_LAKE_ID] * len(levels))
+    batch: Batch = make_batch(episodes, [[0.0] * work.turns] * len(levels), encoder)
+    logprobs_BT, _ = token_logprobs(model, batch, temperature=1.0, suppressed_ids=[], entropy_mode="none")
+    is_sampled_BT = batch.turn_index_BT >= 0
+    rows = [batch.input_ids_BT[row][batch.attention_mask_BT[row] > 0].tolist() for row in range(batch.num_rows)]
+    return [logprobs_BT[row][is_sampled_BT[row]] for row in range(batch.num_rows)], rows, episodes
+
+
+@torch.no_grad()
+def _trls(work: Work, episodes: Sequence[Trajectory]) -> tuple[list[Tensor], list[list[int]]]:
+    """Returns TRL's log-probabilities of the same responses, and the tokens of its whole rows."""
+    with made_trainer(work, Stopwatch("all"), num_iterations=1) as trainer:
+        turns = iter(range(work.turns))
+
+        def replayed(*args: Any, **kwargs: Any) -> tuple[list[list[int]], None]:
+            turn = next(turns)
+            return [episode.turns[turn].response_ids.tolist() for episode in episodes], None
+
+        trainer._generate_single_turn = replayed
+        trainer.model.train()
+        trainer.current_gradient_accumulation_steps = 1
+        prompt = [{"role": "user", "content": ""}]
+        rows = trainer._generate_and_score_completions([{"prompt": prompt, "seed": each.seed} for each in episodes])
+        ids = torch.cat([rows["prompt_ids"], rows["completion_ids"]], dim=1)
+        mask = torch.cat([rows["prompt_mask"], rows["completion_mask"]], dim=1)
+        shown = {name: rows[name] for name in ("pixel_values", "image_grid_thw", "num_images", "mm_token_type_ids")}
+        logprobs, _, _ = trainer._get_per_token_logps_and_entropies(
+            trainer.model, ids, mask, rows["completion_ids"].shape[1], **shown
+        )
+        is_sampled = (rows["completion_mask"] * rows["tool_mask"]) > 0
+        return (
+            [logprobs[row][is_sampled[row]] for row in range(len(episodes))],
+            [ids[row][mask[row] > 0].tolist() for row in range(len(episodes))],
+        )

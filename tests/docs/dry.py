@@ -231,7 +231,6 @@ def _check_training(words: list[str]) -> None:
     from training.sft.sft_command import sft_options
     from training.stages.stages_config import StagesConfig
     from training.stages.stages_options import stage_options
-    from training.sweeps.command import run_sweep_command
     from training.upscaler.upscaler_command import upscaler_options
     from vlm_envs.command_line import Program, parsed
 
@@ -244,7 +243,6 @@ def _check_training(words: list[str]) -> None:
         "pairs": lambda rest: parsed(PairsConfig, rest, program),
         "pool": lambda rest: _without_files(pool_to_draw, rest),
         "plan": lambda rest: _stopped("training.memory_plan.plan_command.require_checkpoint", run_plan, rest),
-        "sweep": lambda rest: _stopped("training.sweeps.runner.run_sweep", run_sweep_command, rest),
         "upscaler": upscaler_options,
     }
     if words[-1:] == ["--help"] and len(words) <= 2:
@@ -268,8 +266,8 @@ def _check_training(words: list[str]) -> None:
 
 def _check_benchmarks(words: list[str]) -> None:
     from benchmarks import __main__ as benchmarks
-    from benchmarks.models.cli.evaluate import EvaluateOptions
-    from benchmarks.models.cli.run import RunOptions
+    from benchmarks.models.cli.evaluate_command import EvaluateOptions
+    from benchmarks.models.cli.run_command import RunOptions
 
     options = _parsed_by(benchmarks, words)
     if isinstance(options, RunOptions | EvaluateOptions):
@@ -283,7 +281,7 @@ def _check_benchmarks(words: list[str]) -> None:
 def _check_board(agents: Sequence[str], worlds: Sequence[str], split: str, reading: str) -> None:
     """Refuses agents and worlds that no board takes, and checkpoints that have learned other arguments of a world."""
     from agents.hf.checkpoint import format_differences
-    from benchmarks.models.board.spec import AgentSpec, WorldSpec
+    from benchmarks.models.board.board_spec import AgentSpec, WorldSpec
     from benchmarks.models.play.contestants import asked_agents
 
     specs = [WorldSpec.parse(world, split, reading) for world in worlds]

@@ -9,7 +9,7 @@ import threading
 import psutil
 import pytest
 
-from benchmarks.ray_speed import KINDS, spread_steps_per_s
+from benchmarks.speed.world_speed import KINDS, spread_steps_per_s
 from tests.ray.processes import actors, wait_until
 from tests.unit.vlm_envs.corridor import CorridorWorld
 from vlm_envs.errors import ConfigError

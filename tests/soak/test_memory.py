@@ -6,10 +6,11 @@ import sys
 
 import pytest
 
+from benchmarks.speed.memory import CASES, table
+
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
-from benchmarks.memory import MAX_ERROR, compared, table
-from benchmarks.memory_cases import CASES
+from benchmarks.speed.memory import MAX_ERROR, compared
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from Linux's /proc")
 

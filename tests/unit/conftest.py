@@ -11,8 +11,7 @@ import pytest
 
 PRELOADED = (
     "benchmarks.__main__",
-    "benchmarks.models.cli.run",
-    "benchmarks.claims.command",
+    "benchmarks.models.cli.run_command",
     "openai",
     "agents.api.transport",
     "agents.api.api_agent",

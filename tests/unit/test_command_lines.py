@@ -56,7 +56,7 @@ MAINS = {
             "python -m training sokoban_tiny has no option --algorithm.critic.betas. The critic has the policy's "
             "--ppo.betas.",
         ),
-        ("benchmarks results --add a --add b", "--add stands 2 times. Give it once, with all of its values."),
+        ("benchmarks experiment vagen --seeds 1 --seeds 2", "--seeds stands 2 times. Give it once, with all of its"),
         (
             "training sokoban_tiny --num-groups 0 --tokenizer-worlds=a --tokenizer_worlds b",
             "--tokenizer-worlds stands 2 times. Give it once",

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from tests.vllm.server import CHECKOUT, CHECKPOINT
 from training.recipes.tiny import frozenlake_tiny
 from vlm_envs.splits import split_seeds

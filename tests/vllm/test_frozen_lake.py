@@ -18,7 +18,7 @@ from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
 from agents.rollout import rollout
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from tests.vllm.boards import GREEDY, HF, MAX_TOKENS, WORLD, played, responses
 from tests.vllm.server import CHECKPOINT
 from vlm_envs.splits import split_seeds

@@ -11,7 +11,6 @@ from vlm_envs.terminal_tables import table, wrapped
 COMMANDS = {
     "list": "show what each recipe needs and how long it takes here",
     "sft": "fine-tune a checkpoint on conversations with pictures, or on what curate made",
-    "sweep": "train every row of a paper's tables on several seeds",
     "cold_start": "rebuild a recipe's cold start, or what that goes on from",
     "pool": "draw a finite set of levels to train on, and count how often an agent solves each",
     "plan": "say whether a run fits its GPUs, from a checkpoint's config.json alone",

@@ -1,18 +1,4 @@
-"""A board: one folder with every episode of every agent, that grows, survives a kill, and can be handed on.
-
-    boards/<name>/
-        board.json           worlds and agents with their settings and hashes, suite, versions
-        episodes.jsonl       one object per episode, only ever added to
-        images/<aa>/<sha256>.png
-        verified.json        rows that were played again and were the same to the bit
-        index.html           the page
-
-An episode is named by its world's hash, its seed, its agent's hash and its repeat. One that a provider's failure ended
-is there too, with an `error`; it is played again the next time, and counts in no measure.
-
-A line is on the disk, with its pictures, before `add` returns. A kill leaves half a line or half a picture at most,
-which the next one who opens the board takes away.
-"""
+"""A board: a folder with the episodes of agents on the same levels, its lines, and what they must hold."""
 
 from __future__ import annotations
 
@@ -20,20 +6,11 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from benchmarks.models.board.agent_identity import entry_for
-from benchmarks.models.board.lines import (
-    EpisodeKey,
-    RowName,
-    last_seals,
-    read_episodes,
-    require_distinct,
-    resealed,
-    sealed,
-)
-from benchmarks.models.board.shapes import BOARD, misshapen
+from benchmarks.models.board.board_spec import digest_of, entry_for
 from vlm_envs.adapter.stored import changed_since, differing, differing_functions, functions_changed
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.folder_lock import LOCK, FolderLock
@@ -45,6 +22,7 @@ from vlm_envs.records.json_lines import (
     RunDataError,
     append_line,
     parse_object,
+    read_lines,
     replace_file,
     to_json,
 )
@@ -340,3 +318,218 @@ def _told(value: Any) -> str:
 
 def _pretty(record: Mapping[str, Any]) -> bytes:
     return (json.dumps(to_json(record), indent=2, allow_nan=False) + "\n").encode()
+
+
+SEALS = _SEAL, _TURN_SEALS, _AFTER = "digest", "turn_digests", "after"
+"""Fields by which a line shows that it was not changed and that none before it in its row was removed."""
+
+RowName = tuple[str, str]
+"""Agent and world, as the board calls them."""
+
+
+@dataclass(frozen=True)
+class EpisodeKey:
+    """What names an episode.
+
+    Attributes:
+        world: The world's hash.
+        agent: The agent's hash.
+        seed: Its level.
+        repeat: Which of several episodes on the level it is, from 0.
+    """
+
+    world: str
+    agent: str
+    seed: int
+    repeat: int = 0
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> EpisodeKey:
+        """Returns the key of a stored episode."""
+        return cls(record["world_digest"], record["agent_digest"], record["seed"], record["repeat"])
+
+
+def require_distinct(kind: str, digests: Iterable[tuple[str, str]]) -> None:
+    """Raises `ConfigError` if two names have one hash: episodes are kept by hash, and would take each other's place.
+
+    Args:
+        kind: What it is, for the message.
+        digests: Names and hashes.
+    """
+    names: dict[str, str] = {}
+    for name, digest in digests:
+        if (before := names.setdefault(digest, name)) != name:
+            raise ConfigError(f"{kind} {name} is the same as {before}. Leave one of them out, or keep the first name.")
+
+
+ANEW = "without this and all later lines of its agent in its world, run plays them again"
+"""What helps a row of which a line is missing or damaged."""
+
+
+def read_episodes(path: Path) -> list[Record]:
+    """Returns every line of a board's file, without a half-written last one.
+
+    Raises:
+        BrokenRunDataError: If one of the others is no episode of a board; it names the line.
+    """
+    lines = read_lines(path)
+    for number, line in enumerate(lines, start=1):
+        if wrong := misshapen(line, FAILED_EPISODE if line.get("error") else EPISODE):
+            raise BrokenRunDataError(f"{path}, line {number} is no episode of a board: {wrong}; {ANEW}.")
+    return lines
+
+
+def row_of(line: Mapping[str, Any]) -> RowName:
+    """Returns whose line it is."""
+    return line["agent"], line["world"]
+
+
+def last_seals(lines: Iterable[Mapping[str, Any]]) -> dict[RowName, str]:
+    """Returns the seal of each row's last line."""
+    return {row_of(line): str(line.get(_SEAL)) for line in lines}
+
+
+def resealed(lines: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
+    """Yields lines with seals of what they hold now, each after the one before it in its row."""
+    last: dict[RowName, str] = {}
+    for line in lines:
+        resealed_line = sealed(line, last.get(row_of(line), ""))
+        last[row_of(line)] = resealed_line[_SEAL]
+        yield resealed_line
+
+
+def follows(line: Mapping[str, Any], before: Mapping[str, Any] | None) -> bool:
+    """Returns whether a line was written after another one of its row, with none between; None for the first."""
+    return bool(line.get(_AFTER) == ("" if before is None else before.get(_SEAL)))
+
+
+def sealed(line: Mapping[str, Any], after: str = "") -> Record:
+    """Returns a line with hashes of each turn and of the rest, in place of those it may have.
+
+    Args:
+        line: The line.
+        after: Seal of the line before it in its row; empty for the first.
+    """
+    plain: Record = to_json({name: value for name, value in line.items() if name not in SEALS})
+    plain[_TURN_SEALS] = [digest_of(turn) for turn in plain.get("turns", ())]
+    plain[_AFTER] = after
+    return {**plain, _SEAL: _seal(plain)}
+
+
+def broken_seal(line: Mapping[str, Any]) -> int | None:
+    """Returns where a line is not what was written.
+
+    Returns:
+        A turn, counted from 1; 0 for something outside of the turns; None if it is as it was written.
+    """
+    turns, seals = line.get("turns", ()), line.get(_TURN_SEALS)
+    if not isinstance(seals, list) or line.get(_SEAL) != _seal(line):
+        return 0
+    changed = (
+        number for number, (turn, seal) in enumerate(zip(turns, seals, strict=False), 1) if digest_of(turn) != seal
+    )
+    return next(changed, None if len(turns) == len(seals) else 0)
+
+
+def _seal(line: Mapping[str, Any]) -> str:
+    """Returns the hash of a line, of its turns the hashes only."""
+    return digest_of({name: value for name, value in line.items() if name not in ("turns", _SEAL)})
+
+
+_TEXT, _NUMBER, _TRUTH = (str, type(None)), (int, float), (bool, type(None))
+_COUNT, _NUMBER_OR_NONE = (int, type(None)), (int, float, type(None))
+
+OPTIONAL = "?"
+"""How the name of a field ends that need not be there."""
+
+_MISSING = object()
+
+_NUMBERS = {"*": _NUMBER_OR_NONE}
+_SHOWN = {"text": str, "images": [str], "system?": str}
+_TURN = {
+    "actions": [str],
+    "parse_error": _TEXT,
+    "action_effective": _TRUTH,
+    "optimal_actions_before": _COUNT,
+    "optimal_actions_left": _COUNT,
+    "terminated": bool,
+    "truncated": bool,
+    "scores": {"*": _NUMBER_OR_NONE},
+    "usage": {"*": _NUMBER},
+    "sections": {"*": _TEXT},
+    **_SHOWN,
+    **dict.fromkeys(("response", "stop_reason", "thoughts?", "model?"), str),
+    **dict.fromkeys(("state_text?", "state_text_after?", "worker_error?", "agent_error?", "state_hash?"), _TEXT),
+    **dict.fromkeys(("reward_terms?", "shaping?", "credit?"), _NUMBERS),
+    "reward?": _NUMBER,
+    "context_full?": bool,
+    **dict.fromkeys(("stop_detail?", "summary?"), str),
+    **dict.fromkeys(("request?", "raw?"), dict),
+    "unread?": str,
+}
+_NAMED = {
+    **dict.fromkeys(("world", "agent", "world_digest", "agent_digest", "error"), str),
+    **dict.fromkeys(("seed", "repeat"), int),
+    **dict.fromkeys(("usd?", "tokens?", "wall_s?", "seconds?", "uncounted?"), _NUMBER_OR_NONE),
+    **dict.fromkeys(("metrics?", "judged?"), _NUMBERS),
+    "judge?": _TEXT,
+    "start_state_hash?": _TEXT,
+    "cluster?": str,
+    "digest?": str,
+    "reading?": str,
+    "expects_observation?": bool,
+    "address?": str,
+    "unjudged?": [{"of": str, "turn?": int, "kept?": str}],
+}
+
+EPISODE = {**_NAMED, "turns": [_TURN], "final": _SHOWN, "success": bool, "total_reward": _NUMBER}
+FAILED_EPISODE = {**_NAMED, "turns?": [_TURN], "final?": _SHOWN, "success?": bool, "total_reward?": _NUMBER}
+BOARD = {
+    "worlds": [
+        {
+            **dict.fromkeys(("label", "digest", "env_id", "split", "reading?"), str),
+            "kwargs": dict,
+            "max_actions_per_turn?": int,
+            "adapted?": {"env": str, "name": str, "file?": str, "functions?": dict},
+        }
+    ],
+    "agents": [{"label": str, "digest": str, "identity?": dict}],
+    "suite?": (dict, type(None)),
+    "split?": _TEXT,
+    "reading?": str,
+    "versions?": dict,
+}
+MARKS = {"rows": [{"agent": str, "world": str, "digest": str}]}
+
+
+def misshapen(value: Any, shape: Any, where: str = "") -> str:
+    """Returns where a value is not of a shape, and what is there: `"turns[1].usage is 'x'"`; empty if it is.
+
+    Args:
+        value: As JSON gives it.
+        shape: A type or several; `[shape]` for a list of such; or an object's fields, `"*"` for all of any name.
+        where: What the value is called.
+    """
+    parts: list[tuple[str, Any, Any]] | None
+    if isinstance(shape, list):
+        parts = (
+            [(f"{where}[{index}]", each, shape[0]) for index, each in enumerate(value)]
+            if isinstance(value, list)
+            else None
+        )
+    elif not isinstance(shape, dict):
+        parts = [] if isinstance(value, shape) else None
+    elif not isinstance(value, dict):
+        parts = None
+    elif "*" in shape:
+        parts = [(f"{where}.{name}", each, shape["*"]) for name, each in value.items()]
+    else:
+        parts = [
+            (f"{where}.{name}".lstrip("."), value.get(name, _MISSING), each)
+            for name, each in ((field.removesuffix(OPTIONAL), each) for field, each in shape.items())
+            if name in value or name in shape
+        ]
+    if parts is None:
+        told = "missing" if value is _MISSING else repr(value)
+        return f"{where or 'it'} is {told if len(told) <= 80 else f'{told[:79]}…'}"
+    return next(filter(None, (misshapen(each, of, name) for name, each, of in parts)), "")

@@ -8,23 +8,36 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import gymnasium as gym
 
-from benchmarks.models.board.board import STRICT, Board
-from benchmarks.models.board.lines import ANEW, SEALS, EpisodeKey, RowName, broken_seal, follows, row_of
-from benchmarks.models.board.shapes import MARKS, misshapen
-from benchmarks.models.board.spec import WorldSpec, digest_of
-from benchmarks.models.board.versions import versions
+import vlm_envs
+from benchmarks.models.board.board import (
+    ANEW,
+    MARKS,
+    SEALS,
+    STRICT,
+    Board,
+    EpisodeKey,
+    RowName,
+    broken_seal,
+    follows,
+    misshapen,
+    row_of,
+)
+from benchmarks.models.board.board_spec import WorldSpec, digest_of
 from vlm_envs.adapter.stored import (
     changed_arguments,
     changed_functions,
     changed_since,
+    defining_packages,
     differing,
     functions_changed,
     restored,
@@ -314,3 +327,26 @@ def _digest(board: Board, row: RowName, episodes: Iterable[Record]) -> str:
 def _unjudged(episode: Record) -> Record:
     told = {name: value for name, value in episode.items() if name not in ("judged", "judge", "unjudged", *SEALS)}
     return {**told, "turns": [{**turn, "scores": None} for turn in episode["turns"]]}
+
+
+_PACKAGES = (
+    *("gymnasium", "numpy", "pillow", "torch", "transformers", "stable-baselines3"),
+    *("openai", "anthropic", "google-genai", "panda3d"),
+)
+
+
+def versions(adapted: Iterable[Mapping[str, Any] | None] = ()) -> dict[str, str]:
+    """Returns the versions of this project, of Python, and of the packages that are installed.
+
+    Args:
+        adapted: Arguments of adapted worlds, whose packages are included; None for other worlds.
+    """
+    found = {"vlm-envs": vlm_envs.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    for arguments in filter(None, adapted):
+        found |= defining_packages(arguments)
+    return found

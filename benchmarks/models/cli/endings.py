@@ -8,9 +8,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from agents.api.failures import TRANSIENT_STATUSES, one_line
-from benchmarks.models.measures.unread import unread_turns, why_unread, why_unread_exactly
+from benchmarks.models.measures.measures import unread_turns, why_unread, why_unread_exactly
 from benchmarks.models.play.contestants import Contestant
-from benchmarks.models.play.run import BoardRun
+from benchmarks.models.play.playing import BoardRun
 from vlm_envs.qa.datasets.dataset_splits import told_left_out
 from vlm_envs.records.json_lines import Record
 

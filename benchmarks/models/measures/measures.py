@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, median
 from typing import Literal
 
-from benchmarks.models.measures.effort import (
-    actions_over_optimal,
-    is_solver_known,
-    regrets,
-    ruined_at,
-    turns_over_optimal,
-    turns_to_success,
-)
-from benchmarks.models.measures.families import corrected
-from benchmarks.models.measures.perception import SEEN, view_of
+from benchmarks.models.board.board_spec import REFERENCES
+from benchmarks.models.measures.perception_gaps import SEEN, view_of
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report_mistakes import first_mistake
 from vlm_envs.statistics.bootstrap import PairedDifference, paired_bootstrap
-from vlm_envs.statistics.paired_tests import PairedOutcomes, pair_outcomes
+from vlm_envs.statistics.paired_tests import PairedOutcomes, holm, pair_outcomes
 from vlm_envs.statistics.success_rates import Interval, cluster_of, num_levels_of, pass_at_k, pass_hat_k, share_interval
 
 Level = tuple[int, int]
 """Seed and repeat."""
 
 GRADED, ZOOM_NEED = GRADED_MEASURES = ("graded", "zoom_need")
-"""Measures that a model is asked for once per episode (`benchmarks.models.judged.graders`)."""
+"""Measures that a model is asked for once per episode (`benchmarks.models.judged`)."""
 
 _PARTS = {"usd": ("usd",), "tokens": ("prompt_tokens", "completion_tokens")}
 """What of a turn's usage adds up to what an episode took."""
@@ -73,7 +66,7 @@ class Row:
         usd: Cost of all episodes and of every failed try; None where a price is not known.
         seconds: Median time of an episode; None where its agent did not take the time.
         metrics: Means of what the world measures at the end, by name.
-        judged: Means of what judges say of an episode, by name (`benchmarks.models.judged.judged`); empty where nobody
+        judged: Means of what judges say of an episode, by name (`benchmarks.models.judged`); empty where nobody
             judged.
     """
 
@@ -320,3 +313,141 @@ def _pairs_of(world: str, agents: Mapping[str, Mapping[Level, Record]]) -> Itera
             p_value=outcomes.p_value,
             reward=paired_bootstrap(*returns, levels=[*clusters.values()]),
         )
+
+
+def actions_over_optimal(episode: Record) -> float | None:
+    """Returns the actions a solved episode carried out, over those of an optimal plan; None where nobody knows one."""
+    needed = _needed(episode)
+    return sum(len(turn["actions"]) for turn in _until_solved(episode)) / needed if needed else None
+
+
+def turns_to_success(episode: Record) -> int:
+    """Returns the turns that a solved episode took."""
+    return len(_until_solved(episode))
+
+
+def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float | None:
+    """Returns the turns a solved episode took, over those in which an optimal plan can be carried out.
+
+    Args:
+        episode: As a board stores it.
+        actions_per_turn: Most actions of a turn; None where nobody knows.
+
+    Returns:
+        The ratio, at least 1; None where nobody knows a plan or how many actions a turn has.
+    """
+    needed = _needed(episode)
+    if not needed or not actions_per_turn:
+        return None
+    return turns_to_success(episode) / math.ceil(needed / actions_per_turn)
+
+
+def regrets(episode: Record) -> list[float | None]:
+    """Returns the actions each turn wasted: those it carried out, and how many fewer are needed than before it.
+
+    Returns:
+        One number a turn, 0 for a part of an optimal plan; None where nobody knows a plan, where nothing was done or
+        left to do, and for the turn that made the level unsolvable, for which no number of actions makes up.
+    """
+    return [None if _ruins(episode, index) else _wasted(episode, index) for index in range(len(episode["turns"]))]
+
+
+def ruined_at(episode: Record) -> int | None:
+    """Returns the index of the turn that made the level unsolvable, or ended it unsolved; None if none did."""
+    return next((index for index in range(len(episode["turns"])) if _ruins(episode, index)), None)
+
+
+def is_solver_known(episode: Record) -> bool:
+    """Returns whether the world said of any turn how far the level was from its solution."""
+    return any(_optimal(turn) is not None for turn in episode["turns"])
+
+
+def _needed(episode: Record) -> int | None:
+    return _optimal(episode["turns"][0]) if episode["turns"] else None
+
+
+def _optimal(turn: Record) -> int | None:
+    """Returns the length of an optimal plan before a turn; None where nobody knows one."""
+    is_asked = "sample_id" in (turn.get("state") or {})
+    return None if is_asked else turn["optimal_actions_before"]
+
+
+def _until_solved(episode: Record) -> list[Record]:
+    """Returns the turns up to the one that left nothing to do."""
+    turns: list[Record] = episode["turns"]
+    end = next((number for number, turn in enumerate(turns, 1) if turn["optimal_actions_left"] == 0), len(turns))
+    return turns[:end]
+
+
+def _wasted(episode: Record, index: int) -> float | None:
+    turn = episode["turns"][index]
+    before, left = _optimal(turn), turn["optimal_actions_left"]
+    if _solves(episode, index):
+        left = 0  # Whatever a world says of a plan from its end
+    return (
+        None
+        if not before or left is None or not turn["actions"]
+        else max(0.0, float(len(turn["actions"]) + left - before))
+    )
+
+
+def _ruins(episode: Record, index: int) -> bool:
+    turn = episode["turns"][index]
+    if _optimal(turn) is None or _solves(episode, index):
+        return False
+    return turn["optimal_actions_left"] is None or bool(turn["terminated"])
+
+
+def _solves(episode: Record, index: int) -> bool:
+    return bool(episode["success"]) and index == len(episode["turns"]) - 1
+
+
+def corrected(pairs: Sequence[tuple[str, str]], p_values: Sequence[float]) -> list[float]:
+    """Returns Holm-corrected p-values of pairs of agents, in their order.
+
+    `random`, `lazy`, and `oracle` are on every board to give numbers a scale. Comparisons with them are corrected among
+    themselves and do not weaken comparisons of contestants.
+    """
+    found = list(p_values)
+    for is_of_references in (False, True):
+        family = [
+            place for place, pair in enumerate(pairs) if any(agent in REFERENCES for agent in pair) is is_of_references
+        ]
+        for place, p_value in zip(family, holm([p_values[place] for place in family]), strict=True):
+            found[place] = p_value
+    return found
+
+
+_OF_STOPS = {
+    "length": "the response was cut off at the token limit",
+    "content_filter": "the model or its provider refused to answer",
+    "context": "the request exceeded a limit of the model",
+    "tool_call": "the model called a tool that it was not offered, and wrote no text",
+}
+_EXAMPLE = re.compile(
+    r"(?<= does not begin with an action): (?P<quote>['\"]).*(?P=quote)(?=; expected )", flags=re.DOTALL
+)
+_QUOTED_ACTION = re.compile(r"^(?P<quote>['\"]).*(?P=quote) is not an action", flags=re.DOTALL)
+
+
+def unread_turns(turns: Iterable[Record]) -> list[Record]:
+    """Returns the turns whose response was out of the format and contained no readable action."""
+    return [turn for turn in turns if turn["parse_error"] is not None and not turn["actions"]]
+
+
+def why_unread(turn: Record) -> str:
+    """Returns why a response could not be read, as a clause that follows "because".
+
+    The clause quotes nothing from the response, so turns can be counted by it.
+    """
+    return _QUOTED_ACTION.sub("the answer does not begin with an action", _EXAMPLE.sub("", why_unread_exactly(turn)))
+
+
+def why_unread_exactly(turn: Record) -> str:
+    """Returns the same clause with the beginning of the answer, if that is the reason."""
+    if reason := _OF_STOPS.get(turn["stop_reason"]):
+        return reason
+    if not turn["response"].strip():
+        thought = bool(str(turn.get("thoughts") or "").strip())
+        return "the response held only thoughts and no answer" if thought else "the response was empty"
+    return str(turn.get("unread") or turn["parse_error"])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from benchmarks.models.measures.measures import Row
-from benchmarks.models.page.columns import Kind, written
+from benchmarks.models.page.page_tables import Kind, written
 from vlm_envs.statistics.success_rates import Interval
 
 WIDTH_PX, HEIGHT_PX = 520, 300

@@ -1,20 +1,26 @@
-"""Who is measured: an agent with its settings, what it is called, and what tells it from every other."""
+"""Who plays in which world of a board, and who is left out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from agents.agent import Agent
 from agents.api.endpoint_config import PROVIDERS, EndpointConfig
-from agents.hf.checkpoint import with_model_in
+from agents.blind_script import LazyAgent
+from agents.hf.checkpoint import format_differences, with_model_in
+from agents.oracle import OracleAgent
 from agents.registry import entry_of, make_agent, require_agent, require_settings, setting_names
-from benchmarks.models.board.agent_identity import name_without_address
-from benchmarks.models.board.lines import require_distinct
-from benchmarks.models.board.spec import REFERENCES as REFERENCES
-from benchmarks.models.board.spec import AgentSpec, digest_of
-from vlm_envs.errors import ConfigError
+from benchmarks.models.board.board import require_distinct
+from benchmarks.models.board.board_spec import REFERENCES as REFERENCES
+from benchmarks.models.board.board_spec import AgentSpec, WorldSpec, digest_of, name_without_address
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.qa.datasets.dataset_splits import BY_HASH
 from vlm_envs.records.json_lines import Record
+from vlm_envs.registration import make
+from vlm_envs.splits import split_seeds
 
 BATCH = 32
 """Episodes that agents which answer in batches play side by side."""
@@ -175,3 +181,108 @@ def _contestant(spec: AgentSpec) -> Contestant:
         is_person=is_person,
         spec=spec,
     )
+
+
+def format_warnings(worlds: Sequence[WorldSpec], players: Iterable[Contestant]) -> list[str]:
+    """Returns a warning for each checkpoint and world whose format differs from training."""
+    directories = {player.label: getattr(player.agent, "directory", None) for player in players}
+    found = (_warning(label, Path(path), world) for label, path in directories.items() if path for world in worlds)
+    return [warning for warning in found if warning]
+
+
+def _warning(label: str, directory: Path, world: WorldSpec) -> str:
+    differences = format_differences(directory, world.env_id, world.kwargs)
+    if not differences:
+        return ""
+    trained, own = (" and ".join(f"{name}={values[index]}" for name, values in differences.items()) for index in (0, 1))
+    as_trained = {name: values[0] for name, values in differences.items()}
+    setting = replace(world, kwargs={**world.kwargs, **as_trained}).label
+    return (
+        f"Warning: {label} was trained on this world with {trained}, but {world.label} has {own}. To evaluate it in "
+        f"its training format, use --world {setting}"
+    )
+
+
+_CHOSEN_ON = ("train", "val")
+
+
+def skip_unplayable(worlds: Sequence[WorldSpec], players: Sequence[Contestant]) -> tuple[list[Contestant], list[str]]:
+    """Has the lazy agent and the oracle skip worlds in which their rows would say nothing.
+
+    The lazy agent skips datasets without training or validation levels, such as benchmarks that are all test. The
+    oracle skips worlds without a planner, where its actions would be random.
+
+    Returns:
+        The agents that have a world to play, and a line for each world that one skips.
+
+    Raises:
+        ConfigError: If no agent is left.
+    """
+    lines: list[str] = []
+    left: list[Contestant] = []
+    unchoosable: dict[str, str] | None = None
+    for player in players:
+        if isinstance(player.agent, LazyAgent):
+            if unchoosable is None:
+                unchoosable = {world.label: fault for world in worlds if (fault := _fault(world))}
+            skipped = unchoosable
+            why = "as it chooses its responses on training and validation levels: {fault}"
+        elif isinstance(player.agent, OracleAgent):
+            skipped = {world.label: _how_to_plan(world) for world in worlds if not world.has_planner}
+            why = "as this world has no planner: {fault}"
+        else:
+            skipped, why = {}, ""
+        lines += [
+            f"{player.label} does not play {label}, {why.format(fault=fault)}" for label, fault in skipped.items()
+        ]
+        player.skipped = frozenset(skipped)
+        if len(skipped) < len(worlds):
+            left.append(player)
+    if not left:
+        raise ConfigError(" ".join(lines))
+    return left, lines
+
+
+def _how_to_plan(world: WorldSpec) -> str:
+    if world.adapted is None:
+        return "write its Dynamics.plan to have such a row."
+    return "give plan=... to vlm_envs.adapt, or the key plan in the TOML file, to have such a row."
+
+
+def _fault(world: WorldSpec) -> str:
+    """Returns why there is nothing to choose by, of a world that lists its levels; other worlds have every split."""
+    if world.num_levels is None:
+        return ""
+    for split in _CHOSEN_ON:
+        try:
+            with closing(make(world.env_id, **world.made_with, split=split, disable_env_checker=True)) as made:
+                made.reset(seed=next(iter(split_seeds(split, 1))))
+        except VLMEnvsError as error:
+            return f"{str(error).partition('. ')[0].rstrip('.')}."
+    return ""
+
+
+def few_items_lines(worlds: Sequence[WorldSpec], asked: int | None) -> list[str]:
+    """Returns a line for each world that plays fewer items than its user may expect.
+
+    Args:
+        worlds: What is played.
+        asked: Episodes that the user asked for; None for the default.
+    """
+    return [line for world in worlds if (line := _line(world, asked))]
+
+
+def _line(world: WorldSpec, asked: int | None) -> str:
+    count, is_divided = world.num_levels, _is_divided(world)
+    if count is None or (not is_divided if asked is None else asked <= count):
+        return ""
+    of_asked = "" if asked is None else f" of {asked}"
+    remedy = "; is_benchmark=True makes all of them test" if is_divided and world.split == "test" else ""
+    items = "1 item" if count == 1 else f"{count} items"
+    return f"{world.label}: plays {count}{of_asked}: split {world.split} has {items}{remedy}."
+
+
+def _is_divided(world: WorldSpec) -> bool:
+    """Returns whether a dataset is divided by a hash only because nothing else was asked for."""
+    is_asked = {"is_benchmark", "train_on_all"} & world.kwargs.keys()
+    return world.kwargs.get("dataset") in BY_HASH and not is_asked

@@ -7,14 +7,14 @@ from vlm_envs.command_line import description_of, written_docstring, written_doc
 
 
 def test_a_docstring_is_the_one_that_an_import_gives():
-    from benchmarks.models.cli.run import RunOptions
+    from benchmarks.models.cli.run_command import RunOptions
 
-    assert written_docstring("benchmarks.models.cli.run:RunOptions").startswith(description_of(RunOptions))
+    assert written_docstring("benchmarks.models.cli.run_command:RunOptions").startswith(description_of(RunOptions))
 
 
 def test_a_name_that_a_module_imports_is_followed():
-    assert written_docstring("benchmarks.trainers.command:TrainerOptions") == written_docstring(
-        "benchmarks.trainers.compare:TrainerOptions"
+    assert written_docstring("benchmarks.trainers.trainer_comparison:TrainerOptions") == written_docstring(
+        "benchmarks.trainers.trainer_comparison:TrainerOptions"
     )
 
 

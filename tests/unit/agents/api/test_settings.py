@@ -12,7 +12,7 @@ pytest.importorskip("anthropic", reason="needs anthropic: pip install '.[api]'")
 pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[api]'")
 
 from agents.registry import make_agent
-from benchmarks.models.board.spec import AgentSpec, WorldSpec
+from benchmarks.models.board.board_spec import AgentSpec, WorldSpec
 from benchmarks.models.play.contestants import contestants
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES, Said

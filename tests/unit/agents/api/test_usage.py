@@ -8,7 +8,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from agents.api.conversation import with_reasoning
 from agents.registry import make_agent
-from benchmarks.models.play.spending import used_by
+from benchmarks.models.play.playing import used_by
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.vector.make_vec import world_vector
 

@@ -17,11 +17,10 @@ from typing import Any
 
 from agents.agent import Response
 from agents.oracle import OracleAgent
-from benchmarks.models.board.board import Board
-from benchmarks.models.board.lines import EpisodeKey
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board import Board, EpisodeKey
+from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.play.contestants import Contestant
-from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.playing import BoardRun, RunPlan
 
 LAKE = "VLM/FrozenLake-v0"
 SOKOBAN = "VLM/Sokoban-v0"

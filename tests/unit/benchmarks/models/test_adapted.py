@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.board.verification import verified_rows
 from vlm_envs.adapter import adapter_settings
 
@@ -125,7 +125,7 @@ def test_an_oracle_without_a_planner_is_left_out_with_a_line(folder, capsys):
 
 
 def test_versions_name_the_package_of_an_adapted_environment(monkeypatch):
-    from benchmarks.models.board import versions as module
+    from benchmarks.models.board import verification as module
 
     monkeypatch.setattr(module, "_PACKAGES", ())
     assert "gymnasium" not in module.versions([None])

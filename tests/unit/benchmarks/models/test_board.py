@@ -12,8 +12,7 @@ import pytest
 
 from agents.oracle import OracleAgent
 from agents.rollout import rollout
-from benchmarks.models.board.board import Board, UnwritableBoardError
-from benchmarks.models.board.lines import EpisodeKey, broken_seal, sealed
+from benchmarks.models.board.board import Board, EpisodeKey, UnwritableBoardError, broken_seal, sealed
 from tests.unit.benchmarks.models.playing import LAKE
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.folder_lock import BusyFolderError

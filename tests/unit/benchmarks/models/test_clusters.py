@@ -16,12 +16,12 @@ from PIL import Image
 from agents.oracle import OracleAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.cli.board_table import board_text
-from benchmarks.models.measures.export import episode_rows
+from benchmarks.models.board.board_spec import WorldSpec
+from benchmarks.models.cli.run_command import board_text
+from benchmarks.models.measures.board_export import episode_rows
+from benchmarks.models.measures.comparisons import overall
 from benchmarks.models.measures.measures import pairs, rows
-from benchmarks.models.measures.overall import overall
-from benchmarks.models.measures.perception import perception_gaps
+from benchmarks.models.measures.perception_gaps import perception_gaps
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.playing import LAKE, contestant, lines_of, play
 from vlm_envs.registration import make

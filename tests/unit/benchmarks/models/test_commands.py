@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.board.suites import SUITES
+from benchmarks.models.board.board_spec import SUITES, WorldSpec
 from tests.unit.agents.api.endpoint import FakeEndpoint, status
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of
 from vlm_envs.errors import EngineUnavailableError
@@ -178,8 +177,10 @@ def test_a_missing_engine_is_told_before_any_agent_is_made(tmp_path, capsys, mon
     def missing(env_id):
         raise EngineUnavailableError(f"{env_id} cannot run here: no package panda3d. Install: pip install")
 
-    monkeypatch.setattr("benchmarks.models.cli.run.require_available", missing)
-    monkeypatch.setattr("benchmarks.models.cli.run.contestants", lambda *a, **k: pytest.fail("an agent was made"))
+    monkeypatch.setattr("benchmarks.models.cli.run_command.require_available", missing)
+    monkeypatch.setattr(
+        "benchmarks.models.cli.run_command.contestants", lambda *a, **k: pytest.fail("an agent was made")
+    )
     assert main([*RUN, "--out", str(tmp_path / "board")]) == 2
     assert "no package panda3d" in capsys.readouterr().err
 
@@ -262,7 +263,7 @@ def test_a_page_that_finds_no_room_is_told_and_the_board_is_printed(tmp_path, ca
     def full(directory):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("benchmarks.models.cli.run.build_page", full)
+    monkeypatch.setattr("benchmarks.models.cli.run_command.build_page", full)
     assert main([*RUN, "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
     assert "random" in said
@@ -287,7 +288,7 @@ def test_a_page_command_that_finds_no_room_says_where_and_what_to_do(tmp_path, c
         raise OSError(28, "No space left on device")
 
     assert main([*RUN, "--out", str(tmp_path)]) == 0
-    monkeypatch.setattr("benchmarks.models.page.page.write_document", full)
+    monkeypatch.setattr("benchmarks.models.page.board_page.write_document", full)
     assert main(["page", str(tmp_path)]) == 2
     assert f"Cannot write to {tmp_path}: No space left on device. " in capsys.readouterr().err
 
@@ -315,8 +316,8 @@ def test_hashes_are_printed_of_all_worlds_that_run_here(capsys, monkeypatch):
             raise EngineUnavailableError(f"{env_id} cannot run here: no package panda3d. Install: pip install")
 
     suites = {name: suite for name, suite in SUITES.items() if name == "lite"}
-    monkeypatch.setattr("benchmarks.models.cli.suites.SUITES", suites)
-    monkeypatch.setattr("benchmarks.models.cli.suites.require_available", missing)
+    monkeypatch.setattr("benchmarks.models.cli.board_commands.SUITES", suites)
+    monkeypatch.setattr("benchmarks.models.cli.board_commands.require_available", missing)
     assert main(["suites", "--digests"]) == 0
     _, lake, sokoban, zoom = capsys.readouterr().out.splitlines()
     assert lake.split() == [WorldSpec.parse(LAKE).digest, LAKE]

@@ -8,8 +8,8 @@ import pytest
 from agents.blind_script import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.cli.evaluate import EvaluateOptions
-from benchmarks.models.judged.judged import judge_episodes
+from benchmarks.models.cli.evaluate_command import EvaluateOptions
+from benchmarks.models.judged import judge_episodes
 from tests.unit.vlm_envs.qa.datasets.test_benchmarks import NUM_ITEMS, vstar
 from tests.unit.vlm_envs.qa.test_datasets import TALLYQA, image_bytes, write
 from vlm_envs.splits import split_seeds
@@ -91,7 +91,7 @@ def test_a_reference_under_a_name_of_ones_own_plays_once(tmp_path):
 
 
 def test_a_benchmark_of_many_items_does_not_lengthen_what_has_no_end(tmp_path, benchmark, monkeypatch):
-    monkeypatch.setattr("benchmarks.models.cli.run._DEFAULT_EPISODES", 2)
+    monkeypatch.setattr("benchmarks.models.cli.run_command._DEFAULT_EPISODES", 2)
     words = ("--world", benchmark, "--world", LAKE, "--no-references")
     assert evaluate(tmp_path / "board", "oracle", *words) == 0
     worlds = [each["world"].partition(":")[0] for each in Board(tmp_path / "board").episodes()]
@@ -130,7 +130,7 @@ def test_what_was_judged_is_not_judged_again(tmp_path, monkeypatch):
         judged.extend(each.seed for each in episodes)
         return judge_episodes(episodes, *arguments)
 
-    monkeypatch.setattr("benchmarks.models.cli.rescore.judge_episodes", counted)
+    monkeypatch.setattr("benchmarks.models.cli.rescore_command.judge_episodes", counted)
     assert evaluate(tmp_path / "board", *words, "2") == 0
     assert evaluate(tmp_path / "board", *words, "3") == 0
     assert sorted(judged) == list(split_seeds("test", 3))

@@ -13,7 +13,7 @@ pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.measures.export import COLUMNS, episode_rows
+from benchmarks.models.measures.board_export import COLUMNS, episode_rows
 from benchmarks.models.measures.measures import rows
 from tests.unit.benchmarks.models.playing import LAKE, Failing, contestant, play
 

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("pydantic", reason="needs pydantic: pip install '.[tools]'")
 
 from benchmarks.__main__ import main
-from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.play.few_items import few_items_lines
+from benchmarks.models.board.board_spec import WorldSpec
+from benchmarks.models.play.contestants import few_items_lines
 from tests.unit.vlm_envs.qa.datasets.test_layouts import picture, put
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.models.board.board import Board
-from benchmarks.models.board.lines import EpisodeKey
-from benchmarks.models.play.forecast import forecast
+from benchmarks.models.board.board import Board, EpisodeKey
+from benchmarks.models.play.board_forecast import forecast
 from tests.unit.benchmarks.models.made import episode, turn
 from vlm_envs.records.json_lines import append_line
 from vlm_envs.statistics.success_rates import wilson_interval

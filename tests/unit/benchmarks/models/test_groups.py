@@ -13,7 +13,7 @@ from PIL import Image
 from agents.blind_script import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.measures.groups import GroupedRow, grouped_rows, grouped_text
+from benchmarks.models.measures.comparisons import GroupedRow, grouped_rows, grouped_text
 
 HERE = "tests.unit.benchmarks.models.test_groups"
 GROUPS = ("hallucination_pair-1", "RLHF-V-2", "mathverse_3", "wildvision-4")

@@ -9,7 +9,7 @@ import pytest
 from agents.blind_script import ScriptAgent
 from agents.oracle import OracleAgent, RandomAgent
 from agents.rollout import rollout
-from benchmarks.models.judged.judged import consistency, judge_episodes
+from benchmarks.models.judged import consistency, judge_episodes
 from judges.scores import JudgeScore
 from tests.unit.episodes import play
 from vlm_envs.splits import split_seeds

@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from benchmarks.models.measures.effort import actions_over_optimal, regrets, ruined_at, turns_over_optimal
-from benchmarks.models.measures.measures import pairs, rows
+from benchmarks.models.measures.measures import (
+    actions_over_optimal,
+    pairs,
+    regrets,
+    rows,
+    ruined_at,
+    turns_over_optimal,
+)
 from tests.unit.benchmarks.models.made import episode, turn
 from vlm_envs.statistics.success_rates import wilson_interval
 

@@ -12,7 +12,7 @@ pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec, digest_of
+from benchmarks.models.board.board_spec import WorldSpec, digest_of
 from tests.unit.benchmarks.models.playing import LAKE, SOKOBAN, Counting, Failing, contestant, lines_of, play, played
 
 SMALL = f"{LAKE}:max_turns=2"

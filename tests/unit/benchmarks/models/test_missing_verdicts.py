@@ -11,7 +11,7 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
 from benchmarks.models.measures.measures import judged_worlds, rows
-from benchmarks.models.page.columns import columns
+from benchmarks.models.page.page_tables import columns
 from tests.unit.agents.api.endpoint import YES, FakeEndpoint, status
 
 WORLD = "VLM/FrozenLake-v0:size=3,max_turns=2"

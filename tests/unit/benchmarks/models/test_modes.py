@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.measures.modes import MODES
+from benchmarks.models.measures.comparisons import MODES
 
 BLOCKS = "VLM/ZoomQA-v0:source=vlm_envs.content.blocks:counted_blocks,max_pixels=12544"
 

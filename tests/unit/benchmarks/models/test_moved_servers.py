@@ -11,9 +11,9 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import digest_of
+from benchmarks.models.board.board_spec import digest_of
 from benchmarks.models.measures.measures import rows
-from benchmarks.models.page.columns import columns
+from benchmarks.models.page.page_tables import columns
 from benchmarks.models.play.contestants import contestants
 from tests.unit.agents.api.endpoint import FakeEndpoint, body_of, completion
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("scipy", reason="needs scipy: pip install '.[records]'")
 
-from benchmarks.models.cli.board_table import overall_text
+from benchmarks.models.cli.run_command import overall_text
+from benchmarks.models.measures.comparisons import not_above, overall
 from benchmarks.models.measures.measures import pairs, rows
-from benchmarks.models.measures.overall import not_above, overall
 from tests.unit.benchmarks.models.made import episode
 
 

@@ -7,11 +7,11 @@ import pytest
 from agents.blind_script import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.measures.measures import rows
-from benchmarks.models.measures.perception import WITH_WORDS, gaps_text, perception_gaps, split_views, view_of
+from benchmarks.models.measures.perception_gaps import WITH_WORDS, gaps_text, perception_gaps, split_views, view_of
 from benchmarks.models.play.contestants import contestants
-from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.playing import BoardRun, RunPlan
 from tests.unit.benchmarks.models.made import episode
 from vlm_envs.errors import ConfigError
 

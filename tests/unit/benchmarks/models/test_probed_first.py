@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 
 from benchmarks.__main__ import main
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from tests.unit.agents.api.endpoint import FakeEndpoint, status
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, lines_of
 

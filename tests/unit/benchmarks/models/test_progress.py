@@ -7,8 +7,7 @@ import io
 import pytest
 
 from benchmarks.models.measures.measures import rows
-from benchmarks.models.play.display import ProgressDisplay, duration, told
-from benchmarks.models.play.progress import Pace, Progress, RunProgress
+from benchmarks.models.play.board_progress import Pace, Progress, ProgressDisplay, RunProgress, duration, told
 from tests.unit.benchmarks.models.made import episode
 from vlm_envs.statistics.success_rates import cluster_of
 
@@ -109,7 +108,7 @@ def test_a_log_gets_whole_lines_and_not_too_many(progress):
 
 
 def test_a_terminal_is_written_over(progress, monkeypatch):
-    monkeypatch.setattr("benchmarks.models.play.display._INTERVAL_S", 0.0)
+    monkeypatch.setattr("benchmarks.models.play.board_progress._INTERVAL_S", 0.0)
     stream = Terminal()
     with ProgressDisplay(stream) as display:
         display.show(progress)

@@ -11,8 +11,7 @@ from agents.agent import Response
 from agents.oracle import OracleAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.board.suites import Suite
+from benchmarks.models.board.board_spec import Suite, WorldSpec
 from benchmarks.models.board.verification import verify
 from benchmarks.models.measures.measures import rows
 from tests.unit.benchmarks.models.playing import ALONE, LAKE, contestant, lines_of, play

@@ -9,10 +9,10 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.play.contestants import contestants
-from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.playing import BoardRun, RunPlan
 from judges.scores import JudgeScore
 
 LABEL = "VLM/FrozenLake-v0:max_turns=2,size=3"
@@ -148,7 +148,7 @@ def test_interrupted_the_board_stays_as_it_was(board, monkeypatch, stop):
     def stopped(*args):
         raise stop
 
-    monkeypatch.setattr("benchmarks.models.cli.rescore.judge_episodes", stopped)
+    monkeypatch.setattr("benchmarks.models.cli.rescore_command.judge_episodes", stopped)
     try:
         code = rescore(board)
     except MemoryError:

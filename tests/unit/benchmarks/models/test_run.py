@@ -13,11 +13,10 @@ from agents.agent import Response
 from agents.blind_script import LazyAgent
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.models.board.board import Board, UnwritableBoardError
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.cli.endings import told_of
-from benchmarks.models.play.display import told
-from benchmarks.models.play.interruption import Interruptible, RunInterruptedError
-from benchmarks.models.play.run import MOST_FAILURES, BoardRun
+from benchmarks.models.play.board_progress import told
+from benchmarks.models.play.playing import MOST_FAILURES, BoardRun, Interruptible, RunInterruptedError
 from tests.unit.benchmarks.models.playing import (
     LAKE,
     SOKOBAN,

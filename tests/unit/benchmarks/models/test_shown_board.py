@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agents.oracle import OracleAgent
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.board.verification import mark, marked_rows, verified_rows, verify
 from benchmarks.models.measures.measures import rows
 from docs import pages

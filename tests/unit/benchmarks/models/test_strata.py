@@ -9,7 +9,7 @@ import pytest
 from agents.blind_script import ScriptAgent
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.judged.strata import strata_text, stratum_of
+from benchmarks.models.judged import strata_text, stratum_of
 from tests.unit.agents.api import endpoint as fake
 
 HERE = "tests.unit.benchmarks.models.test_strata"

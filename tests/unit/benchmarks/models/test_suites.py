@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.board.suites import SUITES
+from benchmarks.models.board.board_spec import SUITES, WorldSpec
 from tests.unit.slow import quick
 from vlm_envs.registration import need_of, reason_missing
 

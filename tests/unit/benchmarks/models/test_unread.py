@@ -15,7 +15,7 @@ from agents.agent import Response
 from agents.oracle import OracleAgent
 from agents.registry import make_agent
 from benchmarks.__main__ import main
-from benchmarks.models.board.spec import WorldSpec
+from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.cli.endings import unread_of
 from tests.unit.agents.api.endpoint import FakeEndpoint, body_of, completion, status
 from tests.unit.agents.api.wires import WIRES, Said

@@ -10,8 +10,7 @@ import pytest
 
 from agents.oracle import OracleAgent, RandomAgent
 from benchmarks.__main__ import main
-from benchmarks.models.board.board import Board
-from benchmarks.models.board.lines import sealed
+from benchmarks.models.board.board import Board, sealed
 from benchmarks.models.board.verification import mark, verified_rows, verify
 from tests.unit.benchmarks.models.playing import LAKE, Failing, contestant, lines_of, play
 from vlm_envs.records.json_lines import BrokenRunDataError
@@ -22,7 +21,7 @@ WORLD = f"{LAKE}:max_turns=2"
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A board of two agents on two levels, and of an episode that a failure ended."""
-    from benchmarks.models.board.spec import WorldSpec
+    from benchmarks.models.board.board_spec import WorldSpec
 
     out = tmp_path_factory.mktemp("boards") / "made"
     agents = [contestant(OracleAgent(), "oracle"), contestant(RandomAgent(), "random")]
@@ -101,7 +100,7 @@ def test_what_differs_is_told_though_the_page_fails(board, capsys, monkeypatch):
         raise BrokenRunDataError("a strange file")
 
     rewritten(board, lambda line: line["turns"][0].update(reward=7.0))
-    monkeypatch.setattr("benchmarks.models.cli.run.build_page", failing)
+    monkeypatch.setattr("benchmarks.models.cli.run_command.build_page", failing)
     assert main(["replay", str(board.directory)]) == 1
     said = capsys.readouterr()
     assert "DIFFERS: " in said.err

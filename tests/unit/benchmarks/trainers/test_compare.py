@@ -7,17 +7,18 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
 from benchmarks.__main__ import main
-from benchmarks.trainers.compare import (
+from benchmarks.trainers.trainer_comparison import (
     CaseResult,
+    Lap,
+    Measured,
     TrainerOptions,
     UnequalWorkError,
+    Work,
     compare,
     in_own_process,
     report,
     require_same,
 )
-from benchmarks.trainers.measured import Lap, Measured
-from benchmarks.trainers.work import Work
 from vlm_envs.errors import ConfigError
 
 
@@ -89,7 +90,7 @@ def test_ours_does_the_work():
 
 
 def test_a_process_that_hangs_is_ended(monkeypatch):
-    monkeypatch.setattr("benchmarks.trainers.compare.TIMEOUT_S", 0.01)
+    monkeypatch.setattr("benchmarks.trainers.trainer_comparison.TIMEOUT_S", 0.01)
     with pytest.raises(ConfigError, match=r"'trl' took longer than .* minutes and was ended"):
         in_own_process("trl", Work())
 

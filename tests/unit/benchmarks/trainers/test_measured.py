@@ -8,11 +8,8 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 
 import torch
 
-from benchmarks.trainers.compare import CaseResult
-from benchmarks.trainers.measured import Lap, Measured, Medians
-from benchmarks.trainers.stopwatch import ModelCounts, Stopwatch
-from benchmarks.trainers.table import lines
-from benchmarks.trainers.work import Work
+from benchmarks.trainers.our_trainer import ModelCounts, Stopwatch
+from benchmarks.trainers.trainer_comparison import CaseResult, Lap, Measured, Medians, Work, lines
 
 
 class Clock:

@@ -4,9 +4,8 @@ import time
 
 import pytest
 
-from benchmarks.trainers.judge import LateJudge
-from benchmarks.trainers.work import Work
-from benchmarks.trainers.world import LateLake, share_of
+from benchmarks.trainers.late_world import LateJudge, LateLake, share_of
+from benchmarks.trainers.trainer_comparison import Work
 from vlm_envs.splits import split_seeds
 
 

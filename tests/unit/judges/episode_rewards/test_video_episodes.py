@@ -9,7 +9,7 @@ import pytest
 
 import vlm_envs
 from agents.oracle import OracleAgent
-from benchmarks.models.judged.judged import judge_episodes
+from benchmarks.models.judged import judge_episodes
 from judges.episode_rewards.argos import ArgosSettings, argos_judge
 from judges.episode_rewards.episode_reading import final_state, true_boxes
 from judges.episode_rewards.exact_models import exact_descriptions, exact_masks

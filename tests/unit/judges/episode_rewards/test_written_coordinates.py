@@ -10,7 +10,7 @@ import pytest
 
 import vlm_envs
 from agents.oracle import OracleAgent
-from benchmarks.models.judged.judged import judge_episodes
+from benchmarks.models.judged import judge_episodes
 from judges.episode_rewards.argos import exact_grounding
 from judges.episode_rewards.episode_reading import final_state
 from judges.episode_rewards.exact_models import seen_masks

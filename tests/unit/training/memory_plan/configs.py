@@ -6,7 +6,7 @@ from pathlib import Path
 
 from transformers import Qwen2_5_VLConfig
 
-from benchmarks.gpu.shapes import QWEN2_5_VL_3B
+from benchmarks.speed.gpu import QWEN2_5_VL_3B
 
 
 def save_3b(directory: Path) -> Path:

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 from transformers import AutoConfig, Qwen2_5_VLConfig
 
 from agents.hf.sampling_config import SamplingConfig
-from benchmarks.gpu.shapes import QWEN2_5_VL_3B
+from benchmarks.speed.gpu import QWEN2_5_VL_3B
 from tests.unit.families import SAVERS, TOKENS_PER_TILE
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config

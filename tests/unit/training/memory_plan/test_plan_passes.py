@@ -12,7 +12,7 @@ from torch import nn
 from transformers import Qwen3VLForConditionalGeneration
 
 from agents.hf.sampler import GrowingCache
-from benchmarks.memory_cases import MemoryCase
+from benchmarks.speed.memory import MemoryCase
 from training.config.update_config import LoRAConfig, MemoryConfig
 from training.memory_plan.model_counts import (
     ModelPasses,

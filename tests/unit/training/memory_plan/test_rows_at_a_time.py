@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 import torch
 
-from benchmarks.memory_cases import MemoryCase
+from benchmarks.speed.memory import MemoryCase
 from tests.unit.training.memory_plan.configs import save_shallow
 from training.__main__ import main
 from training.config.run_config import EvalSamplingConfig

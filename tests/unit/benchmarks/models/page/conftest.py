@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.page.page import build_page
+from benchmarks.models.board.board_spec import WorldSpec
+from benchmarks.models.page.board_page import build_page
 from benchmarks.models.play.contestants import Contestant, contestants
-from benchmarks.models.play.run import BoardRun, RunPlan
+from benchmarks.models.play.playing import BoardRun, RunPlan
 from tests.unit.benchmarks.models.page.made import MODEL, QUESTIONS, WORLDS, Flawed, questioned
 from tests.unit.benchmarks.models.short_search import shorten_search
 

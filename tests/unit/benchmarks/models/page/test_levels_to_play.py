@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.models.board.spec import WorldSpec
-from benchmarks.models.page.levels import playable_levels
+from benchmarks.models.board.board_spec import WorldSpec
+from benchmarks.models.page.page_episodes import playable_levels
 from tests.unit.benchmarks.models.page.made import LAKE, SOKOBAN, of
 from vlm_envs.registration import make
 from vlm_envs.splits import SPLIT_SEEDS, split_seeds

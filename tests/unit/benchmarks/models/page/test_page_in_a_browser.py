@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from benchmarks.models.board.board import Board
-from benchmarks.models.page.page import build_page
+from benchmarks.models.page.board_page import build_page
 from tests.unit.benchmarks.models.page.made import HOSTILE, LAKE, MODEL, QUESTIONS, SOKOBAN, of
 from vlm_envs.splits import level_name
 
@@ -211,8 +211,8 @@ def test_images_that_are_lost_are_reported(opened, board, tmp_path):
 
 def test_search_and_stop_reasons_reach_every_episode_in_every_file(opened, board, tmp_path, monkeypatch):
     shutil.copytree(board, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr("benchmarks.models.page.episodes.EPISODES_PER_FILE", 2)
-    monkeypatch.setattr("benchmarks.models.page.page.EPISODES_PER_FILE", 2)
+    monkeypatch.setattr("benchmarks.models.page.page_episodes.EPISODES_PER_FILE", 2)
+    monkeypatch.setattr("benchmarks.models.page.board_page.EPISODES_PER_FILE", 2)
     page = opened(of(MODEL), path=build_page(tmp_path))
     page.locator("#search").fill("onerror=")
     hits = sum(any(HOSTILE in turn["response"] for turn in each["turns"]) for each in records(board, MODEL))

@@ -9,17 +9,14 @@ from dataclasses import dataclass, field, fields
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.models.board.agent_identity import short_names
 from benchmarks.models.board.board import Board
+from benchmarks.models.board.board_spec import short_names
+from benchmarks.models.measures.comparisons import overall
 from benchmarks.models.measures.measures import Row, pairs, rows
-from benchmarks.models.measures.overall import overall
-from benchmarks.models.measures.perception import perception_gaps
-from benchmarks.models.page.columns import columns, written
-from benchmarks.models.page.episodes import outlines
-from benchmarks.models.page.gaps import gap_parts
-from benchmarks.models.page.lede import lede
-from benchmarks.models.page.matrix import matrix, signed_points
-from benchmarks.models.page.page import build_page
+from benchmarks.models.measures.perception_gaps import perception_gaps
+from benchmarks.models.page.board_page import build_page, gap_parts, lede
+from benchmarks.models.page.page_episodes import outlines
+from benchmarks.models.page.page_tables import columns, matrix, signed_points, written
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
 from tests.unit.benchmarks.models.made import episode
 from tests.unit.benchmarks.models.page.made import LAKE, MODEL, WORLDS
@@ -143,7 +140,7 @@ def test_gaps_stand_under_the_world_of_the_picture():
 
 def test_every_episode_has_its_turns_in_a_file_that_the_page_loads(board, monkeypatch, tmp_path):
     shutil.copytree(board, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr("benchmarks.models.page.episodes.EPISODES_PER_FILE", 5)
+    monkeypatch.setattr("benchmarks.models.page.page_episodes.EPISODES_PER_FILE", 5)
     page = payload(build_page(tmp_path))
     reader = Board(board)
     recorded = reader.episodes()
@@ -161,7 +158,7 @@ def test_every_episode_has_its_turns_in_a_file_that_the_page_loads(board, monkey
 
 def test_a_grown_board_leaves_earlier_files_alone_and_a_shrunk_one_no_leftovers(board, monkeypatch, tmp_path):
     shutil.copytree(board, tmp_path, dirs_exist_ok=True)
-    monkeypatch.setattr("benchmarks.models.page.episodes.EPISODES_PER_FILE", 8)
+    monkeypatch.setattr("benchmarks.models.page.page_episodes.EPISODES_PER_FILE", 8)
     lines = (tmp_path / "episodes.jsonl").read_bytes().splitlines(keepends=True)
     (tmp_path / "episodes.jsonl").write_bytes(b"".join(lines[:20]))
     build_page(tmp_path)
@@ -231,7 +228,7 @@ def test_a_run_and_an_interrupted_one_leave_a_page(tmp_path, monkeypatch, capsys
         run.board.close()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("benchmarks.models.play.run.BoardRun.run", interrupted)
+    monkeypatch.setattr("benchmarks.models.play.playing.BoardRun.run", interrupted)
     main([*words, "--out", str(tmp_path / "cut")])
     assert (tmp_path / "cut" / "index.html").is_file()
     capsys.readouterr()

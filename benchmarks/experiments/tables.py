@@ -1,0 +1,340 @@
+"""Tables of experiments in Markdown: recipes beside their baselines, and papers' claims with their verdicts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.experiments.experiment import START, Claim, Experiment
+from benchmarks.experiments.records import Record, WorldRecord
+from vlm_envs.errors import ConfigError
+from vlm_envs.statistics.bootstrap import (
+    PairedDifference,
+    by_level,
+    paired_bootstrap,
+    paired_seeds_bootstrap,
+    seeds_interval,
+)
+from vlm_envs.statistics.paired_tests import holm, sign_flip_test
+from vlm_envs.statistics.success_rates import Interval, repeated_interval
+from vlm_envs.validation import require
+
+MARGIN = 0.05
+"""A smaller gain, as a share of test levels, does not support a claim."""
+MAX_P_VALUE = 0.05
+SHOWS, DOES_NOT_SHOW, CANNOT_BE_TOLD = "shows", "does not show", "cannot be told"
+NOT_RUN, NOT_FINISHED = "not run here yet", "not finished"
+
+EXPERT = "its expert"
+BLANK = "shown grey"
+GREEDY = "decoded greedily: start, trained"
+TOOL_USED = "tool used: start, trained"
+_OPTIONAL = (EXPERT, BLANK, GREEDY, TOOL_USED)
+_TESTED = "(95 % CI, p by Holm's method)"
+
+
+def experiment_tables(experiment: Experiment, records: Sequence[Record]) -> list[list[str]]:
+    """Returns the tables of an experiment's records, each as lines in Markdown.
+
+    Raises:
+        ConfigError: If there is nothing to show, or records cannot be compared.
+    """
+    if experiment.claim is not None:
+        return [claim_section(experiment, records)]
+    require(experiment.has_baselines, f"{experiment.name} records learning curves alone. Draw them: --figure FOLDER.")
+    tables = [results_table(records), expert_table(records), greedy_table(records), summary_table(records)]
+    return [table for table in tables if table]
+
+
+def by_variant(records: Sequence[Record]) -> list[list[Record]]:
+    """Returns the seeds of each variant; those trained otherwise, or tested on other levels, are kept apart.
+
+    Raises:
+        ConfigError: If two records are of the same seed.
+    """
+    found: dict[tuple[object, ...], list[Record]] = {}
+    for record in records:
+        trained = (record.variant, record.setup or id(record), record.num_iterations, record.num_episodes)
+        played = [(world.measure, world.levels, world.kwargs) for world in record.worlds]
+        alike = found.setdefault((*trained, record.temperature, json.dumps(played, sort_keys=True)), [])
+        if any(each.seed == record.seed for each in alike):
+            raise ConfigError(f"Two records of {record.variant} have seed {record.seed}. Delete one of them.")
+        alike.append(record)
+    return list(found.values())
+
+
+def results_table(records: Sequence[Record]) -> list[str]:
+    """Returns a row per variant: its policies on test levels, beside starts, baselines, and experts.
+
+    With several seeds, intervals and p-values cover the choice of seeds and levels; with one, of levels.
+    """
+    variants = by_variant(records)
+    rows = [_results_row(title, seeds) for title, seeds in zip(variant_titles(variants), variants, strict=True)]
+    shown = [name for name in rows[0] if name not in _OPTIONAL or any(row[name] for row in rows)]
+    return _of_columns({name: [row[name] for row in rows] for name in shown})
+
+
+def expert_table(records: Sequence[Record]) -> list[str]:
+    """Returns trained policies beside the fallible experts that their starts imitated; empty if there are none."""
+    variants = [
+        seeds for seeds in by_variant(records) if all(min(each.worlds[0].expert or [1.0]) < 1.0 for each in seeds)
+    ]
+    if not variants:
+        return []
+    worlds = [_first_worlds(seeds) for seeds in variants]
+    columns = {"recipe": variant_titles(variants)}
+    columns |= {heading: [_mean(each, name) for each in worlds] for heading, name in ((EXPERT, "expert"), _TRAINED)}
+    return _of_columns(columns | {f"trained − its expert {_TESTED}": _gains(worlds, "expert", "after")})
+
+
+def greedy_table(records: Sequence[Record]) -> list[str]:
+    """Returns trained policies beside their start decoded greedily; empty if no start was."""
+    variants = [seeds for seeds in by_variant(records) if all(each.worlds[0].greedy_before for each in seeds)]
+    if not variants:
+        return []
+    worlds = [_first_worlds(seeds) for seeds in variants]
+    columns = {"recipe": variant_titles(variants)}
+    for heading, name in (("start", "before"), ("start, greedy", "greedy_before"), _TRAINED):
+        columns[heading] = [_mean(each, name) for each in worlds]
+    columns[f"trained − start, greedy {_TESTED}"] = _gains(worlds, "greedy_before", "after")
+    if any(gains := _gains(worlds, "greedy_before", "greedy_after")):
+        columns[f"both greedy {_TESTED}"] = gains
+    return _of_columns(columns)
+
+
+_TRAINED = ("trained", "after")
+
+
+def summary_table(records: Sequence[Record]) -> list[str]:
+    """Returns the README's table: a row per world with means in percent, of recipes called `<name>_tiny`."""
+    variants = [_first_worlds(seeds) for seeds in by_variant(records) if seeds[0].variant.endswith("_tiny")]
+    of_worlds = sorted(variants, key=lambda worlds: worlds[0].world)
+    columns = {"world": [_short_name(worlds[0]) for worlds in of_worlds]}
+    for name, heading in (("before", "start"), ("after", "trained"), ("lazy", "best blind script found by a search")):
+        columns[heading] = [f"{np.mean([getattr(each, name) for each in worlds]):.0%}" for worlds in of_worlds]
+    return _of_columns(columns)
+
+
+def variant_titles(variants: Sequence[Sequence[Record]]) -> list[str]:
+    """Returns a title for the seeds of each variant, with temperatures other than 1 and, if needed, lengths."""
+    names, titles = [seeds[0].variant for seeds in variants], []
+    for name, (record, *_) in zip(names, variants, strict=True):
+        title = f"`{name}`" if record.temperature == 1.0 else f"`{name}`, temperature {record.temperature:g}"
+        titles.append(title if names.count(name) == 1 else f"{title}, {record.num_iterations} iterations")
+    return titles
+
+
+def seeds_rate_interval(worlds: Sequence[WorldRecord], name: str = "after") -> Interval:
+    """Returns the 95 % interval of a mean over seeds and levels; for one seed's successes, Wilson's."""
+    outcomes_SN = [getattr(world, name) for world in worlds]
+    if len(worlds) == 1 and worlds[0].measure == "success":
+        return repeated_interval(*by_level(outcomes_SN[0], worlds[0].levels))
+    return seeds_interval(outcomes_SN, levels=worlds[0].levels)
+
+
+def gain_p_value(worlds: Sequence[WorldRecord]) -> float:
+    """Returns the two-sided p-value of no change by training; for one seed's successes, from a sign-flip test."""
+    levels = worlds[0].levels
+    before, after = ([getattr(world, name) for world in worlds] for name in ("before", "after"))
+    if len(worlds) > 1:
+        return paired_seeds_bootstrap(before, after, levels=levels).p_value
+    if worlds[0].measure != "success":
+        return paired_bootstrap(before[0], after[0], levels=levels).p_value
+    changes, _ = by_level(np.subtract(after[0], before[0]), levels)
+    return sign_flip_test(changes.astype(int).tolist())
+
+
+def _results_row(title: str, seeds: Sequence[Record]) -> dict[str, str]:
+    worlds = _first_worlds(seeds)
+    world, (low, high), p = worlds[0], seeds_rate_interval(worlds), gain_p_value(worlds)
+    return {
+        "recipe": title if world.measure == "success" else f"{title}, {world.measure}",
+        "lazy rival": _mean(worlds, "lazy"),
+        "start": _mean(worlds, "before"),
+        "trained (95 %)": f"**{_mean(worlds, 'after')}** ({low:.3f} to {high:.3f})",
+        "p": "< 0.0001" if p < 1e-4 else f"{p:.4f}",
+        EXPERT: _mean(worlds, "expert"),
+        GREEDY: _pair(worlds, "greedy"),
+        "true state given: start, trained": _pair(worlds, "told"),
+        BLANK: _mean(worlds, "blind"),
+        TOOL_USED: _pair(worlds, "looked"),
+        "minutes": f"{np.median([each.minutes for each in seeds]):.0f}",
+        "world": world.world,
+        "seeds × levels": f"{len(worlds)} × {len(world.levels)}",
+    }
+
+
+def _first_worlds(seeds: Sequence[Record]) -> list[WorldRecord]:
+    return [each.worlds[0] for each in seeds]
+
+
+def _short_name(world: WorldRecord) -> str:
+    name = world.world.rpartition("/")[2].partition("-")[0]
+    return name if world.measure == "success" else f"{name} ({world.measure})"
+
+
+def _mean(worlds: Sequence[WorldRecord], name: str) -> str:
+    """Returns the mean over seeds and levels; empty unless it was measured for all seeds."""
+    measured = [outcomes for world in worlds if (outcomes := getattr(world, name)) is not None]
+    return f"{np.mean(measured):.3f}" if len(measured) == len(worlds) else ""
+
+
+def _pair(worlds: Sequence[WorldRecord], name: str) -> str:
+    means = [_mean(worlds, f"{name}_{when}") for when in ("before", "after")]
+    return " → ".join(mean or "…" for mean in means) if any(means) else ""
+
+
+def _gains(variants: Sequence[Sequence[WorldRecord]], base: str, name: str) -> list[str]:
+    """Returns how much more was solved than by a baseline; empty for variants where it was not measured."""
+    gaps: dict[int, PairedDifference] = {}
+    for index, worlds in enumerate(variants):
+        bases_SN, ours_SN = ([getattr(world, each) for world in worlds] for each in (base, name))
+        if all(bases_SN) and all(ours_SN):
+            gaps[index] = paired_seeds_bootstrap(bases_SN, ours_SN, levels=worlds[0].levels)
+    corrected = holm([gap.p_value for gap in gaps.values()])
+    cells = {index: f"{gap}, p = {p:.4f}" for (index, gap), p in zip(gaps.items(), corrected, strict=True)}
+    return [cells.get(index, "") for index in range(len(variants))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a claim shows against one rival.
+
+    Attributes:
+        text: `shows`, `does not show`, `cannot be told`, or how much of it was run.
+        gap: The method's success rate less the rival's; None where no seed has both.
+    """
+
+    text: str
+    gap: PairedDifference | None
+
+
+def claims_overview(experiments: Mapping[str, tuple[Experiment, Sequence[Record]]]) -> list[str]:
+    """Returns a table with a row and a verdict for each claim."""
+    rows = []
+    for experiment, records in experiments.values():
+        claim = claim_of(experiment)
+        link = f"[{claim.title}](#{claim.title.lower()})"
+        rows.append([link, claim.text, f"**{claim_verdict(claim_verdicts(experiment, records))}**"])
+    return _of_rows([["paper", "claim", "here"], ["---"] * 3, *rows])
+
+
+def claim_section(experiment: Experiment, records: Sequence[Record]) -> list[str]:
+    """Returns a claim's heading, text, setting, and table."""
+    claim, verdicts = claim_of(experiment), claim_verdicts(experiment, records)
+    worlds = "" if len(claim.worlds) == 1 else f" in each of {len(claim.worlds)} worlds"
+    section = [f"## {claim.title}", "", f"{claim.text} **{claim_verdict(verdicts).capitalize()}.**", ""]
+    section.append(f"*Here:* {claim.setting} {claim.num_test_levels} test levels{worlds}.")
+    if not records:
+        return section
+    method = experiment.variants[claim.method].title
+    headings = ["", "seeds", "solved (95 %)", "each seed", *claim.shown.values()]
+    headings += [f"{method}, less this (95 %, p)", "the claim"]
+    rows = [headings, ["---"] * len(headings)]
+    if start := _records_of(records, START):
+        shown = [_measure(start, name) for name in claim.shown]
+        rows.append(["start", "", f"{np.mean(start[0].outcomes):.3f}", "", *shown, "", ""])
+    for label, variant in experiment.variants.items():
+        rows.append([variant.title, *_claim_cells(claim, _records_of(records, label), verdicts.get(label))])
+    runs = [record for label in experiment.variants for record in _records_of(records, label)]
+    cost = f"{len(runs)} runs, {sum(run.minutes for run in runs):.0f} minutes of one thread."
+    return [*section, "", *_of_rows(rows), "", cost]
+
+
+def claim_verdict(verdicts: Mapping[str, Verdict]) -> str:
+    """Returns whether a claim shows against every rival."""
+    texts = {verdict.text for verdict in verdicts.values()}
+    if texts in ({NOT_RUN}, {SHOWS}):
+        return texts.pop()
+    if DOES_NOT_SHOW in texts:
+        return DOES_NOT_SHOW
+    return CANNOT_BE_TOLD if texts <= {SHOWS, CANNOT_BE_TOLD} else NOT_FINISHED
+
+
+def claim_verdicts(experiment: Experiment, records: Sequence[Record]) -> dict[str, Verdict]:
+    """Returns by rival whether the claim shows against it, from the seeds that both have."""
+    claim = claim_of(experiment)
+    return {label: _verdict(experiment, records, label) for label in experiment.variants if label != claim.method}
+
+
+def claim_of(experiment: Experiment) -> Claim:
+    """Returns the claim that an experiment tests."""
+    assert experiment.claim is not None, f"{experiment.name} tests no claim"
+    return experiment.claim
+
+
+def _verdict(experiment: Experiment, records: Sequence[Record], rival: str) -> Verdict:
+    claim = claim_of(experiment)
+    ours, theirs = ({each.seed: each for each in _records_of(records, label)} for label in (claim.method, rival))
+    seeds = sorted(ours.keys() & theirs.keys())
+    if not seeds:
+        is_run = any(_records_of(records, label) for label in experiment.variants)
+        return Verdict(text=NOT_FINISHED if is_run else NOT_RUN, gap=None)
+    _require_paired([runs[seed] for runs in (ours, theirs) for seed in seeds])
+    ours_SN, theirs_SN = (_outcomes([runs[seed] for seed in seeds]) for runs in (ours, theirs))
+    gap = paired_seeds_bootstrap(theirs_SN, ours_SN)
+    if len(seeds) < len(experiment.seeds):
+        return Verdict(text=f"{len(seeds)} of {len(experiment.seeds)} seeds", gap=gap)
+    rates, start = (ours_SN.mean(), theirs_SN.mean()), _records_of(records, START)
+    can_differ = min(rates) <= 1 - MARGIN and max(rates) >= MARGIN
+    sees = bool(start) and float(np.mean(start[0].outcomes)) >= claim.least_start
+    return Verdict(text=_verdict_text(gap) if can_differ and sees else CANNOT_BE_TOLD, gap=gap)
+
+
+def _verdict_text(gap: PairedDifference) -> str:
+    if gap.interval.low > 0 and gap.p_value < MAX_P_VALUE:
+        return SHOWS
+    return DOES_NOT_SHOW if gap.interval.high < MARGIN else CANNOT_BE_TOLD
+
+
+def _claim_cells(claim: Claim, runs: Sequence[Record], verdict: Verdict | None) -> list[str]:
+    if not runs:
+        return ["0", NOT_RUN, *[""] * (len(claim.shown) + 3)]
+    solved_SN = _outcomes(runs)
+    low, high = seeds_interval(solved_SN)
+    cells = [str(len(runs)), f"**{solved_SN.mean():.3f}** ({low:.3f} to {high:.3f})"]
+    cells += [", ".join(f"{rate:.3f}" for rate in solved_SN.mean(axis=1))]
+    cells += [_measure(runs, name) for name in claim.shown]
+    if verdict is None:  # the method's own row
+        return [*cells, "", ""]
+    gap = "" if verdict.gap is None else f"{verdict.gap}, p = {verdict.gap.p_value:.4f}"
+    return [*cells, gap, verdict.text]
+
+
+def _records_of(records: Sequence[Record], label: str) -> list[Record]:
+    return [record for record in records if record.variant == label]
+
+
+def _outcomes(runs: Sequence[Record]) -> npt.NDArray[np.float64]:
+    """Returns float[S, N]: 1 where a seed's policy solved a level."""
+    _require_paired(runs)
+    return np.array([run.outcomes for run in runs], float)
+
+
+def _require_paired(runs: Sequence[Record]) -> None:
+    """Raises `ConfigError` where runs played different numbers of test levels."""
+    first = runs[0]
+    for run in runs:
+        require(
+            len(run.outcomes) == len(first.outcomes),
+            f"The records {run.variant}-{run.seed} and {first.variant}-{first.seed} of {run.experiment} have "
+            f"{len(run.outcomes)} and {len(first.outcomes)} test levels, which cannot be paired. Move one of them "
+            "away, and its run is made again.",
+        )
+
+
+def _measure(runs: Sequence[Record], name: str) -> str:
+    values = [run.measures[name] for run in runs if name in run.measures]
+    return f"{np.mean(values):.3f}" if values else ""
+
+
+def _of_rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _of_columns(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    return _of_rows([*zip(*([name, "---", *cells] for name, cells in columns.items()), strict=True)])

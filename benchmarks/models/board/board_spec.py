@@ -1,0 +1,419 @@
+"""What a board compares: its worlds, its agents and their identities, and suites of worlds."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
+
+from agents.api.endpoint_config import COMPATIBLE
+from agents.oracle import has_planner
+from agents.registry import TITLE, NamedAgent
+from vlm_envs.adapter.stored import comparable, stored_arguments
+from vlm_envs.cli.named_worlds import parse_settings, split_settings
+from vlm_envs.errors import ConfigError
+from vlm_envs.qa.datasets.dataset_splits import unshown_items
+from vlm_envs.records.json_lines import Record, to_json
+from vlm_envs.registration import arguments_of, make, need_of, registered_name
+from vlm_envs.splits import SPLITS, split_seeds
+from vlm_envs.trajectory import Observation, observation_images, observation_words
+from vlm_envs.validation import require_choice
+
+_DIGEST_CHARS = 16
+
+_LATER: Mapping[str, Any] = MappingProxyType(
+    {
+        "system_prompt": False,
+        "format_reminder": False,
+        "things": None,
+        "checks": None,
+        "num_requirements": (1, 4),
+        "counterfactual": False,
+        "file_name": None,
+        "grid_mm": 1,
+        "tell_walls": False,
+        "camera": "front",
+        "num_cubes": None,
+        "boxes": True,
+        "upscaler_kwargs": None,
+        "train_on_all": False,
+        "max_frames": None,
+        "first_label": 1,
+        "label_size": None,
+        "show_sheet": True,
+        "coordinates": None,
+    }
+)
+"""Arguments that worlds have had since after the first boards, with what changes nothing, and no hash either."""
+
+REFERENCES = ("random", "lazy", "oracle")
+"""Agents that stand on every board, so that a number says something."""
+
+NUM_LEVELS_MET = 4
+"""Levels that are part of a world's hash."""
+
+
+class _Met(NamedTuple):
+    """What only a world that was made can tell."""
+
+    digest: str
+    num_levels: int | None
+    max_actions_per_turn: int
+    has_planner: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorldSpec:
+    """A world with its settings.
+
+    Attributes:
+        env_id: A registered id, with or without a module in front.
+        kwargs: Its arguments that are spelled out.
+        split: Whose levels are played.
+        reading: How actions are read unless `kwargs` sets it; worlds without this argument read strictly.
+    """
+
+    env_id: str
+    kwargs: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    split: str = "test"
+    reading: str = "strict"
+
+    @classmethod
+    def parse(cls, text: str, split: str = "test", reading: str = "strict") -> WorldSpec:
+        """Returns what `VLM/Sokoban-v0:num_boxes=2,dim_room=(7,7)` asks for.
+
+        Raises:
+            ConfigError: If there is no such world, or it has no such argument.
+        """
+        env_id, settings = split_settings(text, ":")
+        kwargs = parse_settings(settings, option="--world")
+        if "split" in kwargs:
+            raise ConfigError(f"--world {text}: levels are chosen by --split, for all worlds alike.")
+        require_choice("--split", split, SPLITS)
+        spec = cls(env_id=env_id, kwargs=kwargs, split=split, reading=reading)
+        registered_name(env_id)
+        arguments_of(env_id, kwargs)
+        return spec
+
+    @functools.cached_property
+    def label(self) -> str:
+        """What the board calls it: the id, and settings where there are some."""
+        return label_of(registered_name(self.env_id), self.kwargs)
+
+    @functools.cached_property
+    def adapted(self) -> dict[str, Any] | None:
+        """The arguments of `vlm_envs.adapt` that made it, as `stored_arguments` returns them; None for other worlds."""
+        return stored_arguments(self.env_id)
+
+    @functools.cached_property
+    def made_with(self) -> dict[str, Any]:
+        """The arguments to make the world with, without `split`: `kwargs`, plus a `reading` that is not its default."""
+        default = arguments_of(self.env_id, self.kwargs).get("reading", self.reading)
+        return {**({} if default == self.reading else {"reading": self.reading}), **self.kwargs}
+
+    @functools.cached_property
+    def read(self) -> str:
+        """How the world reads actions; strictly if it has no argument `reading`."""
+        return str(arguments_of(self.env_id, self.made_with).get("reading", "strict"))
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Hash of what an agent meets: arguments, the first levels, and what an empty response leads to.
+
+        Images are included unless an engine draws them, since their pixels then depend on its drivers. Worlds with
+        strict reading keep the hash from before worlds had a `reading`.
+        """
+        return self.level_digest if self.read == "strict" else digest_of([self.level_digest, self.read])
+
+    @property
+    def level_digest(self) -> str:
+        """Hash that does not depend on the reading; suite hashes are made of it."""
+        return self._met.digest
+
+    @property
+    def max_actions_per_turn(self) -> int:
+        """Most actions that are carried out in a turn."""
+        return self._met.max_actions_per_turn
+
+    @property
+    def num_levels(self) -> int | None:
+        """How many levels there are, of a world that lists them; else None."""
+        return self._met.num_levels
+
+    @property
+    def has_planner(self) -> bool:
+        """Whether it plans its levels; an oracle's actions are random otherwise."""
+        return self._met.has_planner
+
+    @functools.cached_property
+    def _met(self) -> _Met:
+        adapted = {name: value for name, value in comparable(self.adapted or {}).items() if name != "name"}  # the id
+        arguments = arguments_of(self.env_id, {**adapted, **self.kwargs, "split": self.split})
+        arguments.pop("reading", None)  # the hashed episode has empty responses, which both readings treat alike
+        need = need_of(registered_name(self.env_id))
+        with closing(make(self.env_id, **self.made_with, split=self.split, disable_env_checker=True)) as world:
+            unwrapped = cast("Any", world.unwrapped)
+            num_levels, max_actions_per_turn = unwrapped.num_levels, int(unwrapped.max_actions_per_turn)
+            can_plan = has_planner(unwrapped)
+            num_met = NUM_LEVELS_MET if num_levels is None else max(1, min(NUM_LEVELS_MET, num_levels))
+            shown = [world.reset(seed=seed) for seed in split_seeds(self.split, num_met)]
+            answer, reward, *ends, outcome = world.step("")
+        later = _LATER.items()
+        met = {
+            "id": registered_name(self.env_id),
+            "arguments": {name: _plain(value) for name, value in arguments.items() if (name, value) not in later},
+            "texts": [*(observation_words(observation) for observation, _ in shown), answer["text"]],
+            "states": [*(info["state_hash"] for _, info in shown), outcome["state_hash"]],
+            "outcome": [reward, *ends, outcome["reward_terms"]],
+            "pictures": None if need is not None and need.probe else [_pixels(each) for each, _ in shown],
+        }
+        return _Met(digest_of(met), num_levels, max_actions_per_turn, can_plan)
+
+    def unshown(self, seeds: Iterable[int]) -> dict[int, str]:
+        """Returns what is wrong with those of some seeds' items that cannot be shown, of a world that lists them."""
+        looked_at = sorted(set(seeds))
+        if self.num_levels is None or not looked_at:
+            return {}
+        with closing(make(self.env_id, **self.kwargs, split=self.split, disable_env_checker=True)) as world:
+            return unshown_items(world.unwrapped, looked_at)
+
+    def record(self, directory: Path) -> Record:
+        """Returns it as the board in a directory stores it."""
+        adapted = stored_arguments(self.env_id, directory)
+        return {
+            "label": self.label,
+            "env_id": self.env_id,
+            "kwargs": to_json(self.kwargs),
+            "split": self.split,
+            "reading": self.read,
+            "digest": self.digest,
+            "max_actions_per_turn": self.max_actions_per_turn,
+            **({} if adapted is None else {"adapted": adapted}),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSpec:
+    """An agent with its settings.
+
+    Attributes:
+        name: As `make_agent` takes it.
+        settings: Its settings that are spelled out.
+        title: What a board shall call it; empty for its name and settings.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    title: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> AgentSpec:
+        """Returns what `openai:gpt-4.1,history=last_images:4,temperature=0,as=four pictures` asks for.
+
+        Raises:
+            ConfigError: If a setting is none.
+        """
+        named = NamedAgent.parse(text, option="--agent")
+        return cls(name=named.name, settings=named.settings, title=named.title)
+
+    @property
+    def label(self) -> str:
+        """What the board calls it: its title, or else the name, and settings where there are some."""
+        if self.title:
+            return self.title
+        settings = ",".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
+        return f"{self.name}{f',{settings}' if settings else ''}"
+
+    def text_with(self, name: str, value: object) -> str:
+        """Returns the text of this agent with another value of a setting, under another name on a board."""
+        settings = {**self.settings, name: value}
+        title = [f"{TITLE}{self.title}-{value}"] if self.title else []
+        return ",".join([self.name, *(f"{each}={settings[each]}" for each in settings), *title])
+
+
+def label_of(world_id: str, kwargs: Mapping[str, Any]) -> str:
+    """Returns what a board calls a world: the id, and settings where there are some."""
+    settings = ",".join(f"{name}={value}".replace(" ", "") for name, value in sorted(kwargs.items()))
+    return f"{world_id}{f':{settings}' if settings else ''}"
+
+
+def _pixels(observation: Observation) -> list[str]:
+    """Returns a hash of each picture."""
+    pictures = observation_images(observation)
+    return [hashlib.sha256(repr(each.shape).encode() + each.tobytes()).hexdigest() for each in pictures]
+
+
+def _plain(value: Any) -> Any:
+    """Returns an argument as JSON types; of a class or a function its name, of other things their kind."""
+    try:
+        return to_json(value)
+    except TypeError:
+        named = value if hasattr(value, "__qualname__") else type(value)
+        return f"{named.__module__}.{named.__qualname__}"
+
+
+def digest_of(value: Any) -> str:
+    """Returns a hash of anything that can be written as JSON; equal for equal values, on every machine."""
+    text = json.dumps(to_json(value), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARS]
+
+
+_NOT_DECIDING = ("base_url", "title")
+"""Fields of an identity that do not change a response. Boards used to record the address as `base_url`."""
+
+
+def name_without_address(name: str) -> str:
+    """Returns an agent's name without its server's address: `compatible:qwen` for `compatible:qwen@http://…/v1`."""
+    kind = name.partition(":")[0]
+    return name.partition("@http")[0] if kind == COMPATIBLE else name
+
+
+def short_names(agents: Sequence[str]) -> dict[str, str]:
+    """Returns names without server addresses by label; agents that differ only in their address keep it."""
+    short = {agent: re.sub(r"@https?://[^\s,]+", "", agent) or agent for agent in agents}
+    counts = Counter(short.values())
+    return {agent: name if counts[name] == 1 else agent for agent, name in short.items()}
+
+
+def with_short_names(episodes: Sequence[Record]) -> list[Record]:
+    """Returns episodes with their agents' short names."""
+    names = short_names(list(dict.fromkeys(episode["agent"] for episode in episodes)))
+    return [episode | {"agent": names[episode["agent"]]} for episode in episodes]
+
+
+def entry_for(agent: Record, entries: Sequence[Record], where: object) -> Record | None:
+    """Returns a board's entry for an agent; None if the board does not have this agent.
+
+    Args:
+        agent: As `Contestant.record` returns it.
+        entries: Entries of the board.
+        where: The board's file, for messages.
+
+    Raises:
+        ConfigError: If another agent has this label, or several entries are this model at different addresses.
+    """
+    for entry in entries:
+        if entry["label"] == agent["label"]:
+            if is_another(entry, agent):
+                raise ConfigError(
+                    f"{where} has another {entry['label']} (hash {entry['digest']}, now {agent['digest']}): it has "
+                    "changed since. Name another folder with --out, or this agent with as=NAME."
+                )
+            return entry
+    if "title" in agent.get("identity", {}):
+        return None
+    served = [entry for entry in entries if _has_address_in_label(entry) and _is_same_model(entry, agent)]
+    if len(served) > 1:
+        raise ConfigError(
+            f"{where} has {len(served)} agents that are {agent['label']} at different addresses: "
+            f"{', '.join(entry['label'] for entry in served)}. To add another, use as=NAME."
+        )
+    return next(iter(served), None)
+
+
+def is_another(entry: Record, agent: Record) -> bool:
+    """Returns whether two records have the same label, but are different agents."""
+    is_same = entry["digest"] == agent["digest"] or _is_same_model(entry, agent)
+    return entry["label"] == agent["label"] and not is_same
+
+
+def _has_address_in_label(entry: Record) -> bool:
+    """Returns whether an entry was labeled by default when labels still had addresses in them."""
+    name = str(entry.get("identity", {}).get("name", ""))
+    return name != name_without_address(name) and entry["label"].startswith(name)
+
+
+def _is_same_model(entry: Record, agent: Record) -> bool:
+    """Returns whether two records are of one served model with the same settings."""
+    identities = [record.get("identity", {}) for record in (entry, agent)]
+    return all("provider" in identity for identity in identities) and _deciding(identities[0]) == _deciding(
+        identities[1]
+    )
+
+
+def _deciding(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns what decides responses; unset settings are left out, as boards made before a setting lack it."""
+    found = {name: value for name, value in identity.items() if name not in _NOT_DECIDING and value not in (None, "")}
+    return {**found, "name": name_without_address(str(identity.get("name", "")))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Suite:
+    """Worlds that are measured together.
+
+    Attributes:
+        name: Its name.
+        version: Goes up with every change of what is measured; numbers of different versions are not comparable.
+        worlds: As `--world` takes them.
+        episodes: Levels of each.
+        summary: One line.
+    """
+
+    name: str
+    version: int
+    worlds: tuple[str, ...]
+    episodes: int
+    summary: str
+
+    def specs(self, split: str = "test", reading: str = "strict") -> list[WorldSpec]:
+        """Returns its worlds."""
+        return [WorldSpec.parse(world, split, reading) for world in self.worlds]
+
+    def digest(self, worlds: Sequence[WorldSpec]) -> str:
+        """Returns the hash of its version and of what its worlds show; boards record the reading separately.
+
+        Args:
+            worlds: Its worlds, as `specs` returns them.
+        """
+        return digest_of([self.name, self.version, self.episodes, [world.level_digest for world in worlds]])
+
+    def record(self, worlds: Sequence[WorldSpec]) -> Record:
+        """Returns it as a board stores it.
+
+        Args:
+            worlds: Its worlds, as `specs` returns them.
+        """
+        return {"name": self.name, "version": self.version, "digest": self.digest(worlds)}
+
+
+SUITES = {
+    suite.name: suite
+    for suite in (
+        Suite(
+            name="lite",
+            version=1,
+            worlds=("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/ZoomQA-v0"),
+            episodes=64,
+            summary="grids and zoom; needs no engine",
+        ),
+        Suite(
+            name="full",
+            version=1,
+            worlds=(
+                "VLM/FrozenLake-v0",
+                "VLM/Sokoban-v0",
+                "VLM/Navigation-v0",
+                "VLM/PrimitiveSkill-v0",
+                "VLM/SVG-v0",
+                "VLM/ZoomQA-v0",
+                "VLM/DocQA-v0",
+                "VLM/RewardJudging-v0",
+            ),
+            episodes=256,
+            summary="eight worlds; needs every engine",
+        ),
+    )
+}
+
+
+def suite_named(name: str) -> Suite:
+    """Returns a suite; raises `ConfigError` if there is none of that name."""
+    return SUITES[require_choice("--suite", name, SUITES)]

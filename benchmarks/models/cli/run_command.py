@@ -1,0 +1,370 @@
+"""`python -m benchmarks run`: plays a board, from options or a file, and prints its table."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+from tyro.conf import UseAppendAction
+
+from agents.api.probe import require_reachable
+from benchmarks.models.board.board import Board, require_distinct
+from benchmarks.models.board.board_spec import (
+    AgentSpec,
+    WorldSpec,
+    entry_for,
+    short_names,
+    suite_named,
+    with_short_names,
+)
+from benchmarks.models.board.verification import verified_rows
+from benchmarks.models.cli.endings import told_of, unread_of
+from benchmarks.models.measures.comparisons import OverallRow, overall
+from benchmarks.models.measures.measures import rows
+from benchmarks.models.measures.perception_gaps import gaps_text, perception_gaps, split_views
+from benchmarks.models.page.board_page import build_page
+from benchmarks.models.page.page_tables import columns
+from benchmarks.models.play.board_progress import ProgressDisplay
+from benchmarks.models.play.contestants import (
+    Contestant,
+    asked_agents,
+    contestants,
+    few_items_lines,
+    format_warnings,
+    is_served,
+    make_contestants,
+    skip_unplayable,
+)
+from benchmarks.models.play.playing import BoardRun, RunPlan, require_prices, second_interrupt_quits
+from benchmarks.models.text_table import text_table
+from vlm_envs.adapter.stored import fixed
+from vlm_envs.command_line import EXIT_INTERRUPTED, Program, description_of, parsed
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import RunDataError
+from vlm_envs.registration import registered_name, require_available
+from vlm_envs.validation import did_you_mean, require, require_above, require_at_least, require_flag
+
+EXIT_INCOMPLETE = 1
+
+_DEFAULT_EPISODES = 256
+
+_Texts = UseAppendAction[tuple[str, ...]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Measure agents on the same levels; run again, it goes on where it stopped.
+
+    Attributes:
+        config: A TOML file of these options, lists where an option may be repeated; what is said here too, counts.
+        agent: Who plays, as NAME or NAME,SETTING=VALUE,...: hf:DIR, openai:MODEL, ...; may be repeated.
+        world: What is played, as ID or ID:ARGUMENT=VALUE,...; may be repeated.
+        suite: Worlds and episodes by name, in place of --world; python -m benchmarks suites lists them.
+        episodes: Levels of each world; 256 unless a suite says otherwise.
+        repeats: Episodes on each level.
+        split: Whose levels.
+        reading: How actions are read. With lenient, the actions of the last complete <answer> are executed even if the
+            response is out of the format; the column "out of format" counts such turns. With strict, they are not.
+        out: The board's folder.
+        references: Whether random, lazy and oracle play too; lazy skips datasets without training or validation levels,
+            and the oracle skips worlds without a planner.
+        budget_usd: Begin nothing more once so much has been spent on this board.
+        stop_when_ci: Let an agent leave a world once half the width of its interval is at most this.
+        split_perception: Also play every world as text, as picture and text, and as picture with a true description,
+            and print what having to see costs each agent; random, lazy and oracle play the picture only.
+    """
+
+    config: Path | None = None
+    agent: _Texts = ()
+    world: _Texts = ()
+    suite: str | None = None
+    episodes: int | None = None
+    repeats: int = 1
+    split: str = "test"
+    reading: Literal["lenient", "strict"] = "lenient"
+    out: Path | None = None
+    references: bool = True
+    budget_usd: float | None = None
+    stop_when_ci: float | None = None
+    split_perception: bool = False
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "episodes", "repeats")
+        require_above(self, 0, "budget_usd", "stop_when_ci")
+        require(not self.split_perception or bool(self.agent), "Name whose sight is measured: --agent NAME.")
+        require(self.suite is None or not self.world, "Name worlds with --world, or a suite with --suite, not both.")
+
+    def worlds(self) -> list[WorldSpec]:
+        """Returns what is played, before any world is made.
+
+        Raises:
+            ConfigError: If there is no such world or suite.
+            EngineUnavailableError: If a world cannot run here.
+        """
+        texts = self.world if self.suite is None else suite_named(self.suite).worlds
+        worlds = [WorldSpec.parse(text, self.split, self.reading) for text in texts]
+        labels = [world.label for world in worlds]
+        for world in worlds:
+            require(labels.count(world.label) == 1, f"--world {world.label} is there twice.")
+            require_available(registered_name(world.env_id))
+        return worlds
+
+    def plan(self) -> RunPlan:
+        """Returns what the board shall hold.
+
+        Raises:
+            ConfigError: If there is no such world or suite.
+            EngineUnavailableError: If a world cannot run here.
+        """
+        suite = None if self.suite is None else suite_named(self.suite)
+        worlds = self.worlds()
+        require_distinct("--world", ((world.label, world.digest) for world in worlds))
+        return RunPlan(
+            worlds=worlds,
+            episodes=self.episodes or (suite.episodes if suite else _DEFAULT_EPISODES),
+            repeats=self.repeats,
+            budget_usd=self.budget_usd,
+            stop_when_ci=self.stop_when_ci,
+            suite=None if suite is None else suite.record(worlds),
+        )
+
+
+def run(options: RunOptions) -> int:
+    """Plays what is missing, and prints the board; 1 where failures left something out, 130 after Ctrl-C."""
+    board_run, code = play_board(options)
+    print_unread(board_run)
+    return code
+
+
+def print_unread(board_run: BoardRun) -> None:
+    """Prints how many responses could not be read or were cut off; a command calls this last."""
+    sys.stdout.flush()
+    for line in unread_of(board_run):
+        print(line, file=sys.stderr)
+
+
+def play_board(options: RunOptions) -> tuple[BoardRun, int]:
+    """Plays a board like `run`, without its closing report, and returns the run and its exit code."""
+    require(
+        bool(options.out or options.world or options.suite),
+        "Name worlds with --world ID, or a suite with --suite NAME, and the board's folder with --out boards/NAME.",
+    )
+    require(options.out is not None, "Name the board's folder: --out boards/NAME.")
+    assert options.out is not None
+    with fixed(world.env_id for world in options.worlds()):
+        return _play_board(options, options.out)
+
+
+def _play_board(options: RunOptions, out: Path) -> tuple[BoardRun, int]:
+    asked = asked_agents(options.agent, references=options.references)
+    probed = _probe_new(asked, options)
+    plan = options.plan()
+    views = _views(plan) if options.split_perception else None
+    players, skipped = skip_unplayable(plan.worlds, make_contestants(asked))
+    require(
+        all(map(_sees, players)) or all(world.kwargs.get("obs_mode") == "text" for world in plan.worlds),
+        "This terminal shows no colours, and so no pictures: --agent human,window=True, or set TERM=xterm-256color and "
+        "leave NO_COLOR unset.",
+    )
+    few = few_items_lines(plan.worlds, options.episodes)
+    for line in (*skipped, *few, *format_warnings(plan.worlds, players)):
+        print(line, file=sys.stderr)
+    board_run, code = _played(plan, players, out, probed)
+    if views is not None and not board_run.reason:
+        of_views = contestants(options.agent, references=False)
+        probed = {player.label for player in of_views}
+        board_run, code_of_views = _played(views, of_views, out, probed)
+        code = max(code, code_of_views)
+    print(board_text(board_run.board))
+    if views is not None:
+        episodes = with_short_names(board_run.board.episodes())
+        print(f"\n{gaps_text(perception_gaps(episodes, board_run.board.record['worlds']))}")
+    print(page_of(board_run.board))
+    return board_run, code
+
+
+def _probe_new(asked: Iterable[AgentSpec], options: RunOptions) -> set[str]:
+    """Asks the models that are not on the board yet, before any world is made; returns their labels."""
+    assert options.out is not None
+    known = Board.agents_in(options.out)
+    served = make_contestants(spec for spec in asked if is_served(spec))
+    try:
+        if options.budget_usd is not None:
+            require_prices(served)
+        new = [player for player in served if entry_for(player.record(), known, options.out) is None]
+        _require_reachable(new)
+    finally:
+        for player in served:
+            player.close()
+    return {player.label for player in new}
+
+
+def _require_reachable(players: Iterable[Contestant]) -> None:
+    endpoints = {player.label: player.config for player in players if player.config is not None}
+    require_reachable(endpoints, "Nothing was played.")
+
+
+def _sees(contestant: Contestant) -> bool:
+    """Returns whether an agent is shown pictures; only people need more than the observation for it."""
+    return not contestant.is_person or getattr(contestant.agent, "sees_pictures", True)
+
+
+def _views(plan: RunPlan) -> RunPlan:
+    """Returns the same levels in all views but the picture; tells which there are not."""
+    views, missing = zip(*map(split_views, plan.worlds), strict=True)
+    for line in filter(None, missing):
+        print(line, file=sys.stderr)
+    return replace(plan, worlds=[view for of_world in views for view in of_world])
+
+
+def _played(plan: RunPlan, players: Sequence[Contestant], out: Path, probed: Container[str]) -> tuple[BoardRun, int]:
+    """Returns a run that is over, after saying what it lacks, and its exit code.
+
+    Models that have something left to play are probed, except those whose labels are in `probed`.
+    """
+    with second_interrupt_quits(), ProgressDisplay(sys.stderr) as display:
+        board_run = BoardRun(plan, players, out, display.show)
+        code = 0
+        try:
+            _require_reachable(player for player in board_run.waiting() if player.label not in probed)
+        except ConfigError:
+            board_run.close()
+            raise
+        for line in board_run.moved:
+            print(line, file=sys.stderr)
+        try:
+            board_run.run(on_person=lambda plays: display.pause(is_paused=plays))
+        except KeyboardInterrupt:
+            code = EXIT_INTERRUPTED
+    for line in told_of(board_run):
+        print(line, file=sys.stderr)
+    return board_run, code or (EXIT_INCOMPLETE if board_run.failures else 0)
+
+
+def page_of(board: Board) -> str:
+    """Writes a board's page, and returns where it is, or why it could not be written: the board is whole without it."""
+    try:
+        return f"The page of this board: {build_page(board.directory)}"
+    except (OSError, RunDataError) as error:
+        why = getattr(error, "strerror", None) or str(error).rstrip(".")
+        return f"The page could not be written: {why}. Later: python -m benchmarks page {board.directory}"
+
+
+_OPTION = "--config"
+
+
+def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
+    """Returns a command line with the options of the file that it names in front of it.
+
+    Args:
+        kind: What holds the command's options.
+        words: The command line. An option of it stands in place of the file's, of a list the whole list.
+        prog: The command, for messages.
+
+    Raises:
+        ConfigError: If the file cannot be read, or holds something that is no option or no value of one.
+    """
+    path = _path(words)
+    if path is None:
+        return list(words)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"Cannot read {path}: {error}.") from error
+    known = [each.name.replace("_", "-") for each in fields(kind) if f"--{each.name}" != _OPTION]
+    options = {name.replace("_", "-"): value for name, value in content.items()}
+    for name in options:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ConfigError(f"{path}: there is no option {name!r}.{hint} There are: {', '.join(known)}.")
+    flags = {each.name.replace("_", "-") for each in fields(kind) if each.type == "bool"}
+    of_file = {name: list(_words(path, name, value, is_flag=name in flags)) for name, value in options.items()}
+    try:
+        parsed(kind, _flat(of_file.values()), Program(prog=prog, description=description_of(kind)))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    return [*_flat(of for name, of in of_file.items() if not _is_said(name, words)), *words]
+
+
+def _path(words: Sequence[str]) -> Path | None:
+    """Returns the file that a command line names, if it does; a missing name is left to the parser."""
+    for word, after in pairwise([*words, ""]):
+        option, _, value = word.partition("=")
+        named = value or ("" if after.startswith("--") else after)
+        if option == _OPTION and named:
+            return Path(named)
+    return None
+
+
+def _words(path: Path, name: str, value: object, *, is_flag: bool) -> Iterable[str]:
+    """Yields an option of a file as a command line has it."""
+    if is_flag:
+        require_flag(f"{path}: {name}", value)
+        yield f"--{name}" if value else f"--no-{name}"
+        return
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, bool) or not isinstance(each, str | int | float):
+            raise ConfigError(f"{path}: {name} must be a text, a number or a list of those; got {each!r}.")
+        yield f"--{name}={each}"
+
+
+def _is_said(name: str, words: Sequence[str]) -> bool:
+    said = {word.partition("=")[0].replace("_", "-") for word in words}
+    return not said.isdisjoint({f"--{name}", f"--no-{name}"})
+
+
+def _flat(lists: Iterable[Iterable[str]]) -> list[str]:
+    return [each for one in lists for each in one]
+
+
+_ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
+"""What would make lines too long; what worlds and judges measure is left to the page, too."""
+
+
+def board_text(board: Board) -> str:
+    """Returns a row for each agent in each world, and with several worlds a row for each agent over all of them.
+
+    Worlds are in the board's order, and in each the most successful agent comes first.
+    """
+    episodes = board.episodes()
+    verified = verified_rows(board, episodes)
+    places = {world["label"]: place for place, world in enumerate(board.record["worlds"])}
+    found = rows(board.lines(), board.record["worlds"])
+    found = [replace(row, metrics={}, judged={}, num_unjudged=None) for row in found]
+    names = short_names(list(dict.fromkeys(row.agent for row in found)))
+    found.sort(key=lambda row: (places.get(row.world, len(places)), -row.success, row.agent))
+    measured = [column for column in columns(found) if column.title not in _ON_THE_PAGE_ONLY]
+    table = []
+    for index, row in enumerate(found):
+        low, high = row.interval
+        table.append({
+            "world": row.world,
+            "agent": names[row.agent],
+            "success": f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–",
+            **{column.title: column.texts[index] for column in measured},
+            "verified": "yes" if (row.agent, row.world) in verified else "",
+        })  # fmt: skip
+    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes), names))))
+
+
+def overall_text(rows: Sequence[OverallRow], names: Mapping[str, str] | None = None) -> str:
+    """Returns the agents over all worlds as a table under a heading; empty unless there are several worlds."""
+    if not rows or rows[0].num_worlds < 2:
+        return ""
+    short = dict(names or {})
+    table = [
+        {
+            "agent": short.get(row.agent, row.agent),
+            "mean success": f"{row.success:.3f} ({row.low:.3f} to {row.high:.3f})",
+            "mean rank": f"{row.mean_rank:.1f}",
+            "below lazy": "yes" if row.below_lazy else "",
+            "not distinguished from": ", ".join(short.get(agent, agent) for agent in row.indistinguishable_from),
+        }
+        for row in rows
+    ]
+    return f"All {rows[0].num_worlds} worlds that every contestant has played:\n{text_table(table)}"

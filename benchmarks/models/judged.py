@@ -1,0 +1,474 @@
+"""Judging of a board's episodes: graders, the choice of a judge, verdicts, and their strata."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any, ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from agents.api.endpoint_config import COMPATIBLE, PROVIDERS, EndpointConfig
+from benchmarks.models.measures.measures import GRADED, ZOOM_NEED
+from benchmarks.models.text_table import text_table
+from judges.batched_judging import score_together
+from judges.episode_rewards.argos import spatial_score
+from judges.episode_rewards.episode_reading import (
+    final_state,
+    key_of,
+    own_pieces,
+    point_extent,
+    query_id,
+    shown_images,
+    strategy_of,
+    true_boxes,
+)
+from judges.episode_rewards.exact_models import exact_masks
+from judges.grading import (
+    AnswerJudge,
+    box_reward,
+    extract_answer,
+    grade_answer,
+    in_words,
+    question_with_options,
+    thoughts_of,
+)
+from judges.grounding import WrittenPoint, read_response
+from judges.scores import JudgeScore
+from judges.turn_rewards import JudgeFor, ScoredTurn, Section, claims_by_judge, exact_judge
+from judges.word_consistency import contradiction, own_contradiction
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import Record
+from vlm_envs.responses.answers import AnswerKey, anls, inclusion
+from vlm_envs.responses.extraction import last_boxed, without_thoughts
+from vlm_envs.statistics.success_rates import share_interval
+from vlm_envs.tools.coordinates import find_boxes
+from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.user_code import import_named
+from vlm_envs.validation import did_you_mean, require
+
+_BELIEFS = ("observation", "prediction", "think", "rethink")
+_WITHOUT_BOXES = ("points", "ivgr_textual")
+"""Strategies that know where things are and do not ask for boxes."""
+
+_NAME_OF: Mapping[Section, str] = {"observation": "grounding", "prediction": "worldmodeling"}
+
+
+Place = tuple[int, Section]
+"""A text of an episode: its turn, from 0, and its section."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EarlierScores:
+    """Scores that an episode has already.
+
+    Attributes:
+        final: Scores of texts that are not asked about again.
+        fallback: Scores that stay where the judge gives no verdict.
+    """
+
+    final: Mapping[Place, float] = field(default_factory=dict)
+    fallback: Mapping[Place, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedEpisode:
+    """What judges say of an episode.
+
+    Attributes:
+        scores: Of each turn, the score of each section that has one, now or from before.
+        measures: Of the episode, by name.
+        num_asked: Texts that the judge was asked about.
+        unjudged: Of these, each text that it gave no verdict on, and why.
+    """
+
+    scores: tuple[Mapping[str, float], ...]
+    measures: Mapping[str, float]
+    num_asked: int = 0
+    unjudged: Mapping[Place, str] = field(default_factory=dict)
+
+
+def judge_episodes(
+    episodes: Sequence[Trajectory],
+    judge_for: JudgeFor | Mapping[Section, JudgeFor] = exact_judge,
+    earlier: Sequence[EarlierScores] = (),
+) -> list[JudgedEpisode]:
+    """Returns what judges say of each episode, in order.
+
+    Args:
+        episodes: With what the world said, as a rollout or a replay gives them.
+        judge_for: Finds the judge of what is observed and predicted, as `judges.turn_rewards.shape` takes it.
+        earlier: Scores that each episode has already; none by default.
+    """
+    before = earlier or [EarlierScores() for _ in episodes]
+    turns = [(number, place) for number, episode in enumerate(episodes) for place in range(len(episode.turns))]
+    scored = [ScoredTurn(turn=episodes[number].turns[place], env_id=episodes[number].env_id) for number, place in turns]
+    asked = [
+        (judge, [claim for claim in claims if (turns[claim[0]][1], claim[1]) not in before[turns[claim[0]][0]].final])
+        for judge, claims in claims_by_judge(scored, tuple(_NAME_OF), judge_for)
+    ]
+    verdicts = score_together([(judge, [text for _, _, text in claims]) for judge, claims in asked])
+    said: list[dict[Place, JudgeScore]] = [{} for _ in episodes]
+    for (_, claims), column in zip(asked, verdicts, strict=True):
+        for (index, section, _), score in zip(claims, column, strict=True):
+            number, place = turns[index]
+            said[number][place, section] = score
+    return [_judged(*each) for each in zip(episodes, said, before, strict=True)]
+
+
+def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: EarlierScores) -> JudgedEpisode:
+    unjudged = {place: score.reason for place, score in said.items() if not score.available}
+    values = {place: earlier.fallback[place] for place in unjudged if place in earlier.fallback}
+    values |= {**earlier.final, **{place: score.value for place, score in said.items() if score.available}}
+    scores: list[Mapping[str, float]] = [
+        {section: values[turn, section] for section in _NAME_OF if (turn, section) in values}
+        for turn in range(len(episode.turns))
+    ]
+    measures: dict[str, float | None] = {
+        name: _mean([of_turn[section] for of_turn in scores if section in of_turn])
+        for section, name in _NAME_OF.items()
+    }
+    measures["consistency"] = consistency(episode)
+    if "sample_id" in final_state(episode):
+        measures |= _of_question(episode)
+    return JudgedEpisode(
+        scores=tuple(scores),
+        measures={name: value for name, value in measures.items() if value is not None},
+        num_asked=len(said),
+        unjudged=unjudged,
+    )
+
+
+def consistency(episode: Trajectory) -> float | None:
+    """Returns the share of turns with stated beliefs of which no rule sees a contradiction; None without such turns.
+
+    A turn contradicts itself within one section, or what it observes contradicts what the turn before predicted. Each
+    section is read by itself, as a prediction tells of another moment than an observation.
+    """
+    said = [_beliefs(turn) for turn in episode.turns]
+    before = itertools.chain([{}], said)
+    return _mean([float(_is_consistent(now, then)) for now, then in zip(said, before, strict=False) if now])
+
+
+def _beliefs(turn: Turn) -> dict[str, str]:
+    sections: Mapping[str, Any] = turn.info.get("sections") or {}
+    return {name: text for name in _BELIEFS if (text := sections.get(name))}
+
+
+def _is_consistent(now: Mapping[str, str], before: Mapping[str, str]) -> bool:
+    if any(own_contradiction(text) for text in now.values()):
+        return False
+    expected, observed = before.get("prediction"), now.get("observation")
+    return expected is None or observed is None or contradiction(expected, observed) is None
+
+
+def _of_question(episode: Trajectory) -> dict[str, float | None]:
+    """Returns the measures of a question-answering world's episode."""
+    key, pieces = key_of(episode), own_pieces(episode)
+    asks_points, asks_boxes = strategy_of(episode) == "points", strategy_of(episode) not in _WITHOUT_BOXES
+    written = [box for piece in pieces for box in find_boxes(thoughts_of(piece))]
+    points = [point for piece in pieces for point in read_response(piece).points]
+    return {
+        "box_iou": box_reward(written, true_boxes(episode)) if asks_boxes else None,
+        "point_accuracy": _point_accuracy(points, episode) if points or asks_points else None,
+        "inclusion": _inclusion(episode, key),
+        "anls": anls(final_state(episode)["answer"], key.answers) if key.kind == "anls" else None,
+    }
+
+
+def _inclusion(episode: Trajectory, key: AnswerKey) -> float | None:
+    """Returns whether a right answer is in the answer; None of choices, whose letters stand in any text."""
+    return None if key.kind == "choice" else inclusion(final_state(episode)["answer"], key.answers)
+
+
+def _point_accuracy(points: Sequence[WrittenPoint], episode: Trajectory) -> float | None:
+    """Returns the share of points that hit, 0 without any; None where nothing is known to hit."""
+    if not points and true_boxes(episode):
+        return 0.0
+    if masks := exact_masks(episode):
+        return spatial_score(points, masks, point_extent(episode))
+    boxes = true_boxes(episode)
+    hits = [any(box.x1 <= each.x <= box.x2 and box.y1 <= each.y <= box.y2 for box in boxes) for each in points]
+    return _mean(list(map(float, hits))) if boxes else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(fmean(values)) if values else None
+
+
+_AT_ONCE = 8
+"""Episodes that are graded side by side; a client has a limit of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graders:
+    """Who is asked; what is None is left out.
+
+    Attributes:
+        extract: Reads the answer out of a reply without one in its form.
+        grade: Grades it in quarters.
+        zoom_need: Says of a question and its pictures, from 1 to 10, how much has to be magnified; asked once each.
+    """
+
+    extract: Callable[[str, str], str | None] | None = None
+    grade: AnswerJudge | None = None
+    zoom_need: Callable[[str, Sequence[npt.NDArray[np.uint8]]], int | None] | None = None
+    _needs: dict[str, int | None] = field(default_factory=dict, init=False, repr=False)
+
+    def measures(
+        self, episodes: Sequence[Trajectory], known: Sequence[Mapping[str, float]] = ()
+    ) -> list[dict[str, float | None]]:
+        """Returns what they say of each episode, in order; nothing of worlds that do not ask.
+
+        Args:
+            episodes: The episodes.
+            known: What they have said of each before, which is not asked again.
+
+        Returns:
+            Measures by name; None where a grader was asked and gave no verdict.
+        """
+        if self.grade is None and self.zoom_need is None:
+            return [{} for _ in episodes]
+        before = known or [{} for _ in episodes]
+        pairs = list(zip(episodes, before, strict=True))
+        asked = {query_id(each): each for each, said in pairs if self._asks(each, said, ZOOM_NEED)}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            new = [name for name in asked if name not in self._needs]
+            self._needs.update(zip(new, pool.map(lambda name: self._need(asked[name]), new), strict=True))
+            return list(pool.map(lambda pair: self._of(*pair), pairs))
+
+    def _asks(self, episode: Trajectory, known: Mapping[str, float], name: str) -> bool:
+        grader = self.grade if name == GRADED else self.zoom_need
+        return grader is not None and name not in known and "sample_id" in final_state(episode)
+
+    def _of(self, episode: Trajectory, known: Mapping[str, float]) -> dict[str, float | None]:
+        found: dict[str, float | None] = dict(known)
+        if self._asks(episode, known, GRADED):
+            found[GRADED] = self._grade(episode)
+        if self._asks(episode, known, ZOOM_NEED):
+            need = self._needs[query_id(episode)]
+            found[ZOOM_NEED] = None if need is None else need / 10
+        return found
+
+    def _need(self, episode: Trajectory) -> int | None:
+        assert self.zoom_need is not None
+        return self.zoom_need(key_of(episode).question, shown_images(episode))
+
+    def _grade(self, episode: Trajectory) -> float | None:
+        assert self.grade is not None
+        key, said = key_of(episode), own_pieces(episode)[-1]
+        answer = extract_answer(said) or last_boxed(without_thoughts(said))
+        if answer is None and self.extract is not None:
+            answer = self.extract(question_with_options(key), said)
+            if answer is None:
+                return None
+        score = grade_answer(answer, in_words(key), self.grade)
+        return score.value if score.available else None
+
+
+NO_GRADERS = Graders()
+"""Nobody is asked."""
+
+
+NOBODY = EndpointConfig(model="NAME", base_url="http://URL")
+
+_BY_MODEL = ("direct", "extraction")
+
+
+class AnswerEndpoint(EndpointConfig):
+    """A model that grades answers: of a type of its own, so that messages name its options."""
+
+
+class ZoomEndpoint(EndpointConfig):
+    """A model that sees how much has to be magnified, likewise."""
+
+
+NO_ANSWER_JUDGE = AnswerEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
+NO_ZOOM_JUDGE = ZoomEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
+_UNASKED: tuple[EndpointConfig, ...] = (NO_ANSWER_JUDGE, NO_ZOOM_JUDGE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions:
+    """A judge of what responses observe and predict.
+
+    Attributes:
+        judge: exact (by rule), direct or extraction (a model at an endpoint), or MODULE:FACTORY of your own, which is
+            called with an env id and a representation and returns a judge, as judges.scores.Judge is.
+        judge_endpoint: The model of a judge that asks one.
+        answer_judge: A model that grades answers in quarters, as the measure graded, and first reads them out of
+            replies that have none in its form; nobody unless its model and base_url are given.
+        zoom_judge: A model that sees, and says how much of a picture has to be magnified, as the measure zoom_need:
+            results are then also told by stratum, easy, medium and hard. Nobody unless its model and base_url are
+            given.
+    """
+
+    HINTS: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            f"--judge.{name.replace('_', '-')}": (
+                f"The judge's endpoint is set with --judge-endpoint.*: --judge direct --judge-endpoint."
+                f"{name.replace('_', '-')} VALUE."
+            )
+            for name in EndpointConfig.__dataclass_fields__
+        }
+    )
+
+    judge: str = "exact"
+    judge_endpoint: EndpointConfig = NOBODY
+    answer_judge: AnswerEndpoint = NO_ANSWER_JUDGE
+    zoom_judge: ZoomEndpoint = NO_ZOOM_JUDGE
+
+    def __post_init__(self) -> None:
+        kinds = ("exact", *_BY_MODEL)
+        provider, _, served = self.judge.partition(":")
+        if provider in PROVIDERS:
+            raise ConfigError(
+                f"--judge {self.judge} names an agent. Use --judge direct {_endpoint_options(provider, served)}."
+            )
+        require(
+            self.judge in kinds or ":" in self.judge,
+            f"--judge must be {', '.join(kinds)} or MODULE:FACTORY; got {self.judge!r}."
+            f"{did_you_mean(self.judge, kinds)}",
+        )
+        require(
+            self.judge not in _BY_MODEL or _is_named(self.judge_endpoint),
+            f"--judge {self.judge} needs --judge-endpoint.model and --judge-endpoint.base-url.",
+        )
+        for option, endpoint in (("--answer-judge", self.answer_judge), ("--zoom-judge", self.zoom_judge)):
+            require(
+                endpoint in _UNASKED or _is_named(endpoint),
+                f"{option} needs both {option}.model and {option}.base-url; got {endpoint.model} at "
+                f"{endpoint.base_url}. Leave its options out where nobody is to be asked.",
+            )
+
+    @property
+    def label(self) -> str:
+        """What a board calls it."""
+        own = f"{self.judge} {self.judge_endpoint.model}" if self.judge in _BY_MODEL else self.judge
+        further = {"answers": self.answer_judge, "zoom": self.zoom_judge}
+        return ", ".join([own, *(f"{what} {each.model}" for what, each in further.items() if each not in _UNASKED)])
+
+    def endpoints(self) -> dict[str, EndpointConfig]:
+        """Returns the models that are asked, by option; without those whose replies may all be cached."""
+        asked = {"--judge": self.judge_endpoint} if self.judge in _BY_MODEL else {}
+        asked |= {"--answer-judge": self.answer_judge, "--zoom-judge": self.zoom_judge}
+        return {
+            f"{option} {endpoint.model}": endpoint
+            for option, endpoint in asked.items()
+            if endpoint not in _UNASKED and endpoint.cache_dir is None
+        }
+
+    @contextmanager
+    def chosen(self) -> Iterator[JudgeFor | Mapping[Section, JudgeFor]]:
+        """Gives the judge, as `judge_episodes` takes it, and lets go of its connection afterwards.
+
+        Raises:
+            ConfigError: If one of the user's own cannot be had.
+        """
+        if self.judge in _BY_MODEL:
+            from agents.api.client import ChatClient
+            from judges.llm.llm_judge import Method, llm_judges
+
+            with ChatClient(self.judge_endpoint) as client:
+                yield llm_judges(client, cast("Method", self.judge))
+        else:
+            yield exact_judge if self.judge == "exact" else _own(self.judge)
+
+    @contextmanager
+    def graders(self) -> Iterator[Graders]:
+        """Gives who grades answers and pictures, and lets go of their connections afterwards."""
+        if self.answer_judge in _UNASKED and self.zoom_judge in _UNASKED:
+            yield Graders()
+            return
+        from agents.api.client import ChatClient
+        from judges.llm.llm_graders import LLMAnswerExtractor, LLMAnswerJudge, LLMZoomJudge
+
+        with ExitStack() as opened:
+            asked, seeing = (
+                None if each in _UNASKED else opened.enter_context(ChatClient(each))
+                for each in (self.answer_judge, self.zoom_judge)
+            )
+            yield Graders(
+                extract=None if asked is None else LLMAnswerExtractor(asked),
+                grade=None if asked is None else LLMAnswerJudge(asked),
+                zoom_need=None if seeing is None else LLMZoomJudge(seeing),
+            )
+
+
+def _endpoint_options(provider: str, served: str) -> str:
+    """Returns the options of a judge's endpoint for what an agent's name has after its colon, `MODEL@URL`."""
+    model, _, address = served.partition("@")
+    options = [f"--judge-endpoint.model {model or 'NAME'}", f"--judge-endpoint.base-url {address or 'URL'}"]
+    return " ".join(options + ([] if provider == COMPATIBLE else [f"--judge-endpoint.provider {provider}"]))
+
+
+def _is_named(endpoint: EndpointConfig) -> bool:
+    return endpoint.model != NOBODY.model and endpoint.base_url != NOBODY.base_url
+
+
+def _own(name: str) -> JudgeFor:
+    """Returns the user's judges, each made once, as judges are told apart by what they are."""
+    module, _, attribute = name.partition(":")
+    instead = "Run from the folder that holds it, or name that folder in PYTHONPATH."
+    factory: Any = getattr(import_named(module, option=f"--judge {name}", instead=instead), attribute, None)
+    if not callable(factory):
+        raise ConfigError(f"--judge {name}: {module} has no {attribute!r} that could be called.")
+    made: dict[tuple[str, str], Any] = {}
+
+    def judge_for(env_id: str, representation: Any) -> Any:
+        key = env_id, representation
+        if key not in made:
+            made[key] = factory(env_id, representation)
+            require(hasattr(made[key], "score"), f"--judge {name} must return a judge with score(text, state).")
+        return made[key]
+
+    return judge_for
+
+
+STRATA: Mapping[str, float] = MappingProxyType({"easy": 0.3, "medium": 0.7, "hard": 1.0})
+"""Largest `zoom_need` of each: scores of 1 to 3, 4 to 7, and 8 to 10."""
+
+_OF_ROWS = ("inclusion", GRADED)
+
+
+def stratum_of(episode: Record) -> str | None:
+    """Returns the stratum of a judged episode; None where nobody said how much must be magnified."""
+    need = (episode.get("judged") or {}).get(ZOOM_NEED)
+    if need is None:
+        return None
+    return next(name for name, largest in STRATA.items() if need <= largest + 1e-9)
+
+
+def strata_text(episodes: Sequence[Record]) -> str:
+    """Returns a table with a row for every stratum, agent and world; empty where no episode has a stratum."""
+    groups: dict[tuple[str, str, str], list[Record]] = defaultdict(list)
+    for each in episodes:
+        if not each["error"] and (stratum := stratum_of(each)) is not None:
+            groups[each["world"], stratum, each["agent"]].append(each)
+    order = list(STRATA)
+    keys = sorted(groups, key=lambda key: (key[0], order.index(key[1]), key[2]))
+    return text_table([_told(key, groups[key]) for key in keys]) if keys else ""
+
+
+def _told(key: tuple[str, str, str], episodes: Sequence[Record]) -> dict[str, str]:
+    world, stratum, agent = key
+    told = {"world": world, "zoom": stratum, "agent": agent, "episodes": str(len(episodes))}
+    told["success"] = _share(episodes, [float(each["success"]) for each in episodes])
+    for name in _OF_ROWS:
+        judged = [each for each in episodes if name in each["judged"]]
+        known = [each["judged"][name] for each in judged]
+        is_share = name == "inclusion"
+        told[name] = "" if not known else _share(judged, known) if is_share else f"{fmean(known):.3f}"
+    return told
+
+
+def _share(episodes: Sequence[Record], values: Sequence[float]) -> str:
+    low, high = share_interval(episodes, values)
+    return f"{fmean(values):.3f} ({low:.3f} to {high:.3f})"

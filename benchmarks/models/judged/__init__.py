@@ -1,1 +1,0 @@
-"""What judges say of a board's episodes."""

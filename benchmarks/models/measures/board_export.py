@@ -1,0 +1,198 @@
+"""A board as a table with one row per episode: CSV, Parquet, or a pandas data frame."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from benchmarks.models.board.board import STRICT, Board, EpisodeKey
+from benchmarks.models.measures.measures import judged_worlds, spent
+from vlm_envs.errors import EngineUnavailableError
+from vlm_envs.records.json_lines import Record
+from vlm_envs.records.report_mistakes import first_mistake
+from vlm_envs.requirements import install_command
+from vlm_envs.statistics.success_rates import cluster_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Format = Literal["csv", "parquet"]
+Kind = Literal["text", "count", "number", "flag"]
+
+COLUMNS: Mapping[str, Kind] = MappingProxyType(
+    {
+        "agent": "text",
+        "world": "text",
+        "seed": "count",
+        "repeat": "count",
+        "cluster": "text",
+        "success": "flag",
+        "reward": "number",
+        "turns": "count",
+        "tokens": "count",
+        "prompt_tokens": "count",
+        "completion_tokens": "count",
+        "usd": "number",
+        "seconds": "number",
+        "wall_s": "number",
+        "tries": "count",
+        "stop_reasons": "text",
+        "stop_details": "text",
+        "turns_out_of_format": "count",
+        "error": "text",
+        "first_mistake": "text",
+        "model": "text",
+        "address": "text",
+        "judge": "text",
+        "split": "text",
+        "reading": "text",
+        "start_state_hash": "text",
+        "agent_digest": "text",
+        "world_digest": "text",
+    }
+)
+"""Columns that every board has, in order; `metric.NAME` and then `judged.NAME` follow, in order of appearance."""
+
+
+def episode_rows(board: Board) -> list[dict[str, Any]]:
+    """Returns one row per episode with the keys of `COLUMNS`, `metric.*`, and `judged.*`; unknown values are None.
+
+    Of an episode that was tried again after an error the last try counts, but tokens and costs are those of all tries,
+    so that their sums are the board's. Episodes that ended with an error have no success, reward, or first mistake.
+    """
+    lines = board.lines()
+    tries: dict[EpisodeKey, list[Record]] = defaultdict(list)
+    for line in lines:
+        tries[EpisodeKey.of(line)].append(line)
+    judged = judged_worlds(lines)
+    splits = {world["label"]: world["split"] for world in board.record["worlds"]}
+    rows = [_row(of_episode, splits, trusts_judge=of_episode[-1]["world"] in judged) for of_episode in tries.values()]
+    measured = dict.fromkeys(name for row in rows for name in row if name not in COLUMNS)
+    names = [*COLUMNS, *sorted(measured, key=lambda name: name.startswith("judged."))]
+    return [{name: _writable(row.get(name)) for name in names} for row in rows]
+
+
+def _row(tries: Sequence[Record], splits: Mapping[str, str], *, trusts_judge: bool) -> dict[str, Any]:
+    line = tries[-1]
+    turns = line.get("turns", [])
+    is_played = not line["error"]
+    mistake = first_mistake(line, trusts_judge=trusts_judge) if is_played else None
+    parts = {
+        name: [turn["usage"][name] for each in tries for turn in each.get("turns", []) if name in turn["usage"]]
+        for name in ("prompt_tokens", "completion_tokens")
+    }
+    return {
+        "agent": line["agent"],
+        "world": line["world"],
+        "seed": line["seed"],
+        "repeat": line["repeat"],
+        "cluster": str(cluster_of(line)),
+        "success": bool(line["success"]) if is_played else None,
+        "reward": line["total_reward"] if is_played else None,
+        "turns": len(turns),
+        "tokens": _whole(spent("tokens", tries)),
+        **{name: _whole(sum(values)) if values else None for name, values in parts.items()},
+        "usd": spent("usd", tries),
+        "seconds": line.get("seconds"),
+        "wall_s": line.get("wall_s"),
+        "tries": len(tries),
+        "stop_reasons": " ".join(turn["stop_reason"] for turn in turns) or None,
+        "stop_details": "\n".join(turn["stop_detail"] for turn in turns if turn.get("stop_detail")) or None,
+        "turns_out_of_format": sum(turn["parse_error"] is not None for turn in turns),
+        "error": line["error"] or None,
+        "first_mistake": mistake.kind if mistake else None,
+        "model": " ".join(dict.fromkeys(turn["model"] for turn in turns if turn.get("model"))) or None,
+        "address": line.get("address"),
+        "judge": line.get("judge"),
+        "split": splits.get(line["world"]),
+        "reading": line.get("reading", STRICT),
+        "start_state_hash": line.get("start_state_hash"),
+        "agent_digest": line["agent_digest"],
+        "world_digest": line["world_digest"],
+        **{f"metric.{name}": value for name, value in (line.get("metrics") or {}).items()},
+        **{f"judged.{name}": value for name, value in (line.get("judged") or {}).items()},
+    }
+
+
+def _writable(value: Any) -> Any:
+    """Returns a value whose text has a UTF-8 form; errors and names can quote lone surrogates, which have none."""
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def exported(board: Board, form: Format) -> bytes:
+    """Returns a board as the content of a file.
+
+    Raises:
+        EngineUnavailableError: If it is Parquet and pyarrow is not installed.
+    """
+    rows = episode_rows(board)
+    return _csv(rows) if form == "csv" else _parquet(rows)
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, lineterminator="\n")
+    names = list(rows[0]) if rows else list(COLUMNS)
+    writer.writerow(names)
+    writer.writerows([_cell(row[name]) for name in names] for row in rows)
+    return file.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped]
+        from pyarrow import parquet
+    except ImportError:
+        raise EngineUnavailableError(
+            f"--to parquet needs pyarrow, which is not installed. Run: {install_command('parquet')}, or export "
+            "--to csv."
+        ) from None
+    types = {"text": pa.string(), "count": pa.int64(), "number": pa.float64(), "flag": pa.bool_()}
+    schema = pa.schema([(name, types[_kind(name)]) for name in (rows[0] if rows else COLUMNS)])
+    table = pa.Table.from_pylist(list(rows), schema=schema)
+    file = io.BytesIO()
+    parquet.write_table(table, file)
+    return file.getvalue()
+
+
+def _kind(name: str) -> Kind:
+    return COLUMNS.get(name, "number")
+
+
+def load_board(path: str | Path) -> pd.DataFrame:
+    """Returns a board as a data frame with one row per episode, in the columns of `COLUMNS`, `metric.*`, `judged.*`.
+
+    Args:
+        path: The board's folder.
+
+    Raises:
+        MissingRunDataError: If there is no board.
+        BrokenRunDataError: If it cannot be read.
+        EngineUnavailableError: If pandas is not installed.
+    """
+    rows = episode_rows(Board(path))
+    try:
+        import pandas as pd
+    except ImportError:
+        raise EngineUnavailableError(
+            f"load_board needs pandas, which is not installed. Run: {install_command('frames')}, or write a file with "
+            "python -m benchmarks export."
+        ) from None
+    frame_types: Mapping[Kind, str] = {"text": "string", "count": "Int64", "number": "Float64", "flag": "boolean"}
+    names = list(rows[0]) if rows else list(COLUMNS)
+    columns = {name: pd.array([row[name] for row in rows], dtype=frame_types[_kind(name)]) for name in names}
+    return pd.DataFrame(columns)

@@ -1,0 +1,429 @@
+"""Agents compared over worlds: overall, in groups of levels, and by mode."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+from types import MappingProxyType
+from typing import Any
+
+from benchmarks.models.board.board_spec import REFERENCES, WorldSpec
+from benchmarks.models.measures.measures import Row, corrected, rows
+from benchmarks.models.text_table import text_table
+from vlm_envs.content.judging.judging_cases import TRACKS
+from vlm_envs.records.json_lines import Record
+from vlm_envs.statistics.paired_tests import sign_flip_test
+from vlm_envs.statistics.success_rates import (
+    Interval,
+    by_cluster,
+    cluster_of,
+    content_of,
+    level_of,
+    repeated_interval,
+    share_interval,
+)
+from vlm_envs.validation import require
+
+SIGNIFICANT = 0.05
+"""Corrected p-value below which two agents are distinguished."""
+
+LAZY, RANDOM = "lazy", "random"
+
+Rates = Mapping[str, Mapping[str, float]]
+"""Success rates by agent and world."""
+
+Level = tuple[int, int]
+"""Seed and repeat."""
+
+Played = dict[str, dict[str, dict[Level, Record]]]
+"""Episodes by agent, world, and level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverallRow:
+    """One agent over all worlds that every contestant has played; each world has the same weight.
+
+    Attributes:
+        agent: Its label on the board.
+        num_worlds: Worlds averaged.
+        success: Mean of its success rates in these worlds.
+        low: Lower end of its 95% interval.
+        high: Upper end.
+        mean_rank: Mean rank by success rate among all agents listed, 1 for the best; ties share their mean rank.
+        indistinguishable_from: Agents whose mean success does not differ from its own at 0.05, by a paired test on the
+            levels both played, Holm-corrected over all pairs of contestants or, for pairs with a reference, over those.
+        below_lazy: Whether `lazy` has a higher mean success in the worlds that it has played.
+    """
+
+    agent: str
+    num_worlds: int
+    success: float
+    low: float
+    high: float
+    mean_rank: float
+    indistinguishable_from: tuple[str, ...] = ()
+    below_lazy: bool = False
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is one of the baselines that are on every board."""
+        return self.agent in REFERENCES
+
+
+def overall(episodes: Sequence[Record]) -> list[OverallRow]:
+    """Returns a row per agent, the most successful first; empty if no world was played by all contestants.
+
+    The worlds are those that all contestants have played. References that lack one of them are left out. In the
+    interval, worlds count as independent unless they share content such as images.
+
+    Args:
+        episodes: As `Board.episodes` returns them; those that ended with an error count for nothing.
+
+    Sources: the interval combines those of the worlds by Zou and Donner, Stat. Med. 27 (2008) 1693-1702; with one world
+        it is that world's. Differences are tested by flipping signs of whole clusters (`sign_flip_test`).
+    """
+    played: Played = defaultdict(lambda: defaultdict(dict))
+    for episode in episodes:
+        if not episode["error"]:
+            played[episode["agent"]][episode["world"]][episode["seed"], episode["repeat"]] = episode
+    agents, worlds = _compared(played)
+    if not worlds:
+        return []
+    rates_of = {
+        agent: {world: _rate(levels) for world, levels in of_agent.items()} for agent, of_agent in played.items()
+    }
+    rates = {agent: [rates_of[agent][world] for world in worlds] for agent in agents}
+    means = {agent: fmean(rates[agent]) for agent in agents}
+    ranks = [_ranks([rates[agent][index] for agent in agents]) for index in range(len(worlds))]
+    similar = _indistinguishable(played, agents, worlds)
+    rows = [
+        OverallRow(
+            agent=agent,
+            num_worlds=len(worlds),
+            success=means[agent],
+            low=(interval := _interval(played[agent], worlds)).low,
+            high=interval.high,
+            mean_rank=fmean(of_world[position] for of_world in ranks),
+            indistinguishable_from=tuple(other for other in agents if frozenset((agent, other)) in similar),
+            below_lazy=is_below(LAZY, agent, worlds, rates_of),
+        )
+        for position, agent in enumerate(agents)
+    ]
+    return sorted(rows, key=lambda row: (-row.success, row.mean_rank, row.agent))
+
+
+def best_of(agents: Sequence[str], worlds: Sequence[str], rates: Rates) -> list[str]:
+    """Returns the agents with the highest mean success in some worlds, ties included."""
+    means = {agent: fmean(rates[agent][world] for world in worlds) for agent in agents}
+    return [agent for agent, mean in means.items() if math.isclose(mean, max(means.values()), abs_tol=1e-9)]
+
+
+def is_below(reference: str, agent: str, worlds: Sequence[str], rates: Rates) -> bool:
+    """Returns whether a reference has a higher mean success than an agent in those worlds that it has played."""
+    mine, its = shared_means(reference, agent, worlds, rates)
+    return mine < its and not math.isclose(mine, its, abs_tol=1e-9)
+
+
+def shared_means(reference: str, agent: str, worlds: Sequence[str], rates: Rates) -> tuple[float, float]:
+    """Returns the mean success of an agent and of a reference in those worlds that the reference has played.
+
+    Both are 0 if there are none.
+    """
+    shared = [world for world in worlds if world in rates.get(reference, {})]
+    mine, its = (fmean([rates[name][world] for world in shared] or [0.0]) for name in (agent, reference))
+    return mine, its
+
+
+def not_above(agent: str, worlds: Sequence[str], rates: Rates) -> str | None:
+    """Returns the reference because of which an agent is not named as best; None if it may be.
+
+    It must solve something, no less than `lazy`, and more than `random`, in the worlds that these have played.
+
+    Returns:
+        `"lazy"`, `"random"`, `""` if the agent solves nothing, or None.
+    """
+    if not any(rates[agent][world] for world in worlds):
+        return ""
+    if is_below(LAZY, agent, worlds, rates):
+        return LAZY
+    has_random = any(world in rates.get(RANDOM, {}) for world in worlds)
+    mine, its = shared_means(RANDOM, agent, worlds, rates)
+    return RANDOM if has_random and (mine < its or math.isclose(mine, its, abs_tol=1e-9)) else None
+
+
+def _compared(played: Played) -> tuple[list[str], list[str]]:
+    """Returns the agents to compare and the worlds that all contestants have played, in order of first appearance."""
+    contestants = [agent for agent in played if agent not in REFERENCES]
+    worlds = _common(played, contestants or list(played))
+    return [agent for agent in played if all(world in played[agent] for world in worlds)], worlds
+
+
+def _common(played: Played, agents: Sequence[str]) -> list[str]:
+    return [world for world in (played[agents[0]] if agents else ()) if all(world in played[agent] for agent in agents)]
+
+
+def _rate(episodes: Mapping[Level, Record]) -> float:
+    return fmean(bool(episode["success"]) for episode in episodes.values())
+
+
+def _interval(worlds: Mapping[str, Mapping[Level, Record]], names: Sequence[str]) -> Interval:
+    """Returns the interval of the mean of an agent's success rates."""
+    below, above, seen, is_shared = [], [], set[str](), False
+    for name in names:
+        episodes = list(worlds[name].values())
+        low, high = share_interval(episodes, [bool(episode["success"]) for episode in episodes])
+        rate = _rate(worlds[name])
+        below.append(rate - low)
+        above.append(high - rate)
+        content = set(filter(None, map(content_of, episodes)))
+        is_shared, seen = is_shared or bool(content & seen), seen | content
+    mean = fmean(_rate(worlds[name]) for name in names)
+    # Errors of worlds with the same content may be equal; then they add up as they are
+    low, high = (sum(errors) if is_shared else math.hypot(*errors) for errors in (below, above))
+    return Interval(max(0.0, mean - low / len(names)), min(1.0, mean + high / len(names)))
+
+
+def _ranks(rates: Sequence[float]) -> list[float]:
+    """Returns the rank of each rate, 1 for the highest; equal rates share the mean of their ranks."""
+    return [sum(other > rate for other in rates) + (sum(other == rate for other in rates) + 1) / 2 for rate in rates]
+
+
+def _indistinguishable(played: Played, agents: Sequence[str], worlds: Sequence[str]) -> set[frozenset[str]]:
+    """Returns the pairs of agents whose mean success rates do not differ significantly."""
+    pairs = list(itertools.combinations(agents, 2))
+    p_values = corrected(pairs, [_p_value(played[first], played[second], worlds) for first, second in pairs])
+    return {frozenset(pair) for pair, p_value in zip(pairs, p_values, strict=True) if p_value >= SIGNIFICANT}
+
+
+def _p_value(
+    first: Mapping[str, Mapping[Level, Record]],
+    second: Mapping[str, Mapping[Level, Record]],
+    worlds: Sequence[str],
+) -> float:
+    """Returns the p-value that two agents have the same mean success rate; 1 if they share no level in some world."""
+    differences: dict[Hashable, float] = defaultdict(float)
+    levels = {world: [level for level in first[world] if level in second[world]] for world in worlds}
+    sizes = [len(of_world) for of_world in levels.values()]
+    if not all(sizes):
+        return 1.0
+    least_common = math.lcm(*sizes)
+    # Whole weights keep the test exact; with worlds of many different sizes they would be too large
+    unit = least_common if least_common <= 16 * max(sizes) else 1
+    for world, of_world in levels.items():
+        weight = unit / len(of_world)
+        for level in of_world:
+            pair = first[world][level], second[world][level]
+            # Content is the same in every world, but levels count as their world's own
+            key = content_of(*pair) or (world, level_of(*pair))
+            gain = int(bool(second[world][level]["success"])) - int(bool(first[world][level]["success"]))
+            differences[key] += weight * gain
+    return sign_flip_test(list(differences.values()))
+
+
+_SCORE = "score_"
+_ORDER = "reverse_order"
+_REWARDBENCH = "vl_rewardbench"
+_REWARDBENCH_GROUPS = tuple(f"{_REWARDBENCH}_{name}" for name in ("hallucination", "reasoning", "general"))
+_WORLD = "VLM/RewardJudging"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupedRow:
+    """One agent's accuracy in one world, by group.
+
+    Attributes:
+        world: What the board calls the world.
+        agent: What it calls the agent.
+        groups: Scores of the items of each group, in the order of the groups; those without items are left out.
+        clusters: Of each group the clusters of its items; without them, items count as independent.
+        is_of_groups: Whether the score in all is the mean of the groups; else that of all items.
+        both_orders: Share of the items that were judged in both orders, and rightly in both; None where none were.
+    """
+
+    world: str
+    agent: str
+    groups: Mapping[str, Sequence[float]]
+    is_of_groups: bool
+    both_orders: float | None = None
+    clusters: Mapping[str, Sequence[Hashable]] = field(default_factory=dict)
+
+    @property
+    def of_items(self) -> float:
+        """Mean over all items."""
+        return fmean(score for scores in self.groups.values() for score in scores)
+
+    @property
+    def of_groups(self) -> float:
+        """Mean of the groups' means."""
+        return fmean(fmean(scores) for scores in self.groups.values())
+
+    @property
+    def overall(self) -> float:
+        """What the benchmark calls the score in all."""
+        return self.of_groups if self.is_of_groups else self.of_items
+
+
+def grouped_rows(episodes: Sequence[Record], worlds: Sequence[Record]) -> list[GroupedRow]:
+    """Returns a row for each agent in each world that judges responses.
+
+    Args:
+        episodes: As `Board.episodes` returns them; those that ended with an error count in nothing.
+        worlds: The worlds of `Board.record`.
+    """
+    judging = {each["label"]: each["kwargs"] for each in worlds if each["label"].startswith(_WORLD)}
+    played: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for each in episodes:
+        if not each["error"] and each["world"] in judging:
+            played[each["world"], each["agent"]].append(each)
+    twins = {label: _twin(label, judging) for label in judging}
+    rows = (
+        _row(world, agent, each, judging[world], played.get((twins[world] or "", agent), ()))
+        for (world, agent), each in played.items()
+    )
+    return [row for row in rows if row.groups]
+
+
+def grouped_text(rows: Sequence[GroupedRow]) -> str:
+    """Returns the rows as tables, one for each kind of groups; nothing without rows."""
+    tables = (
+        [_told(row) for row in sorted(rows, key=lambda row: (row.world, -row.overall)) if row.is_of_groups is kind]
+        for kind in (False, True)
+    )
+    return "\n\n".join(text_table(table) for table in tables if table)
+
+
+def _row(
+    world: str, agent: str, episodes: Sequence[Record], kwargs: Mapping[str, Any], others: Sequence[Record]
+) -> GroupedRow:
+    is_rewardbench = kwargs.get("dataset") == _REWARDBENCH
+    names = _REWARDBENCH_GROUPS if is_rewardbench else TRACKS
+    scored = {name: [(each, score) for each in episodes for score in _scores(each, name)] for name in names}
+    found = {name.removeprefix(f"{_REWARDBENCH}_"): each for name, each in scored.items() if each}
+    return GroupedRow(
+        world=world,
+        agent=agent,
+        groups={name: [score for _, score in each] for name, each in found.items()},
+        clusters={name: [cluster_of(episode) for episode, _ in each] for name, each in found.items()},
+        is_of_groups=not is_rewardbench,
+        both_orders=_both_orders(episodes, others),
+    )
+
+
+def _scores(episode: Record, group: str) -> Iterator[float]:
+    score = (episode.get("metrics") or {}).get(f"{_SCORE}{group}")
+    if score is not None:
+        yield float(score)
+
+
+def _twin(label: str, worlds: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Returns the world that shows the same items in the opposite order."""
+    own = dict(worlds[label])
+    wanted = own | {_ORDER: not own.get(_ORDER, False)}
+    return next((other for other, kwargs in worlds.items() if {_ORDER: False, **kwargs} == wanted), None)
+
+
+def _both_orders(episodes: Sequence[Record], others: Sequence[Record]) -> float | None:
+    """Returns the share of items judged in both orders that were judged rightly in both; an item is a seed."""
+    right = {(each["seed"], each["repeat"]): bool(each["success"]) for each in others}
+    both = [
+        bool(each["success"]) and right[each["seed"], each["repeat"]]
+        for each in episodes
+        if (each["seed"], each["repeat"]) in right
+    ]
+    return fmean(both) if both else None
+
+
+def _told(row: GroupedRow) -> dict[str, str]:
+    names = TRACKS if row.is_of_groups else tuple(name.removeprefix(f"{_REWARDBENCH}_") for name in _REWARDBENCH_GROUPS)
+    groups = {name: _with_interval(row, name) if name in row.groups else "" for name in names}
+    means = {"of all items": f"{row.of_items:.3f}", "mean of groups": f"{row.of_groups:.3f}"}
+    both = "" if row.both_orders is None else f"{row.both_orders:.3f}"
+    told = {"world": row.world, "agent": row.agent, **groups, "overall": f"{row.overall:.3f}"}
+    return told | means | {"right in both orders": both}
+
+
+def _with_interval(row: GroupedRow, name: str) -> str:
+    scores = row.groups[name]
+    by_content = by_cluster(row.clusters.get(name) or range(len(scores)), scores).values()
+    low, high = repeated_interval([sum(each) for each in by_content], [len(each) for each in by_content])
+    return f"{fmean(scores):.3f} ({low:.3f} to {high:.3f}) of {len(scores)}"
+
+
+MODES: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "ivgr": MappingProxyType(
+            {
+                "grounded": "prompt_format=ivgr_grounded",
+                "textual": "prompt_format=ivgr_textual",
+                "views none": "prompt_format=ivgr_views,views='none'",
+                "views crops": "prompt_format=ivgr_views,views=crops",
+                "views union": "prompt_format=ivgr_views,views=union",
+                "views both": "prompt_format=ivgr_views,views=both",
+            }
+        )
+    }
+)
+"""Arguments of a world in each way of asking, by name."""
+
+
+def in_modes(worlds: Sequence[str], name: str) -> tuple[str, ...]:
+    """Returns each world in each way of asking.
+
+    Args:
+        worlds: As ID or ID:ARGUMENT=VALUE,....
+        name: A key of `MODES`.
+
+    Raises:
+        ConfigError: If a world says itself how it is asked.
+    """
+    for world in worlds:
+        given = WorldSpec.parse(world).kwargs
+        named = next((each for each in ("prompt_format", "views") if each in given), None)
+        require(
+            named is None,
+            f"--world {world} has a {named} of its own, and --modes {name} asks it in {', '.join(MODES[name])}. Leave "
+            f"{named} out, or leave --modes out.",
+        )
+    return tuple(f"{world}{',' if ':' in world else ':'}{mode}" for world in worlds for mode in MODES[name].values())
+
+
+def modes_text(episodes: Sequence[Record], worlds: Sequence[str], name: str, split: str) -> str:
+    """Returns a table of success and box IoU by agent and way of asking, for each world.
+
+    Args:
+        episodes: Of a board.
+        worlds: As `in_modes` takes them.
+        name: A key of `MODES`.
+        split: Whose levels were played.
+    """
+    found = {(row.world, row.agent): row for row in rows(episodes)}
+    agents = dict.fromkeys(agent for _, agent in found)
+    parts = []
+    for world in worlds:
+        labels = [WorldSpec.parse(each, split).label for each in in_modes([world], name)]
+        told = [
+            _mode_cells(mode, found[label, agent])
+            for agent in agents
+            for mode, label in zip(MODES[name], labels, strict=True)
+            if (label, agent) in found
+        ]
+        parts.append(f"{world}\n{text_table(told)}")
+    return "\n\n".join(parts)
+
+
+def _mode_cells(mode: str, row: Row) -> dict[str, str]:
+    low, high = row.interval
+    success = f"{row.success:.3f} ({low:.3f} to {high:.3f})" if row.num_episodes else "–"
+    box_iou = f"{row.judged['box_iou']:.3f}" if "box_iou" in row.judged else ""
+    return {
+        "agent": row.agent,
+        "mode": mode,
+        "success": success,
+        "episodes": str(row.num_episodes),
+        "box_iou": box_iou,
+        "out of format": "" if row.invalid_rate is None else f"{row.invalid_rate:.3f}",
+    }

@@ -1,0 +1,524 @@
+"""Plays what is missing of a board, within a budget, until it is done or interrupted."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from agents.agent import Agent, AsyncAgent, Response
+from agents.blind_script import LazyAgent
+from agents.evaluation_rollout import play_episodes
+from agents.rollout import failure_of
+from benchmarks.models.board.board import Board, EpisodeKey
+from benchmarks.models.board.board_spec import WorldSpec
+from benchmarks.models.board.verification import versions
+from benchmarks.models.measures.measures import spent
+from benchmarks.models.play.board_progress import Pace, Progress, RunProgress
+from benchmarks.models.play.contestants import Contestant
+from vlm_envs.command_line import EXIT_INTERRUPTED
+from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import Record
+from vlm_envs.registration import need_of, registered_name
+from vlm_envs.splits import SPLIT_SEEDS, split_seeds
+from vlm_envs.statistics.success_rates import by_cluster, cluster_of
+from vlm_envs.trajectory import Observation, Trajectory
+from vlm_envs.validation import require, require_above, require_at_least
+from vlm_envs.vector.make_vec import world_vector
+from vlm_envs.vector.vector_world import VectorWorld
+
+LEAST_FOR_CI = 16
+"""Episodes before an interval is looked at."""
+
+WIDEST_HALF = 0.5
+"""Half of the widest interval that a rate can have."""
+
+MOST_FAILURES = 8
+"""Failures in a row after which an agent leaves a world; it returns once it has played the others."""
+
+MOST_TRIES = 2
+"""Tries of one episode in one run: failed ones are retried in worlds that the agent left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunPlan:
+    """What a board shall hold.
+
+    Attributes:
+        worlds: What is played.
+        episodes: Levels of each world; of a world that lists fewer, all.
+        repeats: Episodes on each level.
+        budget_usd: Nothing is begun once so much has been spent; None for no limit.
+        stop_when_ci: An agent stops in a world once half the width of its success rate's interval is at most this; None
+            to play all levels.
+        suite: Name and version, for the record.
+    """
+
+    worlds: Sequence[WorldSpec]
+    episodes: int = 256
+    repeats: int = 1
+    budget_usd: float | None = None
+    stop_when_ci: float | None = None
+    suite: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        require(bool(self.worlds), "Name a world with --world, or a suite with --suite.")
+        require_at_least(self, 1, "episodes", "repeats")
+        require_above(self, 0, "budget_usd", "stop_when_ci")
+        require(
+            self.stop_when_ci is None or self.stop_when_ci <= WIDEST_HALF,
+            f"--stop-when-ci must be at most {WIDEST_HALF}; got {self.stop_when_ci}. 0.03 means 3 points.",
+        )
+        for world in self.worlds:
+            owned = len(SPLIT_SEEDS[world.split])
+            require(
+                self.episodes <= owned, f"--episodes must be at most {owned}, as many levels as there are in a split."
+            )
+
+    def keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
+        """Returns the episodes that an agent shall play in a world, every level once before any is repeated."""
+        if world.label in contestant.skipped:
+            return []
+        num_episodes = self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
+        return [
+            EpisodeKey(world.digest, contestant.digest, seed, repeat)
+            for repeat in range(self.repeats)
+            for seed in split_seeds(world.split, num_episodes)
+        ]
+
+
+class BoardRun:
+    """One run of `python -m benchmarks run`. It holds the board until `run` is over.
+
+    Args:
+        plan: What the board shall hold.
+        contestants: Who plays.
+        out: The board's folder.
+        on_progress: Called after every episode, from any thread.
+
+    Attributes:
+        left_out: By the world's label, what is wrong with each item that cannot be shown, by its seed. Nobody plays
+            these: a world shows the next item in place of such a one, which would be counted twice.
+        moved: A line for each agent that is served at another address than before.
+
+    Raises:
+        ConfigError: If the board there is another one, or a budget cannot be held as a price is not known.
+        BusyFolderError: If another command is writing to it.
+        UnwritableBoardError: If nothing can be written to it.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        contestants: Sequence[Contestant],
+        out: Path,
+        on_progress: Callable[[RunProgress], None] = lambda progress: None,
+    ) -> None:
+        if plan.budget_usd is not None:
+            require_prices(contestants)
+        self.plan, self.contestants = plan, contestants
+        definition = {
+            "suite": plan.suite,
+            "split": plan.worlds[0].split,
+            "reading": plan.worlds[0].reading,
+            "worlds": [world.record(out) for world in plan.worlds],
+            "agents": [contestant.record() for contestant in contestants],
+            "versions": versions(world.adapted for world in plan.worlds),
+        }
+        self.board = Board.open(out, definition)
+        try:
+            lines = self.board.lines()
+            self._resume_agents()
+        except BaseException:
+            self.board.close()
+            raise
+        self._done: dict[EpisodeKey, bool] = {}
+        self._started: set[EpisodeKey] = set()
+        self._num_tries: Counter[EpisodeKey] = Counter()  # in this run
+        for line in lines:
+            key = EpisodeKey.of(line)
+            self._started.add(key)
+            if not line["error"]:
+                self._done[key] = bool(line["success"])
+        self.spent_usd = sum(line.get("usd") or 0.0 for line in lines)
+        self._on_progress = on_progress
+        self._lock = threading.Lock()
+        try:
+            self.left_out = {world.label: self._unshown(world) for world in plan.worlds}
+        except BaseException:
+            self.board.close()
+            raise
+        self._stopping, self._interrupted = threading.Event(), threading.Event()
+        self.reason, self.remedy = "", ""
+        self.failures: dict[str, str] = {}
+        self._paces = {each.label: Pace() for each in contestants}
+        self._parts = {
+            (each.label, world.label): self._part(each, world, lines) for each in contestants for world in plan.worlds
+        }
+        self.progress = RunProgress(parts=list(self._parts.values()))
+        self.moved = list(self._moved(lines))
+
+    def run(self, on_person: Callable[[bool], None] = lambda plays: None) -> None:
+        """Plays until nothing is missing, the budget is spent, or Ctrl-C; what was played is on the board.
+
+        Args:
+            on_person: Called with True before a person is asked at the terminal, and with False afterwards.
+        """
+        try:
+            for contestant in self.contestants:
+                if contestant.is_person:
+                    on_person(True)
+                    self._play(contestant)
+                    on_person(False)
+            self._play_side_by_side([each for each in self.contestants if not each.is_person])
+        except BaseException as error:
+            self._stop("interrupted" if isinstance(error, KeyboardInterrupt) else "an error")
+            raise
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Closes the agents and the board; a run that is over is closed already."""
+        self._close_agents()
+        self.board.close()
+
+    def waiting(self) -> list[Contestant]:
+        """Returns the agents that have something left to play."""
+        labels = {part.agent for part in self.progress.parts if part.num_missing}
+        return [contestant for contestant in self.contestants if contestant.label in labels]
+
+    def not_started(self) -> list[tuple[Progress, int]]:
+        """Returns how many episodes were never started, for each agent and world with such episodes."""
+        counts = [
+            (
+                self._parts[contestant.label, world.label],
+                sum(key not in self._started for key in self._keys(world, contestant)),
+            )
+            for contestant in self.contestants
+            for world in self.plan.worlds
+        ]
+        return [(part, count) for part, count in counts if count]
+
+    def _resume_agents(self) -> None:
+        """Gives agents the labels and hashes by which the board has them already."""
+        for contestant in self.contestants:
+            contestant.resume(self.board.agent_entry(contestant.record()))
+        labels = [contestant.label for contestant in self.contestants]
+        for label in labels:
+            require(
+                labels.count(label) == 1,
+                f"Two agents of this command are {label} on this board. Leave one out, or name it with as=NAME.",
+            )
+
+    def _moved(self, lines: Sequence[Record]) -> Iterator[str]:
+        last = {line["agent"]: line for line in lines}
+        entries = {entry["label"]: entry for entry in self.board.record["agents"]}
+        for contestant in self.waiting():
+            label = contestant.label
+            if label in last and contestant.asks_endpoint:
+                recorded = entries[label].get("identity", {}).get("base_url", "")
+                before = last[label].get("address", recorded)
+                if before.rstrip("/") != contestant.address.rstrip("/"):
+                    then, now = before or "its provider", contestant.address or "its provider"
+                    yield (
+                        f"{label} was served by {then} and is now served by {now}. Both count as one agent; to add it "
+                        "as another, use as=NAME."
+                    )
+
+    def _play_side_by_side(self, contestants: Sequence[Contestant]) -> None:
+        if not contestants:
+            return
+        with ThreadPoolExecutor(len(contestants), thread_name_prefix="contestant") as pool:
+            try:
+                for future in as_completed([pool.submit(self._play, contestant) for contestant in contestants]):
+                    future.result()
+            except BaseException:
+                # Whoever is under way must not play on, nor wait for a provider
+                self._stopping.set()
+                self._interrupted.set()
+                self._close_agents()
+                raise
+
+    def _close_agents(self) -> None:
+        for contestant in self.contestants:
+            contestant.close()
+
+    def _stop(self, reason: str, remedy: str = "The same command goes on.") -> None:
+        """Begins no further episode; says what for, and what to do about it."""
+        if not self.reason:
+            self.reason, self.remedy = reason, remedy
+        self._stopping.set()
+
+    def _unshown(self, world: WorldSpec) -> dict[int, str]:
+        """Returns what is wrong with items that somebody has yet to play and that cannot be shown, by seed."""
+        keys = (key for contestant in self.contestants for key in self.plan.keys(world, contestant))
+        return world.unshown(key.seed for key in keys if key not in self._done)
+
+    def _keys(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
+        """Returns the plan's episodes without those on items that cannot be shown; what is on the board stays."""
+        left_out = self.left_out[world.label]
+        return [key for key in self.plan.keys(world, contestant) if key in self._done or key.seed not in left_out]
+
+    def _part(self, contestant: Contestant, world: WorldSpec, lines: Sequence[Record]) -> Progress:
+        keys = self._keys(world, contestant)
+        solved = [self._done[key] for key in keys if key in self._done]
+        names = contestant.digest, world.digest
+        before = [line for line in lines if (line["agent_digest"], line["world_digest"]) == names]
+        played = list({EpisodeKey.of(line): line for line in before if not line["error"]}.values())
+        return Progress(
+            agent=contestant.label,
+            world=world.label,
+            num_wanted=len(keys),
+            num_done=len(solved),
+            num_successes=sum(solved),
+            tokens=int(spent("tokens", before) or 0),
+            usd=spent("usd", before) if before else 0.0,
+            pace=self._paces[contestant.label],
+            outcomes=by_cluster(map(cluster_of, played), [bool(line["success"]) for line in played]),
+        )
+
+    def _play(self, contestant: Contestant) -> None:
+        try:
+            left = [world for world in self.plan.worlds if self._play_world(contestant, world)]
+            while left:
+                left = [world for world in left if self._play_world(contestant, world, returns=True)]
+        except EOFError:
+            if not contestant.is_person:
+                raise
+            self.failures[contestant.label] = "the input has ended"
+        except Exception:
+            if not self._interrupted.is_set():  # an interrupt closes agents, so their requests then fail
+                raise
+
+    def _missing(self, world: WorldSpec, contestant: Contestant) -> list[EpisodeKey]:
+        """Returns the episodes that an agent may still play in this run, those that were never started first."""
+        keys = [key for key in self._keys(world, contestant) if key not in self._done]
+        return sorted((key for key in keys if self._num_tries[key] < MOST_TRIES), key=self._started.__contains__)
+
+    def _play_world(self, contestant: Contestant, world: WorldSpec, *, returns: bool = False) -> bool:
+        """Plays what is missing.
+
+        Args:
+            contestant: Who plays.
+            world: What is played.
+            returns: Whether the agent left this world before.
+
+        Returns:
+            Whether failures made the agent leave, and it is worth returning: always once, then as long as each visit
+            finishes an episode.
+        """
+        progress = self._parts[contestant.label, world.label]
+        progress.num_failed_in_a_row, progress.has_left, num_done = 0, False, progress.num_done
+        missing = self._missing(world, contestant)
+        if missing and self._goes_on(progress):
+            lapped = time.monotonic()
+            agent = Interruptible.of(contestant.agent, self._interrupted)
+            if isinstance(contestant.agent, LazyAgent):
+                contestant.agent.on_progress = partial(self._on_choice, progress)
+            self._on_progress(self.progress)
+            num_envs = min(contestant.num_parallel, len(missing))
+            progress.pace.start(num_envs, lapped)
+            with closing(_vector(world, num_envs)) as worlds:
+                seeds, env_id = [key.seed for key in missing], registered_name(world.env_id)
+                for number, trajectory in play_episodes(
+                    agent, worlds, seeds, env_id=env_id, goes_on=lambda: self._goes_on(progress)
+                ):
+                    wall_s, lapped = time.monotonic() - lapped, time.monotonic()
+                    progress.pace.count(lapped)
+                    self._keep(missing[number], contestant, progress, trajectory, wall_s)
+            progress.pace.finish(time.monotonic())
+        has_left = progress.has_left or progress.num_failed_in_a_row >= MOST_FAILURES
+        worth_it = not self._stopping.is_set() and (not returns or progress.num_done > num_done)
+        comes_back = has_left and worth_it and bool(self._missing(world, contestant))
+        progress.is_over = not comes_back
+        self._on_progress(self.progress)
+        return comes_back
+
+    def _on_choice(self, progress: Progress, env_id: str, step: str, num_done: int, num_wanted: int) -> None:
+        """Reports how far `lazy` is with choosing its responses; raises once the run was interrupted."""
+        if self._interrupted.is_set():
+            raise RunInterruptedError
+        progress.pace.prepare()
+        progress.preparing = f"choosing responses for {env_id}: {step}, {num_done:,} of {num_wanted:,}"
+        self._on_progress(self.progress)
+
+    def _keep(
+        self,
+        key: EpisodeKey,
+        contestant: Contestant,
+        progress: Progress,
+        trajectory: Trajectory | None,
+        wall_s: float,
+    ) -> None:
+        error = "the world could not be started" if trajectory is None else failure_of(trajectory)
+        if error and self._interrupted.is_set():
+            raise RunInterruptedError  # It is ours: agents were closed
+        used = used_by(trajectory)
+        label, world = contestant.label, progress.world
+        facts = used | ({"address": contestant.address} if contestant.address else {})
+        line = self.board.add(key, agent=label, world=world, episode=trajectory, error=error, wall_s=wall_s, **facts)
+        with self._lock:
+            self._started.add(key)
+            self._num_tries[key] += 1
+            if not error:
+                self._done[key] = trajectory is not None and trajectory.success
+            usd = used.get("usd")
+            self.spent_usd += usd or 0.0
+            solved = trajectory is not None and trajectory.success
+            tokens, cluster = int(used.get("tokens", 0)), cluster_of(line)
+            progress.add(solved=solved, failed=bool(error), tokens=tokens, usd=usd, cluster=cluster)
+            if error:
+                self.failures[label] = error
+            elif self.plan.budget_usd is not None and contestant.asks_endpoint and usd is None:
+                self._stop(
+                    f"{label} does not count its tokens, so that no budget can be held",
+                    "Leave out --budget-usd, and the same command goes on.",
+                )
+        self._on_progress(self.progress)
+
+    def _goes_on(self, progress: Progress) -> bool:
+        """Returns whether an agent begins another episode in a world."""
+        budget = self.plan.budget_usd
+        if budget is not None and self.spent_usd >= budget:
+            self._stop(f"the budget of {budget:g} USD is spent", "Raise --budget-usd, and the same command goes on.")
+        if self._stopping.is_set():
+            return False
+        if progress.num_failed_in_a_row >= MOST_FAILURES:
+            progress.has_left = True
+            return False
+        return not self.is_narrow_enough(progress)
+
+    def is_narrow_enough(self, progress: Progress) -> bool:
+        """Returns whether an agent's interval in a world is as narrow as was asked for."""
+        wanted = self.plan.stop_when_ci
+        return wanted is not None and progress.num_done >= LEAST_FOR_CI and progress.half_width <= wanted
+
+
+def _vector(world: WorldSpec, num_envs: int) -> VectorWorld:
+    """Returns worlds; those with an engine get a process of their own, as engines do not live in several threads."""
+    need = need_of(registered_name(world.env_id))
+    apart: dict[str, Any] = {"workers": "process", "num_workers": 1} if need is not None and need.probe else {}
+    worlds = world_vector(world.env_id, num_envs, **world.made_with, split=world.split, **apart)
+    worlds.counts_optimal_actions = True
+    return worlds
+
+
+class RunInterruptedError(RuntimeError):
+    """An agent is not asked any more, because its run was stopped."""
+
+
+class Interruptible:
+    """An agent that is asked no more once its run was interrupted: a batch of episodes would take its time.
+
+    Args:
+        agent: The agent.
+        interrupted: Says so.
+    """
+
+    def __init__(self, agent: Agent, interrupted: threading.Event) -> None:
+        self._agent, self._interrupted = agent, interrupted
+
+    @classmethod
+    def of(cls, agent: Agent, interrupted: threading.Event) -> Agent:
+        """Returns an agent made interruptible; one that answers each episode by itself is interrupted by closing it."""
+        return agent if isinstance(agent, AsyncAgent) else cls(agent, interrupted)
+
+    @property
+    def policy_version(self) -> int:
+        """Of the agent."""
+        return self._agent.policy_version
+
+    @policy_version.setter
+    def policy_version(self, version: int) -> None:
+        self._agent.policy_version = version
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Has the agent prepare.
+
+        Raises:
+            RunInterruptedError: If the run was interrupted.
+        """
+        self._check()
+        self._agent.start(worlds)
+
+    def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
+        """Returns the agent's responses.
+
+        Raises:
+            RunInterruptedError: If the run was interrupted.
+        """
+        self._check()
+        return self._agent.respond(rows, observations)
+
+    def _check(self) -> None:
+        if self._interrupted.is_set():
+            raise RunInterruptedError
+
+
+@contextmanager
+def second_interrupt_quits() -> Iterator[None]:
+    """Within the block the first Ctrl-C raises `KeyboardInterrupt`, and the next one ends the process at once.
+
+    A board is whole at any moment, so that nothing needs to be waited for. Where Ctrl-C is ignored or somebody else's,
+    as in the background, it stays so.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def quit_at_once(number: int, frame: object) -> None:
+        os._exit(EXIT_INTERRUPTED)
+
+    def stop(number: int, frame: object) -> None:
+        signal.signal(signal.SIGINT, quit_at_once)
+        told = b"Stopping. Ctrl-C again quits at once."
+        # At a terminal without a further line: progress is written over from where it began
+        os.write(2, b"\r" + told if os.isatty(2) else b"\n" + told + b"\n")
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, cast("Any", signal.default_int_handler))
+
+
+def require_prices(contestants: Sequence[Contestant]) -> None:
+    """Raises `ConfigError` if what one of them costs is not known: a budget could not be held."""
+    unknown = [each.label for each in contestants if each.asks_endpoint and not each.has_price]
+    if unknown:
+        raise ConfigError(
+            f"--budget-usd cannot hold for {', '.join(unknown)}: the price is not known. Put it into a table such as "
+            "agents/api/prices.toml and name that with prices=FILE behind the agent; 0 is a price, too."
+        )
+
+
+def used_by(trajectory: Trajectory | None) -> dict[str, Any]:
+    """Returns what an episode took.
+
+    Returns:
+        Sums of what its agent said of its turns (`seconds`, tokens by kind, `usd`), and `tokens` of both directions.
+        What was not said of every turn is left out, but for turns that a failure ended. `uncounted` is there where the
+        tokens of some replies are estimates.
+    """
+    turns = () if trajectory is None else trajectory.turns
+    totals: dict[str, float] = defaultdict(float)
+    for turn in turns:
+        for name, value in turn.usage.items():
+            totals[name] += value
+    told = [turn.usage for turn in turns if not turn.info.get("agent_error")]
+    used: dict[str, Any] = {
+        name: total for name, total in totals.items() if name == "uncounted" or all(name in each for each in told)
+    }
+    if "prompt_tokens" in used:
+        used["tokens"] = used["prompt_tokens"] + used["completion_tokens"]
+    return used

@@ -1,0 +1,253 @@
+"""`python -m benchmarks gpu`: what the paper's run takes on this machine's GPU, compared with its plan."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require, require_choice
+
+WORLDS = ("VLM/Sokoban-v0",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuOptions:
+    """Train a model of random weights as large as the paper's on this machine's GPU, beside its plan.
+
+    A Qwen2.5-VL-3B of random weights is written down, and iterations of `vagen_full` are run with it, of LoRA and of
+    all weights: what is learnt is nothing, what it takes is what a real one takes. Responses are as long as can be.
+
+    Attributes:
+        only: These cases and no others; a wrong name lists all.
+        num_iterations: Of each; the first warms up and is in no median, where there are more. `full` writes 46 GB
+            before the first and 95 GB after each but the last, beside what it wrote before.
+        output: Where checkpoint and runs go; a checkpoint that is there is used.
+        json: File for the numbers; None for gpu.json of `output`.
+    """
+
+    only: tuple[str, ...] = ()
+    num_iterations: int = 2
+    output: Path = Path("runs/gpu")
+    json: Path | None = None
+
+
+def run_gpu(options: GpuOptions) -> None:
+    """Runs the cases one after the other, and prints and writes what each took as soon as it is there.
+
+    Raises:
+        ConfigError: If there is no such case, no GPU, or a case was run there before.
+    """
+    import torch
+
+    from benchmarks.speed.gpu_checkpoint import save_random_qwen2_5_vl
+
+    names = list(dict.fromkeys(require_choice("--only", name, CASES) for name in options.only)) or list(CASES)
+    if not torch.cuda.is_available():
+        raise ConfigError(f"torch {torch.__version__} sees no CUDA GPU here: there is nothing to measure.")
+    for name in names:
+        there = options.output / name
+        require(not there.exists(), f"{there} is there already: remove it, or choose another --output.")
+    model, results = options.output.absolute() / "qwen2_5_vl_3b", []
+    if not (model / "tokenizer.json").is_file():
+        save_random_qwen2_5_vl(model, QWEN2_5_VL_3B, WORLDS)
+    for name in names:
+        results.append(measured(name, model, options.output.absolute(), num_iterations=options.num_iterations))
+        path = options.json or options.output / "gpu.json"
+        path.write_text(json.dumps([asdict(each) for each in results], indent=1) + "\n")
+        print(*table(results), sep="\n", flush=True)
+
+
+QWEN2_5_VL_3B: dict[str, Any] = {
+    "text_config": {
+        "vocab_size": 151_936,
+        "hidden_size": 2048,
+        "intermediate_size": 11_008,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 1e6, "mrope_section": [16, 24, 24]},
+    },
+    "vision_config": {
+        "depth": 32,
+        "hidden_size": 1280,
+        "intermediate_size": 3420,
+        "num_heads": 16,
+        "patch_size": 14,
+        "spatial_merge_size": 2,
+        "temporal_patch_size": 2,
+        "window_size": 112,
+        "fullatt_block_indexes": [7, 15, 23, 31],
+        "out_hidden_size": 2048,
+    },
+    "tie_word_embeddings": True,
+}
+"""Of Qwen2.5-VL-3B-Instruct, the model of VAGEN's paper."""
+
+
+ROOT = Path(__file__).parents[2]
+GIB = 2**30
+
+_ADAPTERS = ("--lora.rank", "32", "--ppo.learning-rate", "1e-5", "--checkpoint-every", "0")
+_UNCOPIED = ("--checkpoint-every", "1")  # the host need not hold a copy of the run's state
+
+CASES: dict[str, tuple[str, ...]] = {
+    "critic": _ADAPTERS,
+    "siblings": (*_ADAPTERS, "--algorithm", "grpo", "--num-groups", "16", "--group-size", "8"),
+    "full": ("--memory.freeze-vision-tower", "--memory.offload-optimizer", "--memory.offload-reference", *_UNCOPIED),
+}
+"""What is tried, and what it adds to VAGEN-Full: adapters, with its critic or with eight siblings of each level; or
+all weights of the language models, policy's and critic's, with what is idle in the host's memory."""
+
+_SHORT = ("--num-eval-episodes", "0", "--eval-every", "0", "--record-every", "0")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuResult:
+    """What iterations of a run took of a GPU.
+
+    Attributes:
+        case: A key of `CASES`.
+        device: The GPU's name.
+        num_iterations: Iterations; medians are of those behind the first, where there are any.
+        planned_gib: By phase of an iteration, `rollout` and `update`, what the plan has tensors take.
+        measured_gib: The most that they took.
+        rollout_s: Seconds of a rollout.
+        update_s: Seconds of all else in an iteration.
+        sampled_tokens_per_s: Tokens a second while playing.
+        metrics: Of the last iteration, all of them.
+    """
+
+    case: str
+    device: str
+    num_iterations: int
+    planned_gib: Mapping[str, float]
+    measured_gib: Mapping[str, float]
+    rollout_s: float
+    update_s: float
+    sampled_tokens_per_s: float
+    metrics: Mapping[str, Any]
+
+
+def measured(case: str, model: Path, output: Path, *, num_iterations: int, more: Sequence[str] = ()) -> GpuResult:
+    """Runs a case for some iterations in a process of its own, and returns what it took.
+
+    Args:
+        case: A key of `CASES`.
+        model: A checkpoint's directory.
+        output: Where the run goes, into a folder of the case's name that is not there yet.
+        num_iterations: How many.
+        more: Further options of the run.
+
+    Raises:
+        subprocess.CalledProcessError: If the run or its plan failed.
+    """
+    words = ["vagen_full", "--model", str(model), *CASES[case], *more]
+    run = [*_SHORT, "--num-iterations", str(num_iterations + 1), "--output", str(output), "--name", case]
+    plan = ["plan", *words, "--num-gpus", "1", "--gpu-memory", str(_memory_gib()), "--json"]
+    planned = subprocess.run(_command(plan), cwd=ROOT, check=True, text=True, stdout=subprocess.PIPE).stdout
+    lines = run_iterations(_command([*words, *run]), output / case / "metrics.jsonl", num_iterations)
+    return result_of(case, json.loads(planned)["phases"], lines, _device())
+
+
+def run_iterations(command: Sequence[str], metrics: Path, num_iterations: int) -> list[dict[str, Any]]:
+    """Runs a training until it has logged some iterations, and kills it: what it would save then is of no use.
+
+    Args:
+        command: It; of more iterations than are waited for.
+        metrics: Its log, which is not there yet.
+        num_iterations: How many.
+
+    Returns:
+        What it logged of each.
+
+    Raises:
+        subprocess.CalledProcessError: If it ended before.
+    """
+    with subprocess.Popen(command, cwd=ROOT) as process:
+        try:
+            while len(lines := _iterations(metrics)) < num_iterations:
+                if process.poll() is not None:
+                    raise subprocess.CalledProcessError(process.returncode, command)
+                time.sleep(0.5)
+        finally:
+            process.kill()
+    return lines[:num_iterations]
+
+
+def _iterations(metrics: Path) -> list[dict[str, Any]]:
+    """Returns what a log that is being written has of iterations, whole lines of it."""
+    text = metrics.read_text() if metrics.is_file() else ""
+    lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+    return [line for line in lines if line["phase"] == "rl"]
+
+
+def result_of(
+    case: str, phases: Mapping[str, Mapping[str, float]], iterations: Sequence[Mapping[str, Any]], device: str
+) -> GpuResult:
+    """Returns a result of what a plan and a run's metrics say."""
+    later = iterations[1:] or iterations
+
+    def median(key: str) -> float:
+        return float(statistics.median(line[key] for line in later))
+
+    rollout_s = median("rollout_s")
+    return GpuResult(
+        case=case,
+        device=device,
+        num_iterations=len(iterations),
+        planned_gib=planned_gib(phases),
+        measured_gib={name: max(line[f"{name}_peak_gib"] for line in iterations) for name in ("rollout", "update")},
+        rollout_s=rollout_s,
+        update_s=median("iteration_s") - rollout_s,
+        sampled_tokens_per_s=median("tokens_per_s"),
+        metrics=dict(iterations[-1]),
+    )
+
+
+def planned_gib(phases: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Returns what a plan's phases have tensors take while playing and while learning, in GiB."""
+    tensors = {name: (parts["total"] - parts.get("reserved", 0.0)) / GIB for name, parts in phases.items()}
+    learning = [gib for name, gib in tensors.items() if name not in ("sample", "evaluate")]
+    return {"rollout": tensors["sample"], "update": max(learning)}
+
+
+def table(results: Sequence[GpuResult]) -> list[str]:
+    """Returns results as lines of a Markdown table."""
+    lines = [
+        "| run | memory while playing, planned and measured | while learning, planned and measured | rollout | tokens "
+        "a second | update |",
+        "|---|---|---|---|---|---|",
+    ]
+    for each in results:
+        memory = [
+            f"{each.planned_gib[name]:.1f} and {each.measured_gib[name]:.1f} GiB" for name in ("rollout", "update")
+        ]
+        lines.append(
+            f"| {each.case} | {' | '.join(memory)} | {each.rollout_s:.0f} s | {each.sampled_tokens_per_s:,.0f} | "
+            f"{each.update_s:.0f} s |"
+        )
+    return lines
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "training", *words]
+
+
+def _memory_gib() -> float:
+    import torch
+
+    return float(torch.cuda.get_device_properties(0).total_memory) / GIB
+
+
+def _device() -> str:
+    import torch
+
+    return str(torch.cuda.get_device_name(0))

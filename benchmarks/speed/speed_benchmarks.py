@@ -1,0 +1,287 @@
+"""The speed benchmarks by name, one run over some of them, and its table."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.requirements import install_command
+from vlm_envs.validation import did_you_mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One measurement, alone or beside a peer or a limit of the same unit.
+
+    Attributes:
+        name: What was measured.
+        median: Median over the repeats, in `unit`.
+        unit: `"s"` or `"ms"` for durations; a rate ends in `"/s"`.
+        compared_with: What `reference` is of, in words; empty when nothing is compared.
+        reference: The peer's median in the same run, or the limit; None when nothing is compared.
+        is_limit: Whether `reference` has to be met. A peer is only reported.
+    """
+
+    name: str
+    median: float
+    unit: str
+    compared_with: str = ""
+    reference: float | None = None
+    is_limit: bool = False
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better than the reference: faster for rates, shorter for durations."""
+        if self.reference is None:
+            return None
+        if self.unit.endswith("/s"):
+            return self.median / self.reference
+        return self.reference / self.median
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether the limit is met; None where there is none."""
+        return self.ratio >= 1.0 if self.is_limit and self.ratio is not None else None
+
+
+def median_times_s(calls: Sequence[Callable[[], object]], num_repeats: int) -> list[float]:
+    """Times calls that are to be compared with each other.
+
+    Each is called once to warm up. Then they take turns, so that a machine that slows down slows all of them.
+
+    Args:
+        calls: What to time.
+        num_repeats: Timed calls of each, at least 1.
+
+    Returns:
+        The median duration of each call, in seconds.
+    """
+    for call in calls:
+        call()
+    times_s: list[list[float]] = [[] for _ in calls]
+    for _ in range(num_repeats):
+        for call, taken_s in zip(calls, times_s, strict=True):
+            start_s = time.perf_counter()
+            call()
+            taken_s.append(time.perf_counter() - start_s)
+    return [statistics.median(taken_s) for taken_s in times_s]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """One registered benchmark.
+
+    Attributes:
+        summary: One line for `--help`.
+        run: Measures; `quick=True` is a smoke run whose numbers mean little.
+        needs: Distributions beyond the core's that it imports.
+    """
+
+    summary: str
+    run: Callable[[bool], list[Row]]
+    needs: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What would have to be installed first."""
+        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeedReport:
+    """What a run measured.
+
+    Attributes:
+        rows: Rows by benchmark.
+        skipped: Why a benchmark did not run, by its name.
+    """
+
+    rows: dict[str, list[Row]]
+    skipped: dict[str, str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether every limit is met."""
+        return all(row.passed is not False for rows in self.rows.values() for row in rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns rows, verdicts and the machine as plain data."""
+        measured = {
+            name: [{**asdict(row), "ratio": row.ratio, "passed": row.passed} for row in rows]
+            for name, rows in self.rows.items()
+        }
+        return {"machine": machine(), "benchmarks": measured, "skipped": self.skipped}
+
+
+def _from(module: str, name: str) -> Callable[[bool], list[Row]]:
+    """Returns a measurement that is imported only when it runs: listing benchmarks must not need torch."""
+
+    def run(quick: bool) -> list[Row]:
+        measure: Callable[..., list[Row]] = getattr(importlib.import_module(f"benchmarks.speed.{module}"), name)
+        return measure(quick=quick)
+
+    return run
+
+
+_MODEL = ("torch", "transformers", "scipy")
+BENCHMARKS: dict[str, Benchmark] = {
+    "gae": Benchmark(summary="advantage estimation", run=_from("model_speed", "gae_ms"), needs=_MODEL),
+    "step": Benchmark(summary="whole steps of a world", run=_from("world_speed", "steps_per_s")),
+    "batched": Benchmark(summary="grid worlds moved by numbers", run=_from("world_speed", "batched_steps_per_s")),
+    "vector": Benchmark(summary="many worlds: serial, thread, process", run=_from("world_speed", "vector_steps_per_s")),
+    "ray": Benchmark(
+        summary="many worlds: serial, process, on Ray",
+        run=_from("world_speed", "spread_steps_per_s"),
+        needs=("ray", "panda3d"),
+    ),
+    "navigation": Benchmark(
+        summary="steps in a furnished home", run=_from("world_speed", "navigation_steps_per_s"), needs=("panda3d",)
+    ),
+    "svg": Benchmark(summary="drawings scored", run=_from("world_speed", "svg_turns_per_s"), needs=("cairosvg",)),
+    "primitive": Benchmark(
+        summary="actions of a robot arm", run=_from("world_speed", "primitive_actions_per_s"), needs=("mani_skill",)
+    ),
+    "import": Benchmark(summary="the time of `import vlm_envs`", run=_from("world_speed", "import_time_s")),
+    "judge": Benchmark(
+        summary="turns the exact judge scores", run=_from("world_speed", "judged_turns_per_s"), needs=("scipy",)
+    ),
+    "sampling": Benchmark(
+        summary="tokens sampled from the tiny model", run=_from("model_speed", "sampled_tokens_per_s"), needs=_MODEL
+    ),
+    "rollouts": Benchmark(
+        summary="turns where no episode waits for another",
+        run=_from("model_speed", "rollout_turns_per_s"),
+        needs=_MODEL,
+    ),
+    "training": Benchmark(
+        summary="tokens learnt from by the tiny model", run=_from("model_speed", "trained_tokens_per_s"), needs=_MODEL
+    ),
+}
+
+
+def checked_names(names: Iterable[str]) -> list[str]:
+    """Returns the names if all are known.
+
+    Args:
+        names: Names of benchmarks; none stands for all of them.
+
+    Raises:
+        ConfigError: If one is unknown.
+    """
+    chosen = list(names)
+    for name in chosen:
+        if name not in BENCHMARKS:
+            raise ConfigError(
+                f"Unknown benchmark {name!r}.{did_you_mean(name, BENCHMARKS)} Known: {', '.join(BENCHMARKS)}."
+            )
+    return chosen or list(BENCHMARKS)
+
+
+def run_speed(
+    names: Sequence[str], *, quick: bool = False, on_start: Callable[[str], None] = lambda name: None
+) -> SpeedReport:
+    """Runs benchmarks one after the other.
+
+    Args:
+        names: Which; see `checked_names`.
+        quick: Smoke run.
+        on_start: Called with each benchmark's name before it runs.
+
+    Returns:
+        Rows of those that ran, and reasons for those that could not.
+    """
+    rows: dict[str, list[Row]] = {}
+    skipped: dict[str, str] = {}
+    for name in names:
+        benchmark = BENCHMARKS[name]
+        if benchmark.missing:
+            skipped[name] = f"needs {', '.join(benchmark.missing)}: {install_command('train,sim,ray')}"
+            continue
+        on_start(name)
+        try:
+            rows[name] = benchmark.run(quick)
+        except EngineUnavailableError as error:
+            skipped[name] = str(error)
+    return SpeedReport(rows=rows, skipped=skipped)
+
+
+def machine() -> dict[str, Any]:
+    """Returns what a number depends on besides the code."""
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ("gymnasium", "numpy", "torch", "transformers")
+        if importlib.util.find_spec(name) is not None
+    }
+    return {
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "num_cpus": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": versions,
+    }
+
+
+HEADINGS = ("benchmark", "measured", "median", "against", "ratio", "verdict")
+RIGHT_ALIGNED = {"median", "ratio"}
+
+
+def cells(benchmark: str, row: Row) -> tuple[str, ...]:
+    """Returns a row's cells as text, in the order of `HEADINGS`."""
+    reference = "" if row.reference is None else f" {_number(row.reference)}"
+    return (
+        benchmark,
+        row.name,
+        f"{_number(row.median)} {row.unit}",
+        f"{row.compared_with}{reference}",
+        "" if row.ratio is None else f"{row.ratio:.2f}x",
+        {True: "ok", False: "MISSED", None: ""}[row.passed],
+    )
+
+
+def print_table(rows: Mapping[str, Sequence[Row]]) -> None:
+    """Prints rows by benchmark; a ratio above 1 is better than the reference."""
+    lines = [cells(benchmark, row) for benchmark, of_benchmark in rows.items() for row in of_benchmark]
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        print("\n".join(plain_table(lines)))
+        return
+    console = Console()
+    if not console.is_terminal:  # rich would fold everything into 80 columns
+        print("\n".join(plain_table(lines)))
+        return
+    table = Table(*HEADINGS, box=None, pad_edge=False)
+    for heading, column in zip(HEADINGS, table.columns, strict=True):
+        column.justify = "right" if heading in RIGHT_ALIGNED else "left"
+        column.overflow = "fold"
+    for line in lines:
+        table.add_row(*line)
+    console.print(table, highlight=False, markup=False)
+
+
+def plain_table(lines: Sequence[tuple[str, ...]]) -> list[str]:
+    """Returns headings and lines in aligned columns."""
+    table = [HEADINGS, *lines]
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if heading in RIGHT_ALIGNED else cell.ljust(width)
+            for heading, cell, width in zip(HEADINGS, line, widths, strict=True)
+        ).rstrip()
+        for line in table
+    ]
+
+
+def _number(value: float) -> str:
+    """Returns three significant digits, or thousands with separators."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,1 +1,0 @@
-"""One training iteration as a picture: who waits for whom."""

@@ -1,0 +1,439 @@
+"""`python -m benchmarks trainer`: our trainer and a peer's on equal work, in processes that take turns."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import itertools
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from benchmarks.speed.speed_benchmarks import machine
+from vlm_envs.errors import ConfigError, VLMEnvsError
+from vlm_envs.splits import split_seeds
+from vlm_envs.validation import fields_named, require, require_at_least, require_choice
+
+FIRST_SEED = 100_000_000
+"""Of the levels, as a run of seed 0 draws them (`training.loop.collect`); others in each iteration."""
+
+SAME = "same"
+TRL = "trl"
+"""What a process of the comparison is asked for, beside the modes of our side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """Iterations of GRPO: groups of siblings, turns of forced length, one optimiser step.
+
+    Attributes:
+        num_groups: Start states per iteration.
+        group_size: Siblings per start state, at least 2.
+        turns: Of each episode.
+        tokens: Of each response.
+        world_ms: How long a world takes to answer, beside what it computes.
+        judge_ms: How long a judge takes for an episode.
+        judge_parallel: Questions to the judge that may be under way at a time.
+        micro_batch_size: Rows per forward and backward pass; divides the number of episodes.
+        learning_rate: Of AdamW.
+        num_iterations: Measured ones; another one before them warms up.
+        num_threads: CPU threads of torch.
+        model: The checkpoint, a directory or a shipped one.
+    """
+
+    num_groups: int = 32
+    group_size: int = 4
+    turns: int = 3
+    tokens: int = 50
+    world_ms: float = 0.0
+    judge_ms: float = 0.0
+    judge_parallel: int = 8
+    micro_batch_size: int = 8
+    learning_rate: float = 1e-4
+    num_iterations: int = 3
+    num_threads: int = 1
+    model: str = "training/recipes/checkpoints/frozenlake_tiny"
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "num_groups", "turns", "tokens", "judge_parallel", "micro_batch_size")
+        require_at_least(self, 1, "num_iterations", "num_threads")
+        require_at_least(self, 2, "group_size")
+        require_at_least(self, 0, "world_ms", "judge_ms")
+        require(
+            self.num_episodes % self.micro_batch_size == 0,
+            f"--micro-batch-size must divide the {self.num_episodes} episodes of an iteration, for TRL has no smaller "
+            f"last batch; got {self.micro_batch_size}.",
+        )
+
+    @property
+    def num_episodes(self) -> int:
+        """Of an iteration."""
+        return self.num_groups * self.group_size
+
+    def levels(self, iteration: int) -> list[int]:
+        """Returns the seed of each group of an iteration."""
+        return list(split_seeds("train", self.num_groups, start=FIRST_SEED + iteration * self.num_groups))
+
+    @property
+    def world_kwargs(self) -> dict[str, Any]:
+        """Arguments of the world, see `benchmarks.trainers.late_world.LateLake`; both sides make the same."""
+        settings = {"prompt_format": "grounding_worldmodeling", "representation": "structured", "prompt_example": False}
+        return {**settings, "max_turns": self.turns, "answer_ms": self.world_ms}
+
+    def to_json(self) -> str:
+        """Returns the settings for another process."""
+        return json.dumps(asdict(self))
+
+
+PARTS = ("prefill", "decode", "encode", "worlds", "judges", "passes", "update", "rest")
+"""Of an iteration: prompts through the model; tokens drawn; observations made tokens and patches; waiting for worlds
+and for judges; passes between the two; gradients and the optimiser's step; all else."""
+ROLLOUT = ("prefill", "decode", "encode", "worlds")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lap:
+    """One iteration.
+
+    Attributes:
+        seconds: By part.
+        counts: Tokens and pictures that went through the model, see `benchmarks.trainers.our_trainer.ModelCounts`.
+    """
+
+    seconds: Mapping[str, float]
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """Iterations of one process.
+
+    Attributes:
+        laps: Each of them.
+        peak_mib: Most resident memory of the process.
+    """
+
+    laps: Sequence[Lap]
+    peak_mib: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns it as plain data."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Measured:
+        """Returns what `to_dict` gave."""
+        return cls(laps=[Lap(**lap) for lap in data["laps"]], peak_mib=data["peak_mib"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Medians:
+    """Iterations of all processes of one trainer on one case.
+
+    Attributes:
+        iteration_s: Median of whole iterations, in seconds.
+        parts_s: Medians by part, which need not add up to it.
+        counts: Medians of counts by name.
+        peak_mib: Median over processes.
+    """
+
+    iteration_s: float
+    parts_s: Mapping[str, float]
+    counts: Mapping[str, float]
+    peak_mib: float
+
+    @classmethod
+    def of(cls, runs: Sequence[Measured]) -> Medians:
+        """Returns the medians over all iterations."""
+        laps = [lap for run in runs for lap in run.laps]
+        counts = sorted({name for lap in laps for name in lap.counts})
+        return cls(
+            iteration_s=statistics.median(sum(lap.seconds.values()) for lap in laps),
+            parts_s={part: statistics.median(lap.seconds.get(part, 0.0) for lap in laps) for part in PARTS},
+            counts={name: statistics.median(lap.counts.get(name, 0) for lap in laps) for name in counts},
+            peak_mib=statistics.median(run.peak_mib for run in runs),
+        )
+
+    @property
+    def rollout_s(self) -> float:
+        """Seconds that the episodes take, worlds included."""
+        return sum(self.parts_s[part] for part in ROLLOUT)
+
+
+def peak_mib() -> float:
+    """Returns the most memory that was resident so far, in MiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+MODES = ("in_step", "in_step_threads", "async", "async_threads", "beside_update", "beside_update_threads")
+"""Ours: turns in step, each episode on its own, or in step beside the update before."""
+MAX_DIFFERENCE = 1e-4
+"""Of log-probabilities of one frozen trajectory."""
+PACKAGES = ("trl", "datasets", "torchvision")
+TIMEOUT_S = 1800.0
+"""Of one process."""
+
+
+class UnequalWorkError(VLMEnvsError):
+    """The two trainers do not see the same trajectory alike, so that their times say nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainerOptions:
+    """Compare whole training iterations with a peer's on equal work, GRPO on FrozenLake with the shipped tiny model.
+
+    Both sides have the same weights, levels, group size, turns and tokens a turn, pictures, optimiser, micro-batches
+    and threads; no reference and no critic. Each process is fresh and its first iteration is not counted. The defaults
+    take about half an hour; `--quick` two minutes.
+
+    Attributes:
+        peer: With whom.
+        modes: Which of ours: in_step, async, or beside_update, which is one update off-policy and takes a thread of
+            torch more where there is but one; with `_threads` behind it, each world has a thread. By default in_step
+            and async, with threads where worlds take their time.
+        num_groups: Start states per iteration.
+        group_size: Siblings per start state.
+        turns: Of each episode.
+        tokens: Of each response, all sampled: the end of a turn never is.
+        world_ms: How long worlds take to answer; each of these is a case.
+        judge_ms: How long a judge takes for an episode; likewise.
+        judge_parallel: Questions to the judge that may be under way at a time, on both sides.
+        micro_batch_size: Rows per forward and backward pass, on both sides.
+        num_threads: CPU threads of torch.
+        num_iterations: Counted ones of each process.
+        repeats: Processes of each side.
+        model: The checkpoint: a Qwen3-VL, as its chat template is written.
+        quick: Whether to make a smoke run; its numbers mean little.
+        json: Also write everything that was measured to this file.
+    """
+
+    peer: Literal["trl"] = "trl"
+    modes: tuple[str, ...] = ()
+    num_groups: int = 32
+    group_size: int = 4
+    turns: int = 3
+    tokens: int = 50
+    world_ms: tuple[float, ...] = (0.0, 50.0)
+    judge_ms: tuple[float, ...] = (0.0, 200.0)
+    judge_parallel: int = 8
+    micro_batch_size: int = 8
+    num_threads: int = 1
+    num_iterations: int = 2
+    repeats: int = 3
+    model: str = Work.model
+    quick: bool = False
+    json: Path | None = None
+
+    def __post_init__(self) -> None:
+        require_at_least(self, 1, "repeats")
+        for mode in self.modes:
+            require_choice("--modes", mode, MODES)
+        with fields_named({Work: {each.name: f"--{each.name.replace('_', '-')}" for each in fields(Work)}}):
+            self.cases()  # each checks itself
+
+    def cases(self) -> list[Work]:
+        """Returns the work of each case."""
+        work = Work(
+            num_groups=self.num_groups,
+            group_size=self.group_size,
+            turns=self.turns,
+            tokens=self.tokens,
+            judge_parallel=self.judge_parallel,
+            micro_batch_size=self.micro_batch_size,
+            num_iterations=self.num_iterations,
+            num_threads=self.num_threads,
+            model=self.model,
+        )
+        return [replace(work, world_ms=w, judge_ms=j) for w, j in itertools.product(self.world_ms, self.judge_ms)]
+
+    def modes_for(self, work: Work) -> tuple[str, ...]:
+        """Returns which of ours are measured on a case."""
+        return self.modes or (("in_step_threads", "async_threads") if work.world_ms else ("in_step", "async"))
+
+    def as_quick(self) -> TrainerOptions:
+        """Returns a smoke run."""
+        smaller: dict[str, Any] = {"num_groups": 2, "group_size": 2, "micro_batch_size": 2, "tokens": 8}
+        return replace(self, **smaller, world_ms=(0.0, 5.0), judge_ms=(0.0,), num_iterations=1, repeats=1)
+
+
+@dataclass(kw_only=True)
+class CaseResult:
+    """What a case was measured at.
+
+    Attributes:
+        work: What was done.
+        runs: Processes by the trainer's name.
+    """
+
+    work: Work
+    runs: dict[str, list[Measured]] = field(default_factory=dict)
+
+    @property
+    def medians(self) -> dict[str, Medians]:
+        """Medians by the trainer's name."""
+        return {name: Medians.of(runs) for name, runs in self.runs.items()}
+
+
+Runner = Callable[[str, Work], dict[str, Any]]
+"""Runs a peer, a mode of ours, or the check of likeness in a process of its own (`peer_process`)."""
+
+
+def require_peer(peer: str) -> None:
+    """Raises `ConfigError` if a peer cannot be imported."""
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ConfigError(
+            f"The peer {peer!r} needs {', '.join(missing)}, which are not installed here. They belong into an "
+            "environment of their own: make .venv-peers/installed, then .venv-peers/bin/python -m benchmarks trainer."
+        )
+
+
+def in_own_process(what: str, work: Work) -> dict[str, Any]:
+    """Returns what a process of `benchmarks.trainers.peer_process` prints.
+
+    Raises:
+        ConfigError: If it fails, and what it said last is told; or if it takes longer than `TIMEOUT_S`.
+    """
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.trainers.peer_process", what, work.to_json()],
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env={**os.environ, "OMP_NUM_THREADS": str(work.num_threads)},
+            timeout=TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ConfigError(
+            f"The process of {what!r} took longer than {TIMEOUT_S / 60:g} minutes and was ended. Ask for less work: "
+            "--num-groups, --num-iterations."
+        ) from error
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise ConfigError(f"The process of {what!r} ended with exit code {done.returncode}. It said: {said}")
+    told: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return told
+
+
+def require_same(peer: str, likeness: Mapping[str, Any]) -> None:
+    """Raises `UnequalWorkError` if a frozen trajectory has other log-probabilities in the peer's trainer."""
+    difference = likeness["max_difference"]
+    if not difference <= MAX_DIFFERENCE:
+        raise UnequalWorkError(
+            f"The same trajectory has log-probabilities that differ by {difference:.1e} between ours and {peer}'s "
+            f"trainer; more than {MAX_DIFFERENCE:g} is other work, and nothing is measured."
+        )
+
+
+def compare(
+    options: TrainerOptions, results: Sequence[CaseResult], run: Runner = in_own_process
+) -> Iterator[tuple[str, CaseResult]]:
+    """Measures all cases, process by process in turns, so that a machine that slows down slows all of them.
+
+    Args:
+        options: What is asked for.
+        results: One for each of its cases, to which the processes are added.
+        run: Runs a process.
+
+    Yields:
+        After each process, the trainer's name and the case.
+    """
+    for repeat in range(options.repeats):
+        for result in results:
+            names = [options.peer, *options.modes_for(result.work)]
+            for name in names if repeat % 2 == 0 else reversed(names):
+                measured = Measured.from_dict(run(name, result.work))
+                result.runs.setdefault(name, []).append(measured)
+                yield name, result
+
+
+def report(options: TrainerOptions, likeness: Mapping[str, Any], results: Sequence[CaseResult]) -> dict[str, Any]:
+    """Returns everything as plain data."""
+    versions = {name: importlib.metadata.version(name) for name in PACKAGES if importlib.util.find_spec(name)}
+    cases = [
+        {
+            "work": asdict(result.work),
+            "medians": {name: asdict(medians) for name, medians in result.medians.items()},
+            "runs": {name: [run.to_dict() for run in runs] for name, runs in result.runs.items()},
+        }
+        for result in results
+    ]
+    return {
+        "machine": machine(),
+        "peer": {"name": options.peer, "versions": versions},
+        "same": likeness,
+        "cases": cases,
+    }
+
+
+def run_trainer(options: TrainerOptions) -> None:
+    """Compares, tells of each process on stderr, and prints the table.
+
+    Raises:
+        ConfigError: If the peer is not installed, or a process fails.
+        UnequalWorkError: If the trainers do not see the same trajectory alike.
+    """
+    require_peer(options.peer)
+    options = options.as_quick() if options.quick else options
+    likeness = in_own_process(SAME, options.cases()[0])
+    print(
+        f"The same trajectories in both: log-probabilities of {likeness['num_tokens']:,} tokens differ by "
+        f"{likeness['max_difference']:.1e} at most."
+    )
+    require_same(options.peer, likeness)
+    results = [CaseResult(work=work) for work in options.cases()]
+    for name, result in compare(options, results):
+        case = f"worlds {result.work.world_ms:g} ms, judge {result.work.judge_ms:g} ms"
+        print(f"{case}: {name} takes {result.medians[name].iteration_s:.2f} s an iteration", file=sys.stderr)
+    print(*lines(results, options.peer), sep="\n")
+    if options.json is not None:
+        told = report(options, likeness, results)
+        options.json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+HEADINGS = (
+    *("worlds", "judge", "trainer", "s an iteration", "ratio", "rollout", *PARTS),
+    *("steps/s", "tokens/s", "pictures encoded", "prefill tokens", "peak MiB"),
+)
+
+
+def lines(results: Sequence[CaseResult], peer: str) -> list[str]:
+    """Returns headings and lines, padded so that they read well as they are."""
+    rows: list[tuple[str, ...]] = [HEADINGS]
+    for result in results:
+        medians = result.medians
+        for name, each in medians.items():
+            theirs = medians[peer].iteration_s if peer in medians else None
+            rows.append(_cells(result.work, name, each, theirs))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = [" | ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    rule = "|".join("-" * (width + 1) + ":" for width in widths)
+    return [f"| {padded[0]} |", f"|{rule}|", *(f"| {row} |" for row in padded[1:])]
+
+
+def _cells(work: Work, name: str, medians: Medians, peer_s: float | None) -> tuple[str, ...]:
+    """Returns a line's cells, in the order of `HEADINGS`."""
+    num_steps = work.num_episodes * work.turns
+    counts = medians.counts
+    num_images = counts.get("sampled_images", 0) + counts.get("trained_images", 0)
+    return (
+        f"{work.world_ms:g} ms",
+        f"{work.judge_ms:g} ms",
+        name,
+        f"{medians.iteration_s:.2f}",
+        "" if peer_s is None else f"{peer_s / medians.iteration_s:.2f}x",
+        f"{medians.rollout_s:.2f}",
+        *(f"{medians.parts_s[part]:.2f}" for part in PARTS),
+        f"{num_steps / medians.iteration_s:.1f}",
+        f"{num_steps * work.tokens / medians.iteration_s:,.0f}",
+        f"{num_images:,.0f}",
+        f"{counts.get('prefill_tokens', 0):,.0f}",
+        f"{medians.peak_mib:,.0f}",
+    )

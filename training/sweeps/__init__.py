@@ -1,1 +1,0 @@
-"""Sweeps: a paper's tables as one command, a run for each row and seed."""
