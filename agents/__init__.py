@@ -1,3 +1,17 @@
 """Who acts: oracle, random, transformers models; and the one rollout loop that training and evaluation share."""
 
-import vlm_envs  # noqa: F401  # first of all, since it reports missing packages in one line
+import vlm_envs  # noqa: F401  # first, because it reports missing packages in one line
+from vlm_envs.moved import alias_modules
+
+alias_modules(
+    {
+        "agents.api.agent": "agents.api.api_agent",
+        "agents.api.config": "agents.api.endpoint_config",
+        "agents.episodes": "agents.evaluation_rollout",
+        "agents.hf.agent": "agents.hf.hf_agent",
+        "agents.hf.sampling": "agents.hf.sampling_config",
+        "agents.lazy": "agents.blind_script",
+        "agents.vllm.agent": "agents.vllm.vllm_agent",
+        "agents.vllm.config": "agents.vllm.vllm_config",
+    }
+)  # until 0.2.0

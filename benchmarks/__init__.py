@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import vlm_envs  # noqa: F401  # first of all, since it reports missing packages in one line
+import vlm_envs  # noqa: F401  # first, because it reports missing packages in one line
+from vlm_envs.moved import alias_modules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,3 +18,14 @@ def load_board(path: str | Path) -> pd.DataFrame:
     from benchmarks.models.measures.board_export import load_board as load
 
     return load(path)
+
+
+alias_modules(
+    {
+        "benchmarks.models.board.merge": "benchmarks.models.board.board_merge",
+        "benchmarks.models.board.spec": "benchmarks.models.board.board_spec",
+        "benchmarks.models.board.suites": "benchmarks.models.board.board_spec",
+        "benchmarks.models.measures.overall": "benchmarks.models.measures.comparisons",
+        "benchmarks.models.measures.perception": "benchmarks.models.measures.perception_gaps",
+    }
+)  # until 0.2.0

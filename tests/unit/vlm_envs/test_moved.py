@@ -1,4 +1,5 @@
 import importlib
+import importlib.util
 import sys
 
 import pytest
@@ -43,3 +44,14 @@ def test_a_module_that_exists_is_not_replaced():
 
     alias_modules({"vlm_envs.splits": "vlm_envs.errors"})
     assert sys.modules["vlm_envs.splits"] is vlm_envs.splits
+
+
+@pytest.mark.parametrize("package", ["vlm_envs", "agents", "judges", "training", "benchmarks"])
+def test_old_paths_lead_to_modules_that_exist(package):
+    importlib.import_module(package)
+    in_package = {name: module for name, module in sys.modules.items() if name.startswith(f"{package}.")}
+    moved = {name: module.new_path for name, module in in_package.items() if hasattr(module, "new_path")}
+    assert moved
+    for old, new in moved.items():
+        assert importlib.util.find_spec(new) is not None, new
+        importlib.import_module(old.rpartition(".")[0])  # needed to import `old` before the package itself
