@@ -11,6 +11,8 @@ alias_modules(
         "agents.hf.agent": "agents.hf.hf_agent",
         "agents.hf.sampling": "agents.hf.sampling_config",
         "agents.lazy": "agents.blind_script",
+        "agents.sb3": "agents.sb3_agent",
+        "agents.sb3.network": "agents.sb3_agent",
         "agents.vllm.agent": "agents.vllm.vllm_agent",
         "agents.vllm.config": "agents.vllm.vllm_config",
     }

@@ -29,7 +29,8 @@ from training.config.run_config import RunConfig
 from training.config.update_config import MemoryConfig, PPOConfig
 from training.config.world_spec import WorldSpec
 from training.memory_plan.model_counts import ModelPasses, model_without_memory
-from training.memory_plan.plan_rows import PlanConfig, RowShape, Segment, picture
+from training.memory_plan.plan_config import PlanConfig
+from training.memory_plan.plan_rows import RowShape, Segment, picture
 from training.memory_plan.run_plan import update_phases
 from training.update.learner import Learner
 from training.update.update_losses import assigned_credit

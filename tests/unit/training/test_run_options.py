@@ -451,7 +451,7 @@ def test_the_short_help_of_a_stage_names_what_lists_the_rest(capsys, monkeypatch
     assert lines[-1].endswith("options: python -m training mags_tiny --stages.precision.help-all")
 
 
-@pytest.mark.parametrize("command", ["sft", "curate", "pairs", "pool", "plan", "upscaler", "sweep"])
+@pytest.mark.parametrize("command", ["sft", "curate", "pairs", "pool", "plan", "upscaler"])
 def test_every_command_lists_all_options_in_lines_that_fit(command, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit) as stop:

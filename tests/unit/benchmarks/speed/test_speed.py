@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from benchmarks.__main__ import main
+from benchmarks.speed import speed_benchmarks
 from benchmarks.speed.speed_benchmarks import (
     BENCHMARKS,
     HEADINGS,
@@ -15,7 +16,6 @@ from benchmarks.speed.speed_benchmarks import (
     median_times_s,
     plain_table,
     print_table,
-    speed_benchmarks,
 )
 from benchmarks.speed.world_speed import ACTION_NAMES
 from tests.unit.slow import quick

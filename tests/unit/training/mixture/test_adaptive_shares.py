@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
-from dataclasses import replace
 
 import pytest
 import torch
 
 from tests.unit.episodes import LAKE, SHORT
 from tests.unit.training.batches import run_config
-from training.config.resume import check_same_run
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import AdaptiveShares
 from training.mixture.mixture_config import MixConfig
@@ -135,12 +132,3 @@ def test_schedules_and_their_own_settings_are_taken():
     assert run_config(worlds=worlds).mix.schedule == "fixed"
     run_config(worlds=worlds, mix=MixConfig(schedule="success", target_success=0.7, memory=0.5, min_factor=0.2))
     run_config(worlds=worlds, mix=MixConfig(schedule="stepwise", unlock_success=0.7, memory=0.5))
-
-
-def test_a_run_from_before_there_were_schedules_goes_on_with_fixed_shares_only(tmp_path):
-    config = run_config(worlds=tuple(lakes(1, 1)))
-    saved = {name: value for name, value in config.to_dict().items() if name != "mix"}
-    (tmp_path / "config.json").write_text(json.dumps(saved))
-    check_same_run(config, tmp_path)
-    with pytest.raises(ConfigError, match=r'--mix.schedule: the run has "fixed", asked for is "success"'):
-        check_same_run(replace(config, mix=MixConfig(schedule="success")), tmp_path)
