@@ -17,6 +17,7 @@ MOVED = {
     "vlm_envs.content.reports.source": "vlm_envs.content.reports.report_source",
     "vlm_envs.content.scenes.clips": "vlm_envs.content.scenes.clip_drawing",
     "vlm_envs.content.scenes.clips.drawing": "vlm_envs.content.scenes.clip_drawing",
+    "vlm_envs.content.scenes.clips.quarters": "vlm_envs.content.quarters",
     "vlm_envs.exports": "vlm_envs.discrete_world",
     "vlm_envs.exports.discrete": "vlm_envs.discrete_world",
     "vlm_envs.qa.strategy": "vlm_envs.qa.strategies",

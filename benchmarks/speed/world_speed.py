@@ -342,7 +342,8 @@ def _many_arms(*, num_arms: int, num_turns: int, one_arm_per_s: float) -> list[R
     kwargs: dict[str, Any] = {"max_turns": 6, "max_actions_per_turn": 1}
     start_s, start_cpu_s = time.perf_counter(), _children_cpu_s()
     seeds = itertools.count()
-    with world_vector("VLM/PrimitiveSkill-v0", num_arms, workers="process", **kwargs) as arms:
+    # Spawned, because the processor time of a fork server's children is not counted as ours
+    with world_vector("VLM/PrimitiveSkill-v0", num_arms, workers="process", start_method="spawn", **kwargs) as arms:
 
         def play() -> None:
             arms.reset(seed=list(itertools.islice(seeds, num_arms)))
