@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.memory_cases import CASES, MemoryCase
 from training.memory_plan.model_counts import ModelPasses, model_without_memory
-from training.memory_plan.plan_rows import PlanConfig
+from training.memory_plan.plan_config import PlanConfig
 from training.memory_plan.run_plan import update_phases
 from vlm_envs.errors import require_choice
 

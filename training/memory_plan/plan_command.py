@@ -10,7 +10,7 @@ from dataclasses import fields
 from agents.hf.checkpoint import require_checkpoint
 from training.checkpoints.checkpoint_files import model_directory
 from training.config.run_config import RunConfig
-from training.memory_plan.plan_rows import PlanConfig
+from training.memory_plan.plan_config import PlanConfig
 from training.recipes.shipped import RECIPES
 from training.run_options import configured, find_recipe
 from vlm_envs.arguments.options import Program, description_of, option_names, parsed

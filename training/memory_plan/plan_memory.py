@@ -12,7 +12,8 @@ from typing import Literal
 from training.config.run_config import RunConfig
 from training.engines.host_memory import HostBytes
 from training.memory_plan.model_counts import ModelShape, PassBytes
-from training.memory_plan.plan_rows import PlanConfig, RowShape
+from training.memory_plan.plan_config import PlanConfig
+from training.memory_plan.plan_rows import RowShape
 
 FLOAT32 = 4
 CACHE_CHUNK = 128

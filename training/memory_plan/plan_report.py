@@ -11,8 +11,9 @@ import torch
 
 from training.config.run_config import RunConfig
 from training.memory_plan.model_counts import ModelPasses, ModelShape, model_without_memory
+from training.memory_plan.plan_config import GIB, PlanConfig
 from training.memory_plan.plan_memory import FLOAT32, PARTS, Work, work_of
-from training.memory_plan.plan_rows import GIB, PlanConfig, RowShape, longest_row
+from training.memory_plan.plan_rows import RowShape, longest_row
 from training.memory_plan.run_plan import (
     MAX_GPUS,
     Plan,

@@ -12,6 +12,7 @@ from training.config.run_config import RunConfig
 from training.config.world_spec import MAX_PARALLEL
 from training.engines.host_memory import HostBytes
 from training.memory_plan.model_counts import ModelPasses
+from training.memory_plan.plan_config import GIB, PlanConfig
 from training.memory_plan.plan_memory import (
     AtHand,
     Passes,
@@ -26,7 +27,6 @@ from training.memory_plan.plan_memory import (
     stepping,
     updating,
 )
-from training.memory_plan.plan_rows import GIB, PlanConfig
 from training.run_options import switched
 from vlm_envs.errors import VLMEnvsError
 

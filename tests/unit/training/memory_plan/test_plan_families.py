@@ -17,7 +17,8 @@ from tests.unit.families import SAVERS, TOKENS_PER_TILE
 from tests.unit.slow import quick
 from tests.unit.training.batches import WORLD, run_config
 from training.__main__ import main
-from training.memory_plan.plan_rows import PlanConfig, longest_row
+from training.memory_plan.plan_config import PlanConfig
+from training.memory_plan.plan_rows import longest_row
 from vlm_envs.errors import ConfigError
 
 MOST_TILES = {"internvl": 13, "smolvlm": 17, "gemma3": 1}

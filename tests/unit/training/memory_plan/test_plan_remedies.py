@@ -9,7 +9,7 @@ pytest.importorskip("torch", reason="needs torch: pip install '.[train]'")
 from tests.unit.slow import quick
 from tests.unit.training.own_critic import with_own_critic
 from training.engines.host_memory import HostBytes
-from training.memory_plan.plan_rows import PlanConfig
+from training.memory_plan.plan_config import PlanConfig
 from training.memory_plan.run_plan import CHANGES, OF_HOST, Phase, Plan, remedies
 from training.run_options import Recipe, configured
 

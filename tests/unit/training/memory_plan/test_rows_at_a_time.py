@@ -17,8 +17,8 @@ from training.config.run_config import EvalSamplingConfig
 from training.config.update_config import PPOConfig
 from training.config.world_spec import MAX_PARALLEL
 from training.memory_plan.model_counts import ModelPasses, model_without_memory
+from training.memory_plan.plan_config import PlanConfig
 from training.memory_plan.plan_memory import CACHE_CHUNK
-from training.memory_plan.plan_rows import PlanConfig
 from training.memory_plan.run_plan import episodes_side_by_side, plan_of
 
 CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)
