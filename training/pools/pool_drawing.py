@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from agents.agent import Agent
 from agents.registry import make_agent, setting_names
@@ -283,6 +282,8 @@ def draw_own_pools(config: RunConfig, directory: Path, model: Path) -> None:
     Raises:
         ConfigError: If filters leave nothing of one of them, or a file there is of another run.
     """
+    import torch  # Not at the top: the command that draws a pool may do without
+
     placed = worlds_with_pools(config.worlds, directory)
     for number, spec in enumerate(own_pools(config.worlds)):
         assert spec.pool is not None
