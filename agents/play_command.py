@@ -25,7 +25,7 @@ from agents.hf.sampling_config import SamplingConfig
 from agents.human import observation_lines, text_lines
 from agents.oracle import has_planner
 from agents.registry import NamedAgent, entry_of, make_agent, require_agent, require_settings, setting_names
-from agents.rollout import failure_of, rollout
+from agents.rollout import rollout
 from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.cli.terminal import Colors, colors_of, wrapped
 from vlm_envs.errors import ConfigError, EngineUnavailableError
@@ -33,7 +33,7 @@ from vlm_envs.records.run_data import RunWriter, holds_run
 from vlm_envs.registration import arguments_of, make, registered_name, require_available
 from vlm_envs.requirements import install_command
 from vlm_envs.splits import split_seeds
-from vlm_envs.trajectory import Trajectory, Turn
+from vlm_envs.trajectory import Trajectory, Turn, failure_of
 from vlm_envs.validation import require, require_at_least
 from vlm_envs.vector.make_vec import world_vector
 

@@ -135,17 +135,6 @@ def try_rollouts(agent: Agent, batches: Sequence[WorldBatch]) -> list[list[Traje
     return [[played.get(next(numbers)) for _ in batch.seeds] for batch in batches]
 
 
-def failure_of(trajectory: Trajectory) -> str:
-    """Returns what ended an episode that did not end by itself: its worker, or its agent's API; empty if it did."""
-    reasons = (turn.info.get("worker_error") or turn.info.get("agent_error") for turn in trajectory.turns)
-    return next((str(reason) for reason in reasons if reason), "")
-
-
-def is_lost(trajectory: Trajectory | None) -> bool:
-    """Returns whether an episode's worker failed, at its start or on the way, so that it tells nothing of the agent."""
-    return trajectory is None or bool(failure_of(trajectory))
-
-
 def _play(
     agent: Agent,
     worlds: VectorWorld,

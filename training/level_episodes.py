@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from agents.agent import Agent
-from agents.rollout import failure_of, is_lost, try_rollout
+from agents.rollout import try_rollout
 from training.config.world_spec import WorldSpec
-from vlm_envs.trajectory import Trajectory
+from vlm_envs.trajectory import Trajectory, failure_of, is_lost
 
 
 def play_each(

@@ -196,3 +196,14 @@ class TrajectoryGroup:
     def __post_init__(self) -> None:
         starts = {(t.env_id, t.seed, t.start_state_hash) for t in self.trajectories}
         assert len(starts) == 1, f"siblings must share one start, got {sorted(starts)}"
+
+
+def failure_of(trajectory: Trajectory) -> str:
+    """Returns the error of the worker or the agent that ended an episode; empty if it ended by itself."""
+    reasons = (turn.info.get("worker_error") or turn.info.get("agent_error") for turn in trajectory.turns)
+    return next((str(reason) for reason in reasons if reason), "")
+
+
+def is_lost(trajectory: Trajectory | None) -> bool:
+    """Returns whether an episode failed, at its reset (None) or later, so that it says nothing about the agent."""
+    return trajectory is None or bool(failure_of(trajectory))

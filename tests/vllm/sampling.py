@@ -7,10 +7,10 @@ import torch
 
 from agents.hf.hf_agent import HFAgent, load_checkpoint
 from agents.hf.sampling_config import SamplingConfig
-from agents.rollout import failure_of
 from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, VLLMSampler
 from tests.unit.episodes import play
 from tests.vllm.server import CHECKPOINT
+from vlm_envs.trajectory import failure_of
 
 GREEDY = SamplingConfig(temperature=0.0, max_new_tokens=40, max_context_tokens=1024)
 DRAWN = SamplingConfig(temperature=0.8, top_p=0.9, max_new_tokens=40, max_context_tokens=1024)

@@ -2,13 +2,13 @@
 
 import pytest
 
-from agents.rollout import failure_of
 from agents.vllm.server_engine import OPTIONS, RECEIVER
 from agents.vllm.vllm_agent import VLLMAgent, make_engine
 from agents.vllm.vllm_config import SamplerLostError, VLLMConfig
 from tests.unit.episodes import play
 from tests.vllm.sampling import DRAWN, GREEDY, checkpoint, require_alone, require_new_weights
 from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import failure_of
 
 
 @pytest.fixture(scope="module")

@@ -16,14 +16,14 @@ from agents.agent import Agent, make_turn, reset_arguments
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny_vlm import telling_words
 from agents.registry import make_agent
-from agents.rollout import is_lost, rollout
+from agents.rollout import rollout
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import MixedWorlds
 from training.pools.pool_levels import open_pools
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
-from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.trajectory import Observation, Trajectory, Turn, is_lost
 from vlm_envs.vector.vector_world import VectorWorld
 
 NUM_ATTEMPTS = 3

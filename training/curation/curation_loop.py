@@ -26,7 +26,6 @@ from typing import Any
 from agents.agent import Agent, LearningAgent
 from agents.api.client import ChatClient
 from agents.hf.checkpoint import torch_device
-from agents.rollout import failure_of
 from judges.batched_judging import MapFn, one_by_one
 from judges.episode_rewards.episode_reading import final_state, key_of, query_id
 from judges.episode_rewards.episode_reward import EpisodeJudge, rewards_by
@@ -57,7 +56,7 @@ from training.rewards.verifier import CheckpointJudge, Verifier
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError
 from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.responses.answers import read_answer
-from vlm_envs.trajectory import Trajectory
+from vlm_envs.trajectory import Trajectory, failure_of
 from vlm_envs.validation import require
 
 _AT_ONCE = 16

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 from agents.agent import Agent
 from agents.continuous_rollout import OnEpisode, OnTurn
-from agents.rollout import WorldBatch, is_lost, try_rollouts
+from agents.rollout import WorldBatch, try_rollouts
 from training.algorithms.algorithm import Algorithm
 from training.batch import Batch
 from training.config.run_config import RunConfig
@@ -31,7 +31,7 @@ from training.pools.pool_levels import open_pools
 from training.rewards.turn_scores import ScoredTrajectory
 from vlm_envs.errors import WorkerError
 from vlm_envs.splits import split_seeds
-from vlm_envs.trajectory import Trajectory, TrajectoryGroup, Turn
+from vlm_envs.trajectory import Trajectory, TrajectoryGroup, Turn, is_lost
 
 _logger = logging.getLogger(__name__)
 

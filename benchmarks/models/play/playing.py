@@ -18,7 +18,6 @@ from typing import Any, cast
 from agents.agent import Agent, AsyncAgent, Response
 from agents.blind_script import LazyAgent
 from agents.evaluation_rollout import play_episodes
-from agents.rollout import failure_of
 from benchmarks.models.board.board import Board, EpisodeKey
 from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.board.verification import versions
@@ -31,7 +30,7 @@ from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import need_of, registered_name
 from vlm_envs.splits import SPLIT_SEEDS, split_seeds
 from vlm_envs.statistics.success_rates import by_cluster, cluster_of
-from vlm_envs.trajectory import Observation, Trajectory
+from vlm_envs.trajectory import Observation, Trajectory, failure_of
 from vlm_envs.validation import require, require_above, require_at_least
 from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.vector.vector_world import VectorWorld

@@ -15,11 +15,12 @@ from agents.agent import ContinuousAgent, Response
 from agents.hf.continuous_batching import ContinuousHFAgent
 from agents.hf.hf_agent import HFAgent
 from agents.hf.sampling_config import SamplingConfig
-from agents.rollout import is_lost, rollout, try_rollout
+from agents.rollout import rollout, try_rollout
 from tests.unit.agents.worlds import WORLD, Dies, made, slow
 from tests.unit.models import with_ending
 from tests.unit.slow import quick
 from vlm_envs.errors import ConfigError, WorkerError
+from vlm_envs.trajectory import is_lost
 from vlm_envs.vector.vector_world import VectorWorld
 
 SEEDS = [11, 11, 11, 12, 13, 13]
@@ -168,7 +169,21 @@ def test_worlds_that_answer_soon_after_each_other_are_answered_together(monkeypa
 
 
 class Bounded(AtOnce):
-    """Answers all who are there, and has no room for a second turn of world 2."""
+    """Has no room for a second turn of world 2, and answers world 0 again only once the episode of world 2 is over."""
+
+    def __init__(self, over):
+        super().__init__()
+        self.over, self.has_answered_0 = over, False
+
+    def step(self):
+        responses = {}
+        for row in [*self.queue]:
+            if row != 0 or not self.has_answered_0 or 2 in self.over:
+                self.queue.remove(row)
+                self.queue.insert(0, row)
+                responses |= Scripted.step(self)
+                self.has_answered_0 |= row == 0
+        return responses
 
     def fits(self, row, observation):
         return row != 2
@@ -179,7 +194,7 @@ def test_an_episode_that_is_over_is_not_lost_with_the_worker_of_its_world():
     over = []
     with VectorWorld([partial(slow, Dies(2)), made, made, made], workers="process", num_workers=2) as worlds:
         played = try_rollout(
-            Bounded(), worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4, on_episode=lambda row, _: over.append(row)
+            Bounded(over), worlds, [1, 2, 3, 4], env_ids=[WORLD] * 4, on_episode=lambda row, _: over.append(row)
         )
     assert [is_lost(each) for each in played] == [True, False, False, False]
     assert [len(each.turns) for each in played] == [2, 3, 1, 3] and played[2].turns[0].info["context_full"]

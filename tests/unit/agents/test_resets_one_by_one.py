@@ -8,12 +8,13 @@ from functools import partial
 import pytest
 
 from agents.agent import Response
-from agents.rollout import failure_of, is_lost, rollout, try_rollout
+from agents.rollout import rollout, try_rollout
 from tests.unit.agents.test_continuous_rollout import Scripted, agent_of, texts
 from tests.unit.agents.worlds import WORLD, dying, fails_and_dies, made, with_reset
 from tests.unit.models import with_ending
 from tests.unit.slow import quick
 from vlm_envs.errors import LevelError
+from vlm_envs.trajectory import failure_of, is_lost
 from vlm_envs.vector.vector_world import VectorWorld
 
 

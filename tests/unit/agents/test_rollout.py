@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from agents.agent import Response
-from agents.rollout import failure_of, rollout
+from agents.rollout import rollout
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
 from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import failure_of
 from vlm_envs.vector.vector_world import VectorWorld
 
 RIGHT = "<answer>Right</answer>"

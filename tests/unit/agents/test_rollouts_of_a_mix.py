@@ -8,12 +8,13 @@ from functools import partial
 import pytest
 
 from agents.hf.hf_agent import HFAgent
-from agents.rollout import WorldBatch, is_lost, try_rollout, try_rollouts
+from agents.rollout import WorldBatch, try_rollout, try_rollouts
 from tests.unit.agents.test_continuous_rollout import WORLD, agent_of, made, slow, told
 from tests.unit.agents.test_resets_one_by_one import dying
 from tests.unit.models import with_ending
 from tests.unit.slow import quick
 from vlm_envs import make
+from vlm_envs.trajectory import is_lost
 from vlm_envs.vector.vector_world import VectorWorld
 
 OTHER = "VLM/Sokoban-v0"

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from agents.rollout import failure_of
 from agents.vllm import keeper
 from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, make_engine
 from agents.vllm.vllm_config import VLLMConfig
 from tests.unit.episodes import play
 from tests.vllm.sampling import GREEDY, checkpoint, require_new_weights
+from vlm_envs.trajectory import failure_of
 
 CONFIG = VLLMConfig(process="own", memory_fraction=0.1, max_images=4, timeout_s=20.0)
 TRAINER = """

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from agents.rollout import failure_of
 from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, make_engine
 from agents.vllm.vllm_config import SamplerLostError, VLLMConfig
 from agents.vllm.vllm_engine import sampling_params
@@ -19,6 +18,7 @@ from tests.vllm.sampling import (
     require_never_waiting,
     require_new_weights,
 )
+from vlm_envs.trajectory import failure_of
 
 CONFIG = VLLMConfig(memory_fraction=0.1, max_images=4)
 

@@ -16,9 +16,10 @@ pytest.importorskip("openai", reason="needs openai: pip install '.[api]'")
 from agents.__main__ import main
 from agents.evaluation_rollout import play_episodes
 from agents.registry import NamedAgent, make_agent, setting_names
-from agents.rollout import failure_of, rollout
+from agents.rollout import rollout
 from tests.unit.agents.api.conftest import KEY
 from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import failure_of
 from vlm_envs.vector.make_vec import world_vector
 
 FROZEN_LAKE = "VLM/FrozenLake-v0"

@@ -16,7 +16,7 @@ from agents.api.conversation import Message
 from agents.api.failures import CODES, Unavailable, fits_without_response, limit_of
 from agents.evaluation_rollout import play_episodes
 from agents.registry import make_agent
-from agents.rollout import failure_of, rollout
+from agents.rollout import rollout
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES
 from vlm_envs.records.json_lines import to_json
@@ -24,6 +24,7 @@ from vlm_envs.records.replay import replay
 from vlm_envs.records.report_mistakes import first_mistake
 from vlm_envs.records.run_data import TurnNotes, episode_record
 from vlm_envs.registration import make
+from vlm_envs.trajectory import failure_of
 from vlm_envs.vector.make_vec import world_vector
 
 FROZEN_LAKE = "VLM/FrozenLake-v0"

@@ -18,7 +18,7 @@ import torch
 
 import agents.vllm.server_engine as server_module
 from agents.hf.sampling_config import SamplingConfig
-from agents.rollout import failure_of, rollout
+from agents.rollout import rollout
 from agents.vllm.server_engine import ServerEngine
 from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent
 from agents.vllm.vllm_config import SamplerLostError, VLLMConfig
@@ -26,6 +26,7 @@ from tests.unit.agents.vllm.fake_server import FakeServer
 from tests.unit.episodes import play
 from vlm_envs.errors import ConfigError
 from vlm_envs.registration import make
+from vlm_envs.trajectory import failure_of
 from vlm_envs.vector.vector_world import VectorWorld
 
 SAMPLING = SamplingConfig(max_new_tokens=4)

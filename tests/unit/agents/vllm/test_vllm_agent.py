@@ -11,12 +11,12 @@ import torch
 from agents.agent import ContinuousAgent, LearningAgent
 from agents.hf.sampling_config import SamplingConfig
 from agents.registry import make_agent
-from agents.rollout import failure_of
 from agents.vllm.vllm_agent import ContinuousVLLMAgent, VLLMAgent, VLLMSampler, make_engine
 from agents.vllm.vllm_config import VLLMConfig
 from tests.unit.agents.vllm.engines import FakeEngine
 from tests.unit.episodes import play
 from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.trajectory import failure_of
 
 SAMPLING = SamplingConfig(max_new_tokens=4)
 
