@@ -21,7 +21,14 @@ import numpy.typing as npt
 
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.tools.data_files import BoundedCache
-from vlm_envs.worlds.primitive_skill.sapien_scene import FLOOR_M, PARKED_X_M, TIMESTEP_S, build, require_engine
+from vlm_envs.worlds.primitive_skill.sapien_scene import (
+    FLOOR_M,
+    PARKED_X_M,
+    TIMESTEP_S,
+    build,
+    require_engine,
+    use_shaders,
+)
 from vlm_envs.worlds.primitive_skill.skill_state import (
     BASE_X_M,
     CUBE_HALF_M,
@@ -76,6 +83,7 @@ class Camera:
         if not scene.get_cameras():
             _light(scene)
         side, place = size_px * SUPERSAMPLING, VIEWPOINTS[viewpoint]
+        use_shaders()  # a ManiSkill environment in this process sets its own
         self._camera = scene.add_camera(viewpoint, side, side, place.field_of_view_rad, 0.05, 6.0)
         self._camera.entity.set_pose(_looking(place.eye_m, place.look_at_m))
 

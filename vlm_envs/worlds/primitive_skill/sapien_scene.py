@@ -231,6 +231,14 @@ class Furniture:
             self.scene.add_entity(entity)
 
 
+def use_shaders() -> None:
+    """Sets shaders and pixel format for the cameras that this process adds from now on."""
+    import sapien
+
+    sapien.render.set_camera_shader_dir(str(SHADERS))
+    sapien.render.set_picture_format("Color", "r32g32b32a32sfloat")
+
+
 def build() -> Furniture:
     """Returns a new scene on the CPU: PhysX for motion, software Vulkan for pictures."""
     import sapien
@@ -238,7 +246,7 @@ def build() -> Furniture:
     sapien.set_log_level("error")  # its warnings are about the robot model's unused parts
     sapien.physx.set_scene_config(enable_enhanced_determinism=True, enable_tgs=True, bounce_threshold=2.0)
     sapien.physx.set_body_config(solver_position_iterations=15, solver_velocity_iterations=1)
-    sapien.render.set_camera_shader_dir(str(SHADERS))
+    use_shaders()
     physics, rendering = _physics(), sapien.render.RenderSystem(sapien.Device("cpu"))
     scene = sapien.Scene([physics, rendering])
     robot = _add_robot(scene)

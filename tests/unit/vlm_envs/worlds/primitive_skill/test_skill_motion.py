@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -115,3 +116,9 @@ def test_what_lifts_and_places_a_cube_here_does_so_in_maniskill(
         np.testing.assert_allclose(at, moment.cubes[index], atol=5e-4)
         np.testing.assert_allclose(qpos[:7], moment.qpos[:7], atol=1e-3)
     assert highest > 0.1, "the cube was lifted"
+
+
+def test_a_camera_that_is_added_after_a_maniskill_environment_draws_the_scene(reference):
+    with closing(make("VLM/PrimitiveSkill-v0", resolution=56)) as world:  # a size that no other test here draws
+        observation, _ = world.reset(seed=0)
+    assert observation["image"].std() > 10, "not one color"
