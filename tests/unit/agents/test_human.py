@@ -2,15 +2,13 @@ import queue
 import threading
 from contextlib import closing
 from functools import partial
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
 import agents.human
-from agents.human import Window
 from agents.registry import make_agent
 from agents.rollout import rollout
+from vlm_envs.cli.player_page import PlayerPage
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.make_vec import world_vector
 
@@ -22,7 +20,7 @@ ASKED_OR_OVER = """() => /^Played/.test(document.getElementById("state").textCon
 def played(monkeypatch):
     """Plays FrozenLake in a window on another thread; gives its address and the episodes."""
     opened, episodes = queue.Queue(), queue.Queue()
-    monkeypatch.setattr(agents.human, "Window", partial(Window, open_url=opened.put))
+    monkeypatch.setattr(agents.human, "PlayerPage", partial(PlayerPage, open_url=opened.put))
 
     def play():
         agent = make_agent("human", window=True)
@@ -51,29 +49,6 @@ def test_a_person_plays_an_episode_in_a_browser(chromium, played):
     assert episode.turns[0].observation["image"].shape[:2] == (height, width)
     assert all("Up" in turn.response_text and not turn.info.get("parse_error") for turn in episode.turns)
     assert all(address.startswith((url, "data:")) for address in asked)
-
-
-def test_nobody_answers_without_the_word_in_the_address():
-    opened = []
-    with closing(Window(opened.append)) as window:
-        assert opened == [window.url]
-        elsewhere = window.url.rsplit("/", 2)[0]
-        for path, content in (("/", None), ("/next", None), ("/answer?number=1", b"Up"), ("/wrong/answer", b"Up")):
-            with pytest.raises(HTTPError, match="404"):
-                urlopen(elsewhere + path, content)
-
-
-def test_an_answer_to_an_earlier_turn_is_passed_over():
-    with closing(Window(lambda url: None)) as window:
-        answers = queue.Queue()
-        asking = threading.Thread(target=lambda: answers.put(window.ask({"text": "one"}, "")), daemon=True)
-        asking.start()
-        assert window.turn_after(0)["number"] == 1
-        urlopen(f"{window.url}answer?number=7", b"wrong")
-        urlopen(f"{window.url}answer?number=0", b"wrong")
-        assert answers.empty()
-        urlopen(f"{window.url}answer?number=1", "Süd <b>".encode())
-        assert answers.get(timeout=10) == "Süd <b>"
 
 
 def test_a_window_is_asked_for_by_yes_or_no():
