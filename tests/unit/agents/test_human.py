@@ -54,3 +54,15 @@ def test_a_person_plays_an_episode_in_a_browser(chromium, played):
 def test_a_window_is_asked_for_by_yes_or_no():
     with pytest.raises(ConfigError, match="window"):
         make_agent("human", window="terminal")
+
+
+def test_a_person_calls_tools_and_answers_questions(monkeypatch, capsys):
+    pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
+    typed = iter(["image_zoom_in_tool image=original_image bbox_2d=[400, 400, 600, 600]", "B"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    kwargs = {"prompt_format": "arm", "side_px": 600, "target_px": (20, 40), "settings": "street"}
+    with closing(world_vector("VLM/ZoomQA-v0", **kwargs)) as worlds:
+        (episode,) = rollout(make_agent("human"), worlds, seeds=[0], env_ids=["VLM/ZoomQA-v0"])
+    call, answer = (turn.response_text for turn in episode.turns)
+    assert call.startswith('<think></think><tool_call>{"name": "image_zoom_in_tool"') and "[400, 400, 600, 600]" in call
+    assert answer == "<think></think><answer>B</answer>"
