@@ -58,7 +58,7 @@ AGENTS: dict[str, AgentEntry] = {
     ),
     "random": AgentEntry(factory="agents.oracle:RandomAgent", summary="takes random valid actions"),
     "human": AgentEntry(
-        factory="agents.human:HumanAgent", summary="asks whoever sits at the terminal", shows_observations=True
+        factory="agents.human:HumanAgent", summary="asks you, at the terminal or in a browser", shows_observations=True
     ),
     "lazy": AgentEntry(
         factory="agents.blind_script:LazyAgent",

@@ -28,7 +28,7 @@ WITH_AN_EXTRA = ("vlm_envs/records/", "vlm_envs/statistics/")
 """Folders of a room that may have more, for whoever installs their extra; none may have torch."""
 
 NOT_AT_IMPORT = (
-    *("torch", "transformers", "scipy", "matplotlib", "jinja2", "tyro", "PIL", "tkinter", "multiprocessing.pool"),
+    *("torch", "transformers", "scipy", "matplotlib", "jinja2", "tyro", "PIL", "multiprocessing.pool"),
     *("pydantic", "pypdfium2", "bm25s", "pysbd", "vlm_envs.tools"),
 )
 """What `import vlm_envs` must not load, because it would make the import slow."""

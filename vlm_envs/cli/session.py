@@ -1,15 +1,12 @@
-"""A person's episode in one world, and the keys and lines it is played with."""
+"""A person's episodes in one world, played line by line."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
+import json
+import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, TextIO
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,18 +23,55 @@ NO_LIMITS: Mapping[str, int | None] = {
     "max_actions_per_turn": MAX_ACTIONS_PER_LINE,
 }
 
+CONTROL_KEYS: Mapping[str, str] = {"r": "r", "n": "n", "q": "q", "\x03": "q", "\x04": "q"}
 KEYMAPS: tuple[Mapping[str, str], ...] = (
     {
-        "Up": "Up", "Down": "Down", "Left": "Left", "Right": "Right",
+        "ArrowUp": "Up", "ArrowDown": "Down", "ArrowLeft": "Left", "ArrowRight": "Right",
         "w": "Up", "s": "Down", "a": "Left", "d": "Right",
     },
     {
-        "Up": "moveahead", "Down": "moveback", "Left": "rotateleft", "Right": "rotateright",
+        "ArrowUp": "moveahead", "ArrowDown": "moveback", "ArrowLeft": "rotateleft", "ArrowRight": "rotateright",
         "w": "moveahead", "s": "moveback", "a": "moveleft", "d": "moveright",
-        "Prior": "lookup", "Next": "lookdown", "i": "lookup", "k": "lookdown",
+        "PageUp": "lookup", "PageDown": "lookdown", "i": "lookup", "k": "lookdown",
     },
 )  # fmt: skip
-"""Key to action, for worlds that have these actions. Keys are named as in `vlm_envs.cli.session`; Prior is page up."""
+"""Key to action, for worlds that have exactly these actions. Keys have the names that browsers give them."""
+
+_ARGUMENT = re.compile(r"\s+(?=[A-Za-z_]\w*=)")
+
+
+def written_response(world: World[Any, Any], typed: str) -> str:
+    """Returns the response that a typed text stands for, in the format expected now and without thoughts.
+
+    A text that contains the format's tags is a whole response. Where tools can be called, `TOOL NAME=VALUE ...` or
+    its JSON is a call. Any other text is an action or an answer.
+    """
+    expected = world.turn_format
+    if any(f"<{name}>" in typed for name in expected.sections):
+        return typed
+    call = _tool_call(typed) if "tool_call" in expected.action_sections else ""
+    section = next(name for name in expected.action_sections if (name == "tool_call") == bool(call))
+    thoughts = {name: "" for name in expected.sections if name not in expected.action_sections}
+    return expected.write({**thoughts, section: call or typed})
+
+
+def _tool_call(typed: str) -> str:
+    """Returns the JSON of a call; empty if the text is not a call."""
+    if typed.lstrip().startswith("{"):
+        return typed.strip()
+    name, *pairs = _ARGUMENT.split(typed.strip())
+    if not pairs or not name.isidentifier():
+        return ""
+    arguments = {key: _value(text) for key, _, text in (pair.partition("=") for pair in pairs)}
+    return json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
+
+
+def _value(text: str) -> Any:
+    """Returns the value of JSON, or the text if it is not JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 class Session:
@@ -92,14 +126,14 @@ class Session:
         self.level = None
         self.restart()
 
-    def follow(self, command: Command) -> None:
-        """Carries out a request, other than to leave."""
-        if command.ask is Ask.RESET:
+    def follow(self, line: str) -> None:
+        """Carries out a line: `r` restarts, `n` starts the next level, anything else is a turn."""
+        if line == "r":
             self.restart()
-        elif command.ask is Ask.NEXT:
+        elif line == "n":
             self.next_level()
         else:
-            self.act(command.answer)
+            self.act(line)
 
     def act(self, typed: str) -> None:
         """Carries out actions as the grammar reads them, e.g. `"Up, Left"`; what cannot be read is told in `note`."""
@@ -114,47 +148,44 @@ class Session:
         self.terms = self.info["reward_terms"]
         self.total += self.reward
         self.num_actions += len(self.info["actions"])
-        self.took_turn()
+        self.note = "" if self.info["action_effective"] else "Nothing moved."
 
     def read(self, typed: str) -> str | None:
-        """Returns the whole response that a line stands for, or None after `note` was set: no turn is taken."""
-        response = self._response(typed)
+        """Returns the whole response that a text stands for, or None after `note` was set: no turn is taken."""
         world = self.world
+        response = written_response(world, typed)
         parsed = read_response(
             response, world.turn_format, world.task.grammar, world.max_actions_per_turn, world.reading
         )
+        most = world.max_actions_per_turn
         if parsed.num_actions_cut:
-            most = world.max_actions_per_turn
-            self.note = f"That is {most + parsed.num_actions_cut} actions; a turn has at most {most}. Nothing was done."
-            return None
-        if parsed.error is None or (world.reading == "lenient" and parsed.actions):
-            return response
-        self.note = f"{parsed.error}. Nothing was done."
-        return None
+            fault = f"That is {most + parsed.num_actions_cut} actions; a turn has at most {most}. Nothing was done."
+        elif parsed.error is not None and not (world.reading == "lenient" and parsed.actions):
+            fault = f"{parsed.error}. Nothing was done."
+        else:
+            fault = self.fault(parsed.actions)
+        self.note = fault
+        return None if fault else response
 
-    def took_turn(self) -> None:
-        """Notes how a turn went."""
-        self.note = "" if self.info["action_effective"] else "Nothing moved."
+    def fault(self, actions: Sequence[Any]) -> str:
+        """Returns why actions that can be read should not take a turn; empty if they should."""
+        return ""
 
     def keys(self) -> Mapping[str, str]:
-        """Returns what each key stands for, as it would be typed; empty where no key stands for an action."""
+        """Returns the line that each key stands for; empty unless every action has a key."""
         names = set(self.world.task.action_names or ())
-        return next((keymap for keymap in KEYMAPS if set(keymap.values()) <= names), {})
-
-    @property
-    def needs_no_line(self) -> bool:
-        """Whether every action has a key."""
-        return bool(self.keys()) and set(self.keys().values()) == set(self.world.task.action_names or ())
-
-    def _response(self, typed: str) -> str:
-        """Returns a whole response in the format expected now, without thoughts, around what a person typed."""
-        turn_format = self.world.turn_format
-        return turn_format.write(dict.fromkeys(turn_format.sections, "") | {turn_format.action_sections[0]: typed})
+        keymap = next((keymap for keymap in KEYMAPS if set(keymap.values()) == names), None)
+        return {**keymap, **CONTROL_KEYS} if keymap else {}
 
     @property
     def picture(self) -> npt.NDArray[np.uint8]:
         """What is seen now, uint8[H, W, 3]; several pictures side by side."""
         return self.world.view.image(self.world.state)
+
+    @property
+    def pictures(self) -> list[npt.NDArray[np.uint8]]:
+        """Everything to look at now, each uint8[H, W, 3]."""
+        return [self.picture]
 
     def state_lines(self) -> list[str]:
         """Returns the state in words, as far as the mode shows it."""
@@ -195,21 +226,12 @@ class Session:
         ]
 
     def reminder(self) -> list[str]:
-        """Returns what to show of `told` when nothing has been asked anew."""
+        """Returns what to show in place of `told` once the level has been introduced."""
         return self.told()
 
     def help(self) -> str:
         """Returns what can be typed."""
         return f"r again, n next level, q quit; or actions: {self.world.task.grammar.expected}"
-
-    @property
-    def can_zoom(self) -> bool:
-        """Whether a region of the picture can be asked for now."""
-        return False
-
-    def key_help(self) -> str:
-        """Returns what keys do, where there are any."""
-        return "arrows move" if self.keys() else ""
 
     def standing(self) -> str:
         """Returns how far the goal is, in one sentence."""
@@ -243,163 +265,3 @@ def _for_a_person(env_id: str, kwargs: dict[str, Any]) -> World[Any, Any]:
         return world
     world.close()
     return make_world(env_id, prompt_format="no_think", **kwargs)
-
-
-try:
-    import termios
-    import tty
-except ImportError:  # Windows has neither; lines are read there.
-    HAS_KEYS = False
-else:
-    HAS_KEYS = True
-
-
-class Ask(Enum):
-    """What a person can ask for besides acting."""
-
-    ACT = "act"
-    RESET = "r"
-    NEXT = "n"
-    QUIT = "q"
-
-
-@dataclass(frozen=True)
-class Command:
-    """One request.
-
-    Attributes:
-        ask: What is asked for.
-        answer: With `Ask.ACT`, the actions as the world's grammar reads them.
-    """
-
-    ask: Ask
-    answer: str = ""
-
-
-NAMED_KEYS: dict[str, str] = {
-    "\x1b[A": "Up", "\x1bOA": "Up",
-    "\x1b[B": "Down", "\x1bOB": "Down",
-    "\x1b[C": "Right", "\x1bOC": "Right",
-    "\x1b[D": "Left", "\x1bOD": "Left",
-    "\x1b[5~": "Prior", "\x1b[6~": "Next",
-    "\r": "Return", "\n": "Return", "\x7f": "BackSpace", "\x08": "BackSpace", "\x15": "clear",
-}  # fmt: skip
-"""What terminals send to the key's name, which is tkinter's. They send the arrows in one of two forms."""
-
-CONTROL_KEYS: dict[str, Ask] = {
-    "r": Ask.RESET, "n": Ask.NEXT, "q": Ask.QUIT, "\x03": Ask.QUIT, "\x04": Ask.QUIT
-}  # fmt: skip
-
-ESCAPE_WAIT_S = 0.05
-"""An arrow's remaining bytes arrive within this time; a lone Escape has none."""
-
-_MAX_ESCAPE_BYTES = 8
-
-
-def command_of(line: str) -> Command | None:
-    """Returns what a line asks for: `r`, `n`, `q`, or anything else as actions; None for a blank one."""
-    text = line.strip()
-    if text in (Ask.RESET.value, Ask.NEXT.value, Ask.QUIT.value):
-        return Command(Ask(text))
-    return Command(Ask.ACT, text) if text else None
-
-
-def from_lines(stream: TextIO) -> Iterator[Command]:
-    """Yields one command a line: `r`, `n`, `q`, or actions. Blank lines are skipped; the end means quit."""
-    yield from filter(None, map(command_of, stream))
-
-
-def from_keys(descriptor: int, keymap: Mapping[str, str]) -> Iterator[Command]:
-    """Yields one command a key press; other keys are ignored.
-
-    Args:
-        descriptor: File descriptor of a terminal in raw mode; see `raw_keys`.
-        keymap: Key to action.
-
-    Yields:
-        Commands until the input ends.
-    """
-    while key := _read_key(descriptor):
-        name = key.lower() if len(key) == 1 else key
-        if name in CONTROL_KEYS:
-            yield Command(CONTROL_KEYS[name])
-        elif name in keymap:
-            yield Command(Ask.ACT, keymap[name])
-
-
-def from_editor(
-    descriptor: int, keymap: Callable[[], Mapping[str, str]], echo: Callable[[str], None]
-) -> Iterator[Command]:
-    """Yields one command a line that is typed, and one a key of the keymap while the line is empty.
-
-    Args:
-        descriptor: File descriptor of a terminal in raw mode; see `raw_keys`.
-        keymap: Gives key to action as it is now; only keys with names longer than a character count.
-        echo: Shows the line as it is so far.
-
-    Yields:
-        Commands until the input ends.
-    """
-    line, last = "", ""
-    while key := _read_key(descriptor):
-        typed = keymap().get(key, "") if len(key) > 1 and not line else ""
-        if key in CONTROL_KEYS and not key.isprintable():
-            yield Command(Ask.QUIT)
-        elif typed:
-            yield Command(Ask.ACT, typed)
-        elif key == "Return":
-            command, last, line = command_of(line), line or last, ""
-            if command is not None:
-                yield command
-        else:
-            line = _edited(line, key, last)
-        echo(line)
-
-
-def _edited(line: str, key: str, last: str) -> str:
-    """Returns a line after a key: a character more or less, none, or the last line again."""
-    if key == "Up" and not line:
-        return last
-    if key == "BackSpace":
-        return line[:-1]
-    if key == "clear":
-        return ""
-    return line + key if len(key) == 1 and key.isprintable() else line
-
-
-@contextlib.contextmanager
-def raw_keys(descriptor: int) -> Iterator[None]:
-    """Makes a terminal hand over every key at once, unechoed; restores it afterwards whatever happens."""
-    before = termios.tcgetattr(descriptor)
-    tty.setcbreak(descriptor)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-def _read_key(descriptor: int) -> str:
-    """Returns one key by name, or the character it types; an empty string at the end of the input."""
-    key = os.read(descriptor, 1)
-    if key == b"\x1b":
-        while len(key) < _MAX_ESCAPE_BYTES and not _is_whole(key) and _has_more(descriptor):
-            key += os.read(descriptor, 1)
-    else:
-        for _ in range(_num_following(key)):
-            key += os.read(descriptor, 1)
-    text = key.decode(errors="replace")
-    return NAMED_KEYS.get(text, text)
-
-
-def _is_whole(sequence: bytes) -> bool:
-    """Returns whether an escape sequence is over: at a letter or a tilde behind its bracket."""
-    return len(sequence) > 2 and (sequence[-1:].isalpha() or sequence.endswith(b"~"))
-
-
-def _has_more(descriptor: int) -> bool:
-    return bool(select.select([descriptor], [], [], ESCAPE_WAIT_S)[0])
-
-
-def _num_following(first: bytes) -> int:
-    """Returns how many bytes of a character in UTF-8 follow its first."""
-    return next((count for count, least in ((3, b"\xf0"), (2, b"\xe0"), (1, b"\xc0")) if first >= least), 0)

@@ -1,24 +1,32 @@
-"""Pictures in a terminal: two pixels a character, drawn with the upper half block."""
+"""Images and keys in a terminal. An image has two pixels per character, drawn with the upper half block."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TextIO
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+try:
+    import termios
+    import tty
+except ImportError:  # Windows has neither
+    HAS_KEYS = False
+else:
+    HAS_KEYS = True
+
 Colors = Literal["24bit", "256", "none"]
 
 UPPER_HALF_BLOCK = "▀"
 CUBE_LEVELS = (0, 95, 135, 175, 215, 255)
 """Brightness of each of the six steps a channel has among xterm's 256 colours."""
-
-RULER_COLUMNS = 4
-"""Columns that the percents to the left of a picture take."""
 
 RESET = "\x1b[0m"
 ENTER_SCREEN = "\x1b[?1049h\x1b[?25l"
@@ -58,23 +66,6 @@ def wrapped(lines: Iterable[str], stream: TextIO) -> list[str]:
     return rows
 
 
-def ruled(lines: Sequence[str]) -> list[str]:
-    """Returns lines of a picture with its percents above, and to the left of it."""
-    if not lines:
-        return []
-    num_columns = lines[0].count(UPPER_HALF_BLOCK)
-    last = str(100).rjust(num_columns)
-    above = [*" " * RULER_COLUMNS, *last]
-    step = next(step for step in (10, 20, 50, 100) if step * num_columns >= 400 or step == 100)
-    for percent in range(0, 100, step):
-        column = percent * num_columns // 100
-        if last[column : column + len(str(percent)) + 1].isspace():
-            above[RULER_COLUMNS + column : RULER_COLUMNS + column + len(str(percent))] = str(percent)
-    ticks = {round(percent * (len(lines) - 1) / 100): percent for percent in range(0, 101, 10)}
-    beside = (f"{ticks.get(row, ''):>{RULER_COLUMNS - 1}} " for row in range(len(lines)))
-    return ["".join(above).rstrip(), *(tick + line for tick, line in zip(beside, lines, strict=True))]
-
-
 def _line(upper: npt.NDArray[np.uint8], lower: npt.NDArray[np.uint8], colors: Colors) -> str:
     """Returns one line of characters; a colour is written only where it changes."""
     parts: list[str] = []
@@ -95,3 +86,51 @@ def _color(pixel: npt.NDArray[np.uint8], colors: Colors) -> str:
         return f"2;{red};{green};{blue}"
     steps = [int(np.abs(np.subtract(CUBE_LEVELS, value)).argmin()) for value in (red, green, blue)]
     return f"5;{16 + 36 * steps[0] + 6 * steps[1] + steps[2]}"
+
+
+NAMED_KEYS: dict[str, str] = {
+    "\x1b[A": "ArrowUp", "\x1bOA": "ArrowUp",
+    "\x1b[B": "ArrowDown", "\x1bOB": "ArrowDown",
+    "\x1b[C": "ArrowRight", "\x1bOC": "ArrowRight",
+    "\x1b[D": "ArrowLeft", "\x1bOD": "ArrowLeft",
+    "\x1b[5~": "PageUp", "\x1b[6~": "PageDown",
+}  # fmt: skip
+"""What terminals send, to the key's name in browsers. They send arrows in one of two forms."""
+
+_ESCAPE_WAIT_S = 0.05
+"""An arrow's remaining bytes arrive within this time; a lone Escape has none."""
+
+_MAX_ESCAPE_BYTES = 8
+
+
+@contextlib.contextmanager
+def raw_keys(descriptor: int) -> Iterator[None]:
+    """Makes a terminal report each key immediately and without echo; restores it afterwards whatever happens."""
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def read_keys(descriptor: int) -> Iterator[str]:
+    """Yields each key by name, or the lowercase character that it types, until the input ends.
+
+    Args:
+        descriptor: File descriptor of a terminal in raw mode; see `raw_keys`.
+    """
+    while key := os.read(descriptor, 1):
+        while key[0] == 0x1B and len(key) < _MAX_ESCAPE_BYTES and not _is_whole(key) and _has_more(descriptor):
+            key += os.read(descriptor, 1)
+        text = key.decode(errors="replace")
+        yield NAMED_KEYS.get(text, text.lower())
+
+
+def _is_whole(sequence: bytes) -> bool:
+    """Returns whether an escape sequence is complete: it ends in a letter or a tilde after its bracket."""
+    return len(sequence) > 2 and (sequence[-1:].isalpha() or sequence.endswith(b"~"))
+
+
+def _has_more(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], _ESCAPE_WAIT_S)[0])

@@ -133,34 +133,17 @@ function showMap() {
 
 // ---- The episode -----------------------------------------------------------------------------------------
 
-function playButton(episode) {
-  const levels = payload.levels[episode.world];
-  if (!levels) return undefined;
-  if (levels.reason) return make("p", "note", levels.reason);
-  const level = levels.levels[episode.seed];
-  if (!level) return undefined;
-  const button = make("button", "play", "Play this level");
-  button.type = "button";
-  button.addEventListener("click", () => play(levels, level, episode.world.replace("VLM/", "") + ", " + levelName(episode.seed), rivalsOf(episode)));
-  return button;
-}
-
-function rivalsOf(episode) {
-  return browsing.ofWorld(episode.world).flatMap((label) => {
-    const theirs = browsing.byKey.get(label).get(episode.key);
-    if (!theirs || theirs.error) return [];
-    const numActions = theirs.num_actions;
-    return [agentName(label.agent) + (theirs.success ? " solved it" + (numActions ? " in " + numActions : "") : " did not")];
-  });
-}
-
 function boardEpisodeView(episode, label) {
   const shown = { ...episode, mistake: episode.error ? null : episode.mistake };
   const article = episodeView(shown, agentName(label.agent));
   const header = article.querySelector("header");
   header.querySelector("h4").title = label.agent;
-  const button = playButton(episode);
-  if (button) header.insertBefore(button, header.querySelector(".question, .mistake, .error"));
+  const command = payload.commands[episode.world];
+  if (command) {
+    const hint = make("p", "command", "Play this level: ");
+    hint.append(make("code", "", command + " --seed " + episode.seed));
+    header.insertBefore(hint, header.querySelector(".question, .mistake, .error"));
+  }
   if (!files.has(episode)) {
     const number = files.numberOf(episode);
     article.append(
@@ -239,7 +222,6 @@ function onKey(event) {
   }
   if (event.key === "/") byId("search").focus();
   else if (event.key === "?") byId("help").showModal();
-  else if (event.key === "p") byId("stage").querySelector("button.play")?.click();
   else if (event.key in ACTIONS) {
     ACTIONS[event.key]();
     showChosen();

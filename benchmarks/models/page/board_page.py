@@ -1,9 +1,10 @@
-"""A board's page: index.html with its numbers, figures, and levels to play."""
+"""A board's page: index.html with its numbers, figures, and episodes."""
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +25,6 @@ from benchmarks.models.page.page_episodes import (
     FOLDER,
     embedded,
     outlines,
-    playable_levels,
     remove_files,
     write_files,
 )
@@ -36,7 +36,7 @@ from vlm_envs.records.report_page import EPISODE_SCRIPTS, document, write_docume
 from vlm_envs.records.report_panels import written_p
 
 _HERE = Path(__file__).parent
-_SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "grids.js", "play.js", "board.js")
+_SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "board.js")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
         styles=[_HERE / "board.css"],
         payload={
             "labels": outlines(episodes, _order(worlds, table)),
-            "levels": _levels(board.record["worlds"], episodes),
+            "commands": {each["label"]: command for each in board.record["worlds"] if (command := play_command(each))},
             "names": {name: short for name, short in names.items() if name != short},
             **source,
         },
@@ -214,12 +214,17 @@ def _facts(record: Record, table: Sequence[Row], num_verified: int) -> list[str]
     return [fact for fact in facts if fact]
 
 
-def _levels(worlds: Sequence[Record], episodes: Sequence[Record]) -> dict[str, Any]:
-    by_world: dict[str, list[Record]] = {}
-    for episode in episodes:
-        by_world.setdefault(episode["world"], []).append(episode)
-    found = {each["label"]: playable_levels(each, by_world.get(each["label"], ())) for each in worlds}
-    return {label: levels for label, levels in found.items() if levels is not None}
+def play_command(world: Record) -> str:
+    """Returns the command that plays a world's levels, without a seed; empty if a setting cannot be typed.
+
+    Args:
+        world: As a board's record names it.
+    """
+    if "adapted" in world or any(isinstance(value, dict) for value in world["kwargs"].values()):
+        return ""
+    values = {**world["kwargs"], "split": world["split"]}.items()
+    settings = [f"{name}={tuple(value) if isinstance(value, list) else value}" for name, value in values]
+    return shlex.join(["vlm-envs", "play", world["env_id"], *(word for each in settings for word in ("--set", each))])
 
 
 def lede(

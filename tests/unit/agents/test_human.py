@@ -2,15 +2,13 @@ import queue
 import threading
 from contextlib import closing
 from functools import partial
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
 import agents.human
-from agents.human import Window
 from agents.registry import make_agent
 from agents.rollout import rollout
+from vlm_envs.cli.player_page import PlayerPage
 from vlm_envs.errors import ConfigError
 from vlm_envs.vector.make_vec import world_vector
 
@@ -22,7 +20,7 @@ ASKED_OR_OVER = """() => /^Played/.test(document.getElementById("state").textCon
 def played(monkeypatch):
     """Plays FrozenLake in a window on another thread; gives its address and the episodes."""
     opened, episodes = queue.Queue(), queue.Queue()
-    monkeypatch.setattr(agents.human, "Window", partial(Window, open_url=opened.put))
+    monkeypatch.setattr(agents.human, "PlayerPage", partial(PlayerPage, open_url=opened.put))
 
     def play():
         agent = make_agent("human", window=True)
@@ -53,29 +51,18 @@ def test_a_person_plays_an_episode_in_a_browser(chromium, played):
     assert all(address.startswith((url, "data:")) for address in asked)
 
 
-def test_nobody_answers_without_the_word_in_the_address():
-    opened = []
-    with closing(Window(opened.append)) as window:
-        assert opened == [window.url]
-        elsewhere = window.url.rsplit("/", 2)[0]
-        for path, content in (("/", None), ("/next", None), ("/answer?number=1", b"Up"), ("/wrong/answer", b"Up")):
-            with pytest.raises(HTTPError, match="404"):
-                urlopen(elsewhere + path, content)
-
-
-def test_an_answer_to_an_earlier_turn_is_passed_over():
-    with closing(Window(lambda url: None)) as window:
-        answers = queue.Queue()
-        asking = threading.Thread(target=lambda: answers.put(window.ask({"text": "one"}, "")), daemon=True)
-        asking.start()
-        assert window.turn_after(0)["number"] == 1
-        urlopen(f"{window.url}answer?number=7", b"wrong")
-        urlopen(f"{window.url}answer?number=0", b"wrong")
-        assert answers.empty()
-        urlopen(f"{window.url}answer?number=1", "Süd <b>".encode())
-        assert answers.get(timeout=10) == "Süd <b>"
-
-
 def test_a_window_is_asked_for_by_yes_or_no():
     with pytest.raises(ConfigError, match="window"):
         make_agent("human", window="terminal")
+
+
+def test_a_person_calls_tools_and_answers_questions(monkeypatch, capsys):
+    pytest.importorskip("pydantic", reason="needs the tools: pip install '.[tools]'")
+    typed = iter(["image_zoom_in_tool image=original_image bbox_2d=[400, 400, 600, 600]", "B"])
+    monkeypatch.setattr("builtins.input", lambda prompt: next(typed))
+    kwargs = {"prompt_format": "arm", "side_px": 600, "target_px": (20, 40), "settings": "street"}
+    with closing(world_vector("VLM/ZoomQA-v0", **kwargs)) as worlds:
+        (episode,) = rollout(make_agent("human"), worlds, seeds=[0], env_ids=["VLM/ZoomQA-v0"])
+    call, answer = (turn.response_text for turn in episode.turns)
+    assert call.startswith('<think></think><tool_call>{"name": "image_zoom_in_tool"') and "[400, 400, 600, 600]" in call
+    assert answer == "<think></think><answer>B</answer>"

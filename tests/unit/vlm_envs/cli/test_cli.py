@@ -14,8 +14,8 @@ import vlm_envs
 from tests.unit.vlm_envs.adapter import tally
 from vlm_envs.cli.commands import main
 from vlm_envs.cli.named_worlds import make_world, parse_settings
-from vlm_envs.cli.play import frame
-from vlm_envs.cli.session import Ask, Command, Session, from_lines
+from vlm_envs.cli.play import frame, serve
+from vlm_envs.cli.session import Session
 from vlm_envs.errors import ConfigError, LevelError, VLMEnvsError
 from vlm_envs.testing.checks import CHECKS, splits_are_disjoint
 from vlm_envs.testing.contract import CheckResult, check_world
@@ -259,13 +259,12 @@ def test_play_says_what_cannot_be_read_and_goes_on():
 
 
 def test_lines_are_commands_or_actions():
-    lines = ["Up, Left\n", "\n", "r\n", " n \n", "q"]
-    assert list(from_lines(lines)) == [
-        Command(Ask.ACT, "Up, Left"),
-        Command(Ask.RESET),
-        Command(Ask.NEXT),
-        Command(Ask.QUIT),
-    ]
+    session, shown = Session("VLM/Sokoban-v0"), []
+    lines = ["Up, Left\n", "\n", "r\n", " n \n"]
+    assert not serve(session, lines, lambda: shown.append((session.seed, session.num_actions)))
+    assert shown == [(0, 0), (0, 2), (0, 0), (1, 0)]
+    assert serve(session, ["q", "Up"], lambda: None)
+    assert session.num_actions == 0, "q stops before what follows it"
 
 
 @pytest.mark.parametrize(("size", "rows"), [("5", 5), ("7", 7)])

@@ -1,8 +1,7 @@
-"""Pictures of every world, and what is said where there is no window."""
+"""Pictures of every world."""
 
 import html
 import re
-import sys
 
 import gymnasium as gym
 import numpy as np
@@ -66,20 +65,6 @@ def test_gallery_shows_worlds_registered_by_users():
     finally:
         del gym.registry["Test/Lake-v0"]
     assert re.fullmatch(r"Test/Lake-v0, seed 0, solved in \d actions", strip.caption)
-
-
-def test_window_without_tkinter_says_what_to_do(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "tkinter", None)
-    assert main(["play", "VLM/Sokoban-v0", "--window"]) == 2
-    assert "no tkinter" in capsys.readouterr().err
-
-
-def test_window_without_display_says_what_to_do(monkeypatch, capsys):
-    pytest.importorskip("tkinter", reason="this Python has no tkinter")
-    monkeypatch.delenv("DISPLAY", raising=False)
-    monkeypatch.setenv("DISPLAY", "nowhere:77")
-    assert main(["play", "VLM/Sokoban-v0", "--window"]) == 2
-    assert "Leave out --window" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("env_id", ["VLM/ZoomQA-v0", "VLM/RewardJudging-v0"])

@@ -1,4 +1,4 @@
-"""A person at a terminal: keys, lines that are edited, pictures of half blocks, and whole sessions."""
+"""A person at a terminal: keys, pictures of half blocks, and whole sessions."""
 
 import os
 import pty
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.unit.vlm_envs.cli.test_cli import SOKOBAN_LEVEL, SOKOBAN_SOLUTION
-from vlm_envs.cli.session import KEYMAPS, Ask, Command, from_editor, from_keys
-from vlm_envs.cli.terminal import RULER_COLUMNS, colors_of, half_blocks, ruled, wrapped
+from vlm_envs.cli.session import Session
+from vlm_envs.cli.terminal import colors_of, half_blocks, read_keys, wrapped
 
 CHECKOUT = Path(__file__).parents[4]
 
@@ -41,49 +41,25 @@ def read_until(descriptor: int, wanted: str, timeout_s: float = 60.0) -> str:
     return shown
 
 
-# --- Keys and lines -------------------------------------------------------------------------------
+# --- Keys -------------------------------------------------------------------------------
 
 
 def test_keys_of_both_arrow_forms_and_letters():
     reader, writer = os.pipe()
-    os.write(writer, b"\x1b[A\x1bOBaDx\x1b[Crnq")
+    os.write(writer, b"\x1b[A\x1bOBaDx\x1b[C\xc3\xb6rnq\x03")
     os.close(writer)
-    asked = list(from_keys(reader, KEYMAPS[0]))
+    keys = Session("VLM/FrozenLake-v0").keys()
+    lines = [keys[key] for key in read_keys(reader) if key in keys]
     os.close(reader)
-    assert [command.answer for command in asked[:5]] == ["Up", "Down", "Left", "Right", "Right"]
-    assert [command.ask for command in asked[5:]] == [Ask.RESET, Ask.NEXT, Ask.QUIT]
+    assert lines == ["Up", "Down", "Left", "Right", "Right", "r", "n", "q", "q"]
 
 
-def read_editor(sent: bytes, keymap: dict[str, str]) -> tuple[list[Command], list[str]]:
+def test_page_up_is_one_key():
     reader, writer = os.pipe()
-    os.write(writer, sent)
+    os.write(writer, b"\x1b[5~\x1b[6~")
     os.close(writer)
-    echoed: list[str] = []
-    commands = list(from_editor(reader, lambda: keymap, echoed.append))
+    assert list(read_keys(reader)) == ["PageUp", "PageDown"]
     os.close(reader)
-    return commands, echoed
-
-
-def test_lines_are_typed_and_arrows_count_while_the_line_is_empty():
-    sent = b"\x1b[Cpage 33\x7f\x1b[C\r" + "größe\r".encode() + b"xx\x15\r" + b"q\r"
-    commands, echoed = read_editor(sent, {"Right": "page 1"})
-    assert commands == [
-        Command(Ask.ACT, "page 1"),
-        Command(Ask.ACT, "page 3"),
-        Command(Ask.ACT, "größe"),
-        Command(Ask.QUIT),
-    ]
-    assert "page 33" in echoed
-
-
-def test_the_last_line_comes_back_and_page_up_is_one_key():
-    commands, _ = read_editor(b"zoom 1 1 2 2\r\x1b[A\r\x1b[5~\x04", {"Prior": "lookup"})
-    assert commands == [
-        Command(Ask.ACT, "zoom 1 1 2 2"),
-        Command(Ask.ACT, "zoom 1 1 2 2"),
-        Command(Ask.ACT, "lookup"),
-        Command(Ask.QUIT),
-    ]
 
 
 # --- Pictures and words ---------------------------------------------------------------------------
@@ -121,16 +97,6 @@ def test_half_blocks_fit_and_are_never_enlarged(max_columns, max_rows):
 )
 def test_colors_are_used_only_where_they_show(is_a_tty, environ, expected):
     assert colors_of(FakeTerminal(is_a_tty=is_a_tty), environ) == expected
-
-
-def test_a_ruler_says_percents():
-    lines = ruled(half_blocks(np.zeros((40, 80, 3), np.uint8), "24bit", max_columns=80, max_rows=20))
-    assert lines[0].split() == ["0", "10", "20", "30", "40", "50", "60", "70", "80", "90", "100"]
-    assert lines[0].index("50") == RULER_COLUMNS + 40
-    assert len(lines[0]) == RULER_COLUMNS + 80, "no wider than the picture"
-    assert [line[:3] for line in lines[1:3]] == ["  0", "   "]
-    assert lines[-1].startswith("100")
-    assert ruled([]) == []
 
 
 def test_words_are_not_broken_and_maps_stay_as_they_are(monkeypatch):
@@ -184,15 +150,29 @@ def test_a_question_is_answered_in_a_terminal():
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT, env=environ) as child:
         first = read_until(ours, "q quit")
         assert "\x1b[38;2;" in first and "Answer a question about a picture" in first
-        os.write(ours, b"zoom 40 40 60 60\r")
+        call = b"image_zoom_in_tool image=original_image bbox_2d="
+        os.write(ours, call + b"[400, 400, 600, 600]\r")
         read_until(ours, "turn 1")
-        os.write(ours, b"\x1b[C")
+        os.write(ours, call + b"[600, 400, 400, 600]\r")
+        read_until(ours, "x1 < x2")
+        os.write(ours, b"a\r")
         read_until(ours, "turn 2")
-        os.write(ours, b"zom 1 1 2 2\r")
-        read_until(ours, "Did you mean 'zoom'?")
-        os.write(ours, b"answer a\r")
-        read_until(ours, "r again, n next question, q quit\r\n")
         os.write(ours, b"q\r")
+        assert child.wait(timeout=30) == 0
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_lines_are_typed_where_keys_would_move(tmp_path):
+    level = tmp_path / "level.txt"
+    level.write_text(SOKOBAN_LEVEL)
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "vlm_envs", "play", "VLM/Sokoban-v0", "--level", str(level), "--typed"]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=CHECKOUT) as child:
+        read_until(ours, "> ")
+        os.write(ours, ", ".join(SOKOBAN_SOLUTION).encode() + b"\r")
+        read_until(ours, "Solved with 6 actions")
+        os.write(ours, b"\x04")
         assert child.wait(timeout=30) == 0
     os.close(ours)
     os.close(theirs)

@@ -2,13 +2,17 @@
 
 import json
 import re
+import shlex
 import shutil
 
 import pytest
+import tyro
 
 from benchmarks.models.board.board import Board
 from benchmarks.models.page.board_page import build_page
 from tests.unit.benchmarks.models.page.made import HOSTILE, LAKE, MODEL, QUESTIONS, SOKOBAN, of
+from vlm_envs.cli.named_worlds import parse_settings
+from vlm_envs.cli.play import PlayOptions, session_of
 from vlm_envs.splits import level_name
 
 PHONE = {"viewport": {"width": 375, "height": 812}, "is_mobile": True, "has_touch": True}
@@ -281,9 +285,16 @@ def test_a_phone_has_nothing_beyond_its_edge_in_light_and_dark(opened, scheme):
     red, green, blue = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (max(red, green, blue) < 60) == (scheme == "dark")
     page.locator("select").first.select_option("1")
-    page.locator("button.play").first.tap()
-    box = page.locator("#play").bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= 375
+    assert page.evaluate("document.documentElement.scrollWidth") == 375, "beside another agent's episode too"
+
+
+def test_an_episode_names_the_command_that_plays_its_level(opened, board):
+    page = opened(of("oracle", SOKOBAN))
+    command = page.locator("#stage .command code").inner_text()
+    options = tyro.cli(PlayOptions, args=shlex.split(command)[2:])
+    session = session_of(options.env_id, seed=options.seed, **parse_settings(options.settings))
+    [first, *_] = records(board, "oracle", SOKOBAN)
+    assert (options.seed, session.info["state_hash"]) == (first["seed"], first["start_state_hash"])
 
 
 def test_a_phone_breaks_a_name_that_is_an_address(opened, board, tmp_path):

@@ -14,7 +14,7 @@ from benchmarks.models.board.board_spec import short_names
 from benchmarks.models.measures.comparisons import overall
 from benchmarks.models.measures.measures import Row, pairs, rows
 from benchmarks.models.measures.perception_gaps import perception_gaps
-from benchmarks.models.page.board_page import build_page, gap_parts, lede
+from benchmarks.models.page.board_page import build_page, gap_parts, lede, play_command
 from benchmarks.models.page.page_episodes import outlines
 from benchmarks.models.page.page_tables import columns, matrix, signed_points, written
 from benchmarks.models.page.scatter import HEIGHT_PX, WIDTH_PX, scatter
@@ -305,3 +305,12 @@ def test_a_pair_names_the_test_and_the_family_that_it_was_corrected_in():
     assert "McNemar" not in details("a", "b", cluster="image") and "sign-flip" in details("a", "b", cluster="image")
     assert "reference" in details("a", "lazy")
     assert "bootstrap" not in details("a", "b")
+
+
+def test_a_level_is_played_with_the_settings_of_its_world():
+    kwargs = {"dim_room": [7, 7], "obs_mode": "image+text"}
+    world = {"env_id": "VLM/Sokoban-v0", "kwargs": kwargs, "split": "test"}
+    assert play_command(world) == (
+        "vlm-envs play VLM/Sokoban-v0 --set 'dim_room=(7, 7)' --set obs_mode=image+text --set split=test"
+    )
+    assert play_command({**world, "adapted": {}}) == ""
