@@ -28,10 +28,9 @@ from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
 from training.config.update_config import MemoryConfig, PPOConfig
 from training.config.world_spec import WorldSpec
-from training.memory_plan.model_counts import ModelPasses, model_without_memory
+from training.memory_plan.memory_estimate import ModelBytes, model_without_memory, update_phases
 from training.memory_plan.plan_config import PlanConfig
-from training.memory_plan.plan_rows import RowShape, Segment, picture
-from training.memory_plan.run_plan import update_phases
+from training.memory_plan.plan_rows import ImageSize, RowShape, Segment
 from training.update.learner import Learner
 from training.update.update_losses import assigned_credit
 from vlm_envs.validation import require_choice
@@ -129,13 +128,14 @@ class MemoryCase:
         )
 
     def image(self) -> ProcessedImage:
-        """Returns a picture of 16 tokens."""
-        return picture((112, 112), self.model_config())
+        """Returns a black image of 112 x 112 pixels: 64 patches in 16 tokens."""
+        inputs = {"pixel_values": np.zeros((64, 3 * 14**2), np.float32), "image_grid_thw": np.array([[1, 8, 8]])}
+        return ProcessedImage(inputs=inputs, num_tokens=16, key=b"")
 
     def row(self) -> RowShape:
         """Returns the rows' shape, as a plan has it."""
         num_shown = self.num_turn_tokens - self.num_response_tokens
-        shown = Segment(num_tokens=num_shown, images=(self.image(),))
+        shown = Segment(num_tokens=num_shown, images=(ImageSize(num_tokens=16, num_patches=64),))
         return RowShape(
             num_turns=self.num_turns,
             num_tokens=self.num_turns * self.num_turn_tokens,
@@ -269,10 +269,11 @@ def planned_bytes(case: MemoryCase) -> tuple[str, float, int]:
     with tempfile.TemporaryDirectory() as directory:
         case.model_config().save_pretrained(directory)
         model = model_without_memory(Path(directory), getattr(torch, config.dtype))
-    passes = ModelPasses(model, config, case.row())
-    phases = update_phases(config, PlanConfig(reserved=0), passes, case.micro_batch_rows, is_fused=False)
-    most = max(phases, key=lambda phase: phase.total)
-    return most.name, most.total, passes.policy_shape.num_parameters
+    models = ModelBytes(model, config, case.row())
+    phases = update_phases(config, PlanConfig(reserved=0), models, case.micro_batch_rows, is_fused=False)
+    totals = {name: sum(parts.values()) for name, parts in phases.items()}
+    most = max(totals, key=lambda name: totals[name])
+    return most, totals[most], models.policy.num_parameters
 
 
 def table(results: list[MemoryResult]) -> list[str]:

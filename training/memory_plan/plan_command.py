@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -27,20 +28,17 @@ class DoesNotFitError(ConfigError):
 
 
 def run_plan(words: Sequence[str]) -> None:
-    """Prints the plan of the run that a command line describes.
+    """Prints the memory plan of the run that a command line describes.
 
     Raises:
-        DoesNotFitError: If it needs more memory than there is; the message says what would make it fit.
-        ConfigError: If an option is wrong, or something is not known that the plan depends on.
+        DoesNotFitError: If it needs more memory than there is; the message lists options that help.
+        ConfigError: If an option is wrong, or the length of rows is not known.
     """
-    own, rest = _own_words(words)
     if asks_for_help(words):
         usage = f"usage: {PROG} RECIPE --model DIR [--options of the plan] [--options of the recipe]"
         print(*wrapped_usage(usage), "", sep="\n")
         parsed(PlanConfig, ["--help"], Program(prog=PROG, description=description_of(PlanConfig)))
-    plan = parsed(PlanConfig, own, Program(prog=PROG, description=description_of(PlanConfig)))
-    with fields_named(option_names(PlanConfig)):
-        config = _configured(rest, to_stderr=plan.json)
+    config, plan = _parsed(words)
     if config.model is None:
         raise ConfigError(
             f"{PROG} plans for a checkpoint, and {config.name} starts from none. Name a directory with a config.json: "
@@ -48,14 +46,23 @@ def run_plan(words: Sequence[str]) -> None:
         )
     directory = require_checkpoint(model_directory(config.model))
     if not plan.json:
-        print("Counting parameters and the tokens of episodes takes about half a minute ...", file=sys.stderr)
-    from training.memory_plan.plan_report import (
-        show_plan,  # Only now: a mistake on the command line need not wait for torch.
-    )
+        print("Counting parameters and the tokens of episodes ...", file=sys.stderr)
+    from training.memory_plan.plan_report import show_plan  # only now: mistakes need not wait for torch
 
-    fault = show_plan(config, plan, directory)
+    def changed(options: str) -> tuple[RunConfig, PlanConfig]:
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            return _parsed([*words, *options.split()])
+
+    fault = show_plan(config, plan, directory, changed)
     if fault is not None:
         raise DoesNotFitError(fault)
+
+
+def _parsed(words: Sequence[str]) -> tuple[RunConfig, PlanConfig]:
+    own, rest = _own_words(words)
+    plan = parsed(PlanConfig, own, Program(prog=PROG, description=description_of(PlanConfig)))
+    with fields_named(option_names(PlanConfig)):
+        return _configured(rest, to_stderr=plan.json), plan
 
 
 def _configured(words: list[str], *, to_stderr: bool) -> RunConfig:

@@ -1,31 +1,31 @@
-"""A plan from a configuration and a checkpoint's config.json, as text and as data."""
+"""A memory plan as a table with a verdict, suggestions for a run that does not fit, and the same as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from training.config.run_config import RunConfig
-from training.memory_plan.model_counts import ModelPasses, ModelShape, model_without_memory
-from training.memory_plan.plan_config import PlanConfig
-from training.memory_plan.plan_memory import FLOAT32, PARTS, Work, work_of
-from training.memory_plan.plan_rows import GIB, RowShape, longest_row
-from training.memory_plan.run_plan import (
-    MAX_GPUS,
+from training.memory_plan.memory_estimate import (
+    FLOAT32,
+    ModelBytes,
     Plan,
-    Remedy,
     episodes_side_by_side,
+    model_without_memory,
     plan_of,
-    planned_engine,
-    remedies,
     spread_of,
 )
+from training.memory_plan.plan_config import PlanConfig
+from training.memory_plan.plan_rows import GIB, RowShape, longest_row
+from vlm_envs.errors import VLMEnvsError
+from vlm_envs.terminal_tables import table
 
-DECIDED_BY = {
+PARTS = {
     "weights": "parameters x bytes of --dtype; x 4 with several GPUs, shared by fsdp2",
     "sampler": "a whole copy in --dtype to sample with (fsdp2; ddp in bfloat16); with --staleness 1 what is trained",
     "masters": "4 bytes a trained parameter, for one GPU in bfloat16",
@@ -41,227 +41,188 @@ DECIDED_BY = {
     "vLLM": "--vllm-memory x --gpu-memory",
     "reserved": "--reserved: CUDA's context, kernels, gaps",
 }
+"""Parts of a phase, and what decides how large they are."""
+SUGGESTIONS = (
+    "--ppo.micro-batch-size 1",
+    "--memory.gradient-checkpointing",
+    "--memory.offload-optimizer",
+    "--checkpoint-every 1",
+    "--ppo.kl-coef 0",
+    "--lora.rank 32",
+)
+"""Options that save memory, those first that cost least; twice the GPUs come to them."""
+FORWARD, BACKWARD = 2, 4
+"""Operations per weight and token, multiplications and additions (Kaplan et al. 2020, table 1)."""
+
+Changed = Callable[[str], tuple[RunConfig, PlanConfig]]
+"""From further options to the run and its GPUs with them; raises VLMEnvsError if they do not go together."""
 
 
-class Planner:
-    """Plans variants of a run, and counts again only what differs between them.
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """The work of an iteration at most, on all GPUs together.
 
-    Args:
-        config: The run.
-        plan: Its GPUs.
-        directory: The checkpoint's, with a config.json.
+    Attributes:
+        num_episodes: Episodes trained on.
+        sampled_tokens: Tokens drawn, if every response is as long as it may be.
+        trained_tokens: Tokens of rows in backward passes, prompts included.
+        num_images: Images shown.
+        training_flops: Operations of the update and of the passes before it.
+        training_s: Seconds they take at the expected utilization.
+        iteration_s: Seconds an iteration may take.
+        needed_tokens_per_s: Sampled tokens per second needed then; None if the update alone takes longer.
     """
 
-    def __init__(self, config: RunConfig, plan: PlanConfig, directory: Path) -> None:
-        self._directory = directory
-        self._passes: dict[Any, ModelPasses] = {}
-        spread_of(config, plan)  # what cannot be started is refused before anything is counted
-        model = model_without_memory(directory, getattr(torch, config.dtype))
-        self.row: RowShape = longest_row(config, plan, model.config, directory)
-
-    def passes(self, config: RunConfig, plan: PlanConfig) -> ModelPasses:
-        """Returns the passes of a run's models; of one with other rows they are the same."""
-        dtype = torch.float32 if spread_of(config, plan).activation_bytes == FLOAT32 else torch.bfloat16
-        key = (
-            dtype,
-            (config.memory.gradient_checkpointing, config.memory.freeze_vision_tower),
-            config.lora,
-            config.algorithm.critic_config is not None,
-            config.ppo.entropy_coef > 0,
-        )
-        if key not in self._passes:
-            model = model_without_memory(self._directory, dtype)
-            self._passes[key] = ModelPasses(model, config, self.row)
-        return self._passes[key]
-
-    def __call__(self, config: RunConfig, plan: PlanConfig) -> Plan:
-        """Returns a run's plan."""
-        return plan_of(config.decided(), plan, self.passes(config.decided(), plan))
+    num_episodes: int
+    sampled_tokens: int
+    trained_tokens: int
+    num_images: int
+    training_flops: float
+    training_s: float
+    iteration_s: float
+    needed_tokens_per_s: float | None
 
 
-def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | None:
+def work_of(config: RunConfig, plan: PlanConfig, models: ModelBytes) -> Work:
+    """Returns the work of a run's iteration; attention between tokens is left out, as is usual for short rows."""
+    row, policy, ppo, critic = models.row, models.policy, config.ppo, config.algorithm.critic_config
+    num_episodes = config.num_groups * config.group_size
+    num_played = num_episodes * config.algorithm.max_sampling_rounds
+    num_scored = row.num_turns * row.num_response_tokens
+    language = row.num_tokens * policy.num_language + num_scored * (policy.num_head or policy.num_embeddings)
+    num_before = (ppo.old_logprobs == "trainer") + config.has_reference + (critic is not None)
+    num_trained = ppo.num_epochs + (critic.num_epochs if critic is not None else 0)
+    per_epoch = FORWARD + BACKWARD + FORWARD * config.memory.gradient_checkpointing
+    passes = FORWARD * num_before + per_epoch * num_trained
+    flops = float(num_episodes * passes * (language + row.num_patches * policy.num_vision))
+    training_s = flops / (plan.num_gpus * plan.gpu_tflops * 1e12 * plan.utilization)
+    iteration_s = plan.hours * 3600 / max(1, config.num_iterations)
+    sampled, left_s = num_played * num_scored, iteration_s - training_s
+    return Work(
+        num_episodes=num_episodes,
+        sampled_tokens=sampled,
+        trained_tokens=num_episodes * row.num_tokens * ppo.num_epochs,
+        num_images=num_played * row.num_images,
+        training_flops=flops,
+        training_s=training_s,
+        iteration_s=iteration_s,
+        needed_tokens_per_s=sampled / left_s if left_s > 0 else None,
+    )
+
+
+def show_plan(config: RunConfig, plan: PlanConfig, directory: Path, changed: Changed) -> str | None:
     """Prints a run's plan.
 
     Returns:
-        None where it fits; else why not, and what would make it fit.
+        None if the run fits; else why not, and suggestions.
     """
-    planner = Planner(config, plan, directory)
-    found, passes = planner(config, plan), planner.passes(config.decided(), plan)
-    work = work_of(config.decided(), plan, planner.row, passes.policy_shape, passes.critic_shape)
-    if not plan.json:  # before any remedy is looked for, which takes longer than the plan itself
-        lines = text_of(config, plan, found, row=planner.row, policy=passes.policy_shape, work=work)
-        print("\n".join([*lines, *([verdict(plan, found)] if found.fits else [])]), flush=True)
-    ways: list[Remedy] = [] if found.fits else remedies(config, plan, planner)
+    spread_of(config, plan)  # refuses a run that cannot be started before anything is counted
+    model_config = model_without_memory(directory, getattr(torch, config.dtype)).config
+    row = longest_row(config, plan, model_config, directory)
+
+    def counted(config: RunConfig, plan: PlanConfig) -> ModelBytes:
+        is_float32 = spread_of(config, plan).activation_bytes == FLOAT32
+        model = model_without_memory(directory, torch.float32 if is_float32 else torch.bfloat16)
+        return ModelBytes(model, config.decided(), row)
+
+    models = counted(config, plan)
+    found, work = plan_of(config.decided(), plan, models), work_of(config.decided(), plan, models)
+    suggested: dict[str, Plan] = {}
+    if not found.fits:
+        for option in (*SUGGESTIONS, f"--num-gpus {2 * plan.num_gpus} --engine fsdp2"):
+            try:
+                other_config, other_plan = changed(option)
+                other = plan_of(other_config.decided(), other_plan, counted(other_config, other_plan))
+            except VLMEnvsError:  # an option that does not go with this run
+                continue
+            saves_host = found.is_short_of_host_memory and other.host_peak < found.host_peak
+            if saves_host or (found.peak > found.capacity and other.peak < found.peak):
+                suggested[option] = other
     if plan.json:
-        data = data_of(config, plan, found, row=planner.row, policy=passes.policy_shape, work=work, ways=ways)
-        print(json.dumps(data, indent=2))
-    return None if found.fits else "\n".join([verdict(plan, found), *remedy_lines(ways, plan)])
+        print(json.dumps(data_of(config, plan, found, models=models, work=work, suggested=suggested), indent=2))
+    else:
+        print("\n".join(text_of(config, plan, found, models=models, work=work)), flush=True)
+        if found.fits:
+            print(verdict(plan, found))
+    return None if found.fits else "\n".join([verdict(plan, found), *suggestion_lines(suggested, plan)])
 
 
-def text_of(
-    config: RunConfig, plan: PlanConfig, found: Plan, *, row: RowShape, policy: ModelShape, work: Work
-) -> list[str]:
-    """Returns a plan as lines."""
+def verdict(plan: PlanConfig, found: Plan) -> str:
+    """Returns whether a plan fits, in a sentence."""
+    phase = max(found.phases, key=lambda name: sum(found.phases[name].values()))
+    needs = f"{_gib(found.peak)} of {plan.gpu_memory:g} GiB a GPU, most of it at once in {phase!r}"
+    if found.host_capacity is not None:
+        needs += f", and {_gib(found.host_peak)} of {found.host_capacity / GIB:g} GiB of the host's memory"
+    return f"Fits: needs {needs}." if found.fits else f"Does not fit: needs {needs}."
+
+
+def suggestion_lines(suggested: dict[str, Plan], plan: PlanConfig) -> list[str]:
+    """Returns options that save memory as a table, each with what the run then needs."""
+    if not suggested:
+        return ["Use GPUs or a host with more memory, a smaller model or shorter rows (--sampling.max-new-tokens)."]
+    has_host = plan.host_memory is not None
+    rows = [
+        (option, _gib(other.peak), *([_gib(other.host_peak)] * has_host), "yes" if other.fits else "no")
+        for option, other in suggested.items()
+    ]
+    headings = ("with", "GiB per GPU", *(["GiB of the host"] * has_host), "fits")
+    return ["Each of these saves memory; they can be combined:", *table(rows, headings=headings)]
+
+
+def text_of(config: RunConfig, plan: PlanConfig, found: Plan, *, models: ModelBytes, work: Work) -> list[str]:
+    """Returns a plan as lines, without the verdict."""
+    row, shape, host = models.row, models.policy, found.host
+    gpus = f"{plan.num_gpus} GPU{'s' * (plan.num_gpus > 1)} of {plan.gpu_memory:g} GiB"
+    engines = {"local": "alone", "ddp": "a whole model on each (--engine ddp)"}
+    how = engines.get(spread_of(config, plan).engine, "shared by FSDP2 (--engine fsdp2)")
+    head = f"head {_count(shape.num_head)}" if shape.num_head else "head tied to them"
+    image_tokens = row.first.num_image_tokens + (row.num_turns - 1) * row.later.num_image_tokens
+    of_training, of_evaluation = episodes_side_by_side(config, plan)
+    of_all = f", {_gib(found.host_peak)} in {found.num_processes} processes of one machine"
     return [
-        _title(config, plan),
-        _model_line(policy),
-        *_row_lines(row, work),
-        _side_by_side_line(config, plan),
+        f"{config.name} with {config.model} in {config.dtype} on {gpus}, {how}. Planned, not measured.",
+        f"Model: {_count(shape.num_parameters)} parameters: language {_count(shape.num_language)}, embeddings "
+        f"{_count(shape.num_embeddings)} ({head}), vision {_count(shape.num_vision)}; {_count(shape.num_trained)} "
+        "trained.",
+        f"Rows:  {work.num_episodes} an iteration, the longest with {row.num_tokens:,} tokens in {row.num_turns} "
+        f"turn{'s' * (row.num_turns > 1)}, {image_tokens:,} of them of {row.num_images} "
+        f"picture{'s' * (row.num_images != 1)}",
+        f"       ({row.told}).",
+        f"       Up to {max(1, of_training, of_evaluation)} episodes side by side in a process, in "
+        f"{'an evaluation' if of_evaluation > of_training else 'training'}.",
         "",
-        *_table(found.phases_by_name),
+        *_table(found),
         "",
-        *_host_lines(found),
+        f"Host memory: {_gib(host.total)} GiB a process{of_all * (found.num_processes > 1)}, all of it at once while "
+        f"sampling: {_gib(host.reference)} reference (--memory.offload-reference),",
+        f"  {_gib(host.states)} masters and Adam (--memory.offload-optimizer), {_gib(host.copy)} a copy of the state, "
+        "to save a run that fails (none with --checkpoint-every 1).",
+        "  Python, worlds and pictures come to it, and the model once more while it is saved.",
         _micro_batch_line(found, row),
         *_work_lines(config, plan, work),
     ]
 
 
-def verdict(plan: PlanConfig, found: Plan) -> str:
-    """Returns whether a plan fits, in a sentence."""
-    phase = max(found.phases, key=lambda each: each.total)
-    needs = f"{_gib(found.peak)} of {plan.gpu_memory:g} GiB a GPU, most of it at once in {phase.name!r}"
-    needs += _on_host(found)
-    return f"Fits: needs {needs}." if found.fits else f"Does not fit: needs {needs}."
-
-
-def remedy_lines(ways: Sequence[Remedy], plan: PlanConfig) -> list[str]:
-    """Returns what would make a run fit that does not."""
-    if not ways:
-        return [
-            f"No option makes it fit, not all of them together on {MAX_GPUS} GPUs. Use GPUs or a host with more "
-            "memory, a smaller model or shorter rows (--sampling.max-new-tokens, fewer turns)."
-        ]
-    return [
-        "It fits with any of these:" if len(ways) > 1 else "It fits with:",
-        *(
-            f"  {way.options}  ({_gib(way.found.peak)} of {plan.gpu_memory:g} GiB{_on_host(way.found)}; up to "
-            f"{way.found.largest_micro_batch_rows} rows a micro-batch)"
-            for way in ways
-        ),
-    ]
-
-
-def data_of(
-    config: RunConfig,
-    plan: PlanConfig,
-    found: Plan,
-    *,
-    row: RowShape,
-    policy: ModelShape,
-    work: Work,
-    ways: Sequence[Remedy],
-) -> dict[str, Any]:
-    """Returns a plan as plain data; bytes are per GPU, of `host` per process but for the whole machine's."""
-    return {
-        "run": config.name,
-        "model": config.model,
-        "dtype": config.dtype,
-        "engine": planned_engine(config, plan),
-        "gpus": vars(plan),
-        "parameters": vars(policy),
-        "row": {
-            "num_turns": row.num_turns,
-            "num_tokens": row.num_tokens,
-            "num_images": row.num_images,
-            "num_response_tokens": row.num_response_tokens,
-            "how": row.told,
-        },
-        "phases": {name: {**parts, "total": sum(parts.values())} for name, parts in found.phases_by_name.items()},
-        "peak": found.peak,
-        "capacity": found.capacity,
-        "fits": found.fits,
-        "host": {
-            **vars(found.host),
-            "process": found.host.total,
-            "machine": found.host_peak,
-            "capacity": found.host_capacity,
-        },
-        "micro_batch_rows": found.micro_batch_rows,
-        "largest_micro_batch_rows": found.largest_micro_batch_rows,
-        "largest_micro_batch_tokens": found.largest_micro_batch_rows * row.num_tokens,
-        "work": vars(work),
-        "remedies": {way.options: way.found.peak for way in ways},
-    }
-
-
-def _title(config: RunConfig, plan: PlanConfig) -> str:
-    gpus = f"{plan.num_gpus} GPU{'s' * (plan.num_gpus > 1)} of {plan.gpu_memory:g} GiB"
-    how = {
-        "local": "alone",
-        "ddp": "a whole model on each (--engine ddp)",
-        "fsdp2": "shared by FSDP2 (--engine fsdp2)",
-    }[planned_engine(config, plan)]
-    return f"{config.name} with {config.model} in {config.dtype} on {gpus}, {how}. Planned, not measured."
-
-
-def _model_line(shape: ModelShape) -> str:
-    head = f"head {_count(shape.num_head)}" if shape.num_head else "head tied to them"
-    return (
-        f"Model: {_count(shape.num_parameters)} parameters: language {_count(shape.num_language)}, embeddings "
-        f"{_count(shape.num_embeddings)} ({head}), vision {_count(shape.num_vision)}; {_count(shape.num_trained)} "
-        "trained."
-    )
-
-
-def _row_lines(row: RowShape, work: Work) -> list[str]:
-    pictures = row.first.num_image_tokens + (row.num_turns - 1) * row.later.num_image_tokens
-    turns = f"{row.num_turns} turn{'s' * (row.num_turns > 1)}"
-    return [
-        f"Rows:  {work.num_episodes} an iteration, the longest with {row.num_tokens:,} tokens in {turns}, {pictures:,} "
-        f"of them of {row.num_images} picture{'s' * (row.num_images != 1)}",
-        f"       ({row.told}).",
-    ]
-
-
-def _side_by_side_line(config: RunConfig, plan: PlanConfig) -> str:
-    number, what = episodes_side_by_side(config, plan)
-    return f"       Up to {number} episodes side by side in a process, in {what}."
-
-
-def _table(phases: Mapping[str, Mapping[str, float]]) -> list[str]:
+def _table(found: Plan) -> list[str]:
     """Returns bytes by part and phase in GiB, in aligned columns."""
-    lines = [["GiB per GPU", *phases, "decided by"]]
-    for part in PARTS:
-        values = [parts.get(part, 0.0) for parts in phases.values()]
-        lines.append([part, *map(_cell, values), DECIDED_BY[part]])
-    lines.append(["all", *(_cell(sum(parts.values())) for parts in phases.values()), ""])
+    phases = found.phases.values()
+    lines = [["GiB per GPU", *found.phases, "decided by"]]
+    lines += [[part, *(_cell(parts.get(part, 0.0)) for parts in phases), reason] for part, reason in PARTS.items()]
+    lines.append(["all", *(_cell(sum(parts.values())) for parts in phases), ""])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    last = len(widths) - 1
     return [
         "  ".join(
-            cell.ljust(width) if index in (0, last) else cell.rjust(width)
-            for index, (cell, width) in enumerate(zip(line, widths, strict=True))
+            [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=False)), last]
         ).rstrip()
-        for line in lines
+        for first, *cells, last in lines
     ]
-
-
-def _host_lines(found: Plan) -> list[str]:
-    """Returns what the run keeps in the host's memory."""
-    host, number = found.host, found.num_processes
-    of_all = f", {_gib(found.host_peak)} in {number} processes of one machine" if number > 1 else ""
-    return [
-        f"Host memory: {_gib(host.total)} GiB a process{of_all}, all of it at once while sampling: "
-        f"{_gib(host.reference)} reference (--memory.offload-reference),",
-        f"  {_gib(host.states)} masters and Adam (--memory.offload-optimizer), {_gib(host.copy)} a copy of the state, "
-        "to save a run that fails (none with --checkpoint-every 1).",
-        "  Python, worlds and pictures come to it, and the model once more while it is saved.",
-    ]
-
-
-def _on_host(found: Plan) -> str:
-    """Returns what is needed of the host's memory, behind what is needed of a GPU; nothing if that is not compared."""
-    if found.host_capacity is None:
-        return ""
-    return f", and {_gib(found.host_peak)} of {found.host_capacity / GIB:g} GiB of the host's memory"
 
 
 def _micro_batch_line(found: Plan, row: RowShape) -> str:
-    rows, per_step = found.largest_micro_batch_rows, found.rows_per_step
-    now = f"{found.micro_batch_rows} as configured"
+    rows, now = found.largest_micro_batch_rows, f"{found.micro_batch_rows} as configured"
     if not rows:
         return f"Largest micro-batch: not one row fits ({now})."
-    whole = ", all that a GPU has of an optimiser step" if rows == per_step else ""
+    whole = ", all that a GPU has of an optimiser step" if rows == found.rows_per_step else ""
     return (
         f"Largest micro-batch: {rows} of the longest rows, {rows * row.num_tokens:,} tokens{whole} ({now}): "
         f"--ppo.micro-batch-size {rows}, or --ppo.micro-batch-tokens {rows * row.num_tokens}."
@@ -269,22 +230,55 @@ def _micro_batch_line(found: Plan, row: RowShape) -> str:
 
 
 def _work_lines(config: RunConfig, plan: PlanConfig, work: Work) -> list[str]:
-    lines = [
+    hours = f"{config.num_iterations} iterations in {plan.hours:g} h leave {work.iteration_s:,.0f} s each"
+    needed = f"{hours}, which the update alone exceeds: more GPUs, fewer iterations or smaller groups."
+    if work.needed_tokens_per_s is not None:
+        needed = f"{hours}: {work.needed_tokens_per_s:,.0f} tokens a second have to be sampled, on all GPUs."
+    return [
         f"Each iteration, at most: {work.sampled_tokens:,} tokens sampled, {work.trained_tokens:,} trained on, "
         f"{work.num_images:,} pictures; {work.training_flops:.2g} operations in the update,",
         f"  {work.training_s:,.0f} s at {plan.utilization:.0%} of {plan.gpu_tflops:g} TFLOPS (an estimate).",
+        needed,
     ]
-    hours = f"{config.num_iterations} iterations in {plan.hours:g} h leave {work.iteration_s:,.0f} s each"
-    if work.needed_tokens_per_s is None:
-        return [*lines, f"{hours}, which the update alone exceeds: more GPUs, fewer iterations or smaller groups."]
-    return [*lines, f"{hours}: {work.needed_tokens_per_s:,.0f} tokens a second have to be sampled, on all GPUs."]
+
+
+def data_of(
+    config: RunConfig, plan: PlanConfig, found: Plan, *, models: ModelBytes, work: Work, suggested: dict[str, Plan]
+) -> dict[str, Any]:
+    """Returns a plan as plain data; bytes are per GPU, of `host` per process except for the whole machine's."""
+    row, host = models.row, found.host
+    names = ("num_turns", "num_tokens", "num_images", "num_response_tokens")
+    return {
+        "run": config.name,
+        "model": config.model,
+        "dtype": config.dtype,
+        "engine": spread_of(config, plan).engine,
+        "gpus": vars(plan),
+        "parameters": vars(models.policy),
+        "row": {**{name: getattr(row, name) for name in names}, "how": row.told},
+        "phases": {name: {**parts, "total": sum(parts.values())} for name, parts in found.phases.items()},
+        "peak": found.peak,
+        "capacity": found.capacity,
+        "fits": found.fits,
+        "host": {
+            **vars(host),
+            "process": host.total,
+            "machine": found.host_peak,
+            "capacity": found.host_capacity,
+        },
+        "micro_batch_rows": found.micro_batch_rows,
+        "largest_micro_batch_rows": found.largest_micro_batch_rows,
+        "largest_micro_batch_tokens": found.largest_micro_batch_rows * row.num_tokens,
+        "work": vars(work),
+        "suggestions": {option: {"peak": other.peak, "fits": other.fits} for option, other in suggested.items()},
+    }
 
 
 def _count(number: int) -> str:
-    for size, unit in ((10**9, "B"), (10**6, "M"), (10**3, "k")):
+    for size, text in ((10**9, f"{number / 10**9:.2f} B"), (10**6, f"{number / 10**6:.3g} M")):
         if number >= size:
-            return f"{number / size:.3g} {unit}" if unit != "B" else f"{number / size:.2f} {unit}"
-    return str(number)
+            return text
+    return f"{number / 1000:.3g} k" if number >= 1000 else str(number)
 
 
 def _gib(num_bytes: float) -> str:

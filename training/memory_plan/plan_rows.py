@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from agents.hf.family import ProcessedImage, require_pixels
 from agents.hf.hf_agent import load_encoder
@@ -42,11 +41,19 @@ GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segment:
-    """What an observation adds to a row: its tokens, placeholders of its pictures among them, and the pictures."""
+class ImageSize:
+    """What one image takes: tokens of the language model, and patches of the vision tower."""
 
     num_tokens: int
-    images: tuple[ProcessedImage, ...]
+    num_patches: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segment:
+    """What an observation adds to a row: tokens, placeholders of its images included, and the images."""
+
+    num_tokens: int
+    images: tuple[ImageSize, ...] = ()
 
     @property
     def num_image_tokens(self) -> int:
@@ -55,12 +62,8 @@ class Segment:
 
     @property
     def num_patches(self) -> int:
-        """Vectors that go through the vision tower; those of Qwen-VL, several of which make a token, or the tokens."""
-        grids = [image.inputs.get("image_grid_thw") for image in self.images]
-        return sum(
-            image.num_tokens if grid is None else int(grid.prod())
-            for image, grid in zip(self.images, grids, strict=True)
-        )
+        """Vectors that go through the vision tower."""
+        return sum(image.num_patches for image in self.images)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,118 +186,102 @@ def _longest(segments: list[Segment]) -> Segment:
 
 
 def _encoder(directory: Path, model_config: Any, max_pixels: int | None) -> tuple[Encode, str]:
-    """Returns how observations become tokens with pictures of so many pixels at most, and how that is known."""
+    """Returns how observations become tokens, with images of so many pixels at most, and how that is known."""
     if not (directory / "tokenizer_config.json").is_file():
         how = "with the most tiles, an upper estimate" if model_config.model_type in TILED else "counted by the patch"
         told = f"pictures {how}, text at {CHARS_PER_TOKEN} characters a token (there is no tokenizer)"
-        return _estimated(model_config, max_pixels), told
+        return partial(_estimated, model_config, max_pixels), told
     encoder = load_encoder(directory)
     encoder.limit_pixels(max_pixels)
 
     def encode(observation: Observation, is_first: bool) -> Segment:
         segment = encoder.encode(observation, is_first=is_first)
-        return Segment(num_tokens=len(segment.ids), images=segment.images)
+        images = tuple(_size_of(image, model_config) for image in segment.images)
+        return Segment(num_tokens=len(segment.ids), images=images)
 
     return encode, "counted by the checkpoint's own tokenizer and image processor"
 
 
-def _estimated(model_config: Any, max_pixels: int | None) -> Encode:
-    """Returns how many tokens observations take as far as config.json tells."""
-
-    def encode(observation: Observation, is_first: bool) -> Segment:
-        images = tuple(picture(each.shape[:2], model_config, max_pixels) for each in observation_images(observation))
-        num_chars = sum(len(value) for value in observation.values() if isinstance(value, str))
-        num_text = -(-num_chars // CHARS_PER_TOKEN) + MARKUP_TOKENS
-        return Segment(num_tokens=num_text + sum(image.num_tokens for image in images), images=images)
-
-    return encode
+def _size_of(image: ProcessedImage, model_config: Any) -> ImageSize:
+    """Returns what an image takes that a processor has made: patches of a grid, or tiles."""
+    grid = image.inputs.get("image_grid_thw")
+    num_tiles = 0 if grid is not None else len(image.inputs["pixel_values"])
+    num_patches = int(grid.prod()) if grid is not None else num_tiles * _patches_per_side(model_config) ** 2
+    return ImageSize(num_tokens=image.num_tokens, num_patches=num_patches)
 
 
-def picture(size_px: tuple[int, int], model_config: Any, max_pixels: int | None = None) -> ProcessedImage:
-    """Returns a black picture as a model's vision tower takes it: a Qwen-VL at its own size, others as most tiles.
+def _estimated(model_config: Any, max_pixels: int | None, observation: Observation, is_first: bool) -> Segment:
+    """Returns how many tokens an observation takes, as far as config.json says."""
+    shapes = [image.shape[:2] for image in observation_images(observation)]
+    images = tuple(image_size(shape, model_config, max_pixels) for shape in shapes)
+    num_chars = sum(len(value) for value in observation.values() if isinstance(value, str))
+    num_text = -(-num_chars // CHARS_PER_TOKEN) + MARKUP_TOKENS
+    return Segment(num_tokens=num_text + sum(image.num_tokens for image in images), images=images)
+
+
+def image_size(size_px: tuple[int, int], model_config: Any, max_pixels: int | None = None) -> ImageSize:
+    """Returns what an image takes: of a Qwen-VL at its own size, of others in the most tiles.
 
     Args:
         size_px: Height and width.
         model_config: The model's.
-        max_pixels: Most that the tower is shown, in all tiles.
+        max_pixels: Most pixels that the tower is shown, in all tiles.
 
     Raises:
-        ConfigError: If the model is of another family, whose pictures only its image processor knows, or if the limit
-            is below what the smallest picture has.
+        ConfigError: If the model is of another family, whose images only its image processor knows, or if the limit is
+            below the smallest image.
     """
     vision, kind = getattr(model_config, "vision_config", None), model_config.model_type
     if kind in TILED:
-        return _tiled(model_config, _most_tiles(model_config, max_pixels))
+        most, side_px = TILED[kind], _tile_px(model_config)
+        if max_pixels is not None:
+            require_pixels(max_pixels, side_px**2)
+            most = min(most, max_pixels // side_px**2)
+        return _tiles(most, model_config)
     merge = getattr(vision, "spatial_merge_size", None)
     if vision is None or merge is None or not hasattr(vision, "temporal_patch_size"):
         raise ConfigError(
             f"How a {kind} takes pictures is not in its config.json. Put its tokenizer and preprocessor_config.json "
             "beside it, or leave pictures out of the count: --context-tokens N --image-tokens 0."
         )
-    height, width = (side * merge for side in _blocks(size_px, vision.patch_size * merge, max_pixels))
-    per_patch = vision.in_channels * vision.temporal_patch_size * vision.patch_size**2
-    return ProcessedImage(
-        inputs={
-            "pixel_values": np.zeros((height * width, per_patch), np.float32),
-            "image_grid_thw": np.array([[1, height, width]]),
-        },
-        num_tokens=height * width // merge**2,
-        key=b"",
-    )
-
-
-def _blocks(size_px: tuple[int, int], side_px: int, max_pixels: int | None) -> tuple[int, int]:
-    """Returns how many squares a picture has along its sides: as many as are nearest, or that few that it may have."""
+    side_px = vision.patch_size * merge
     height, width = (max(1, round(side / side_px)) for side in size_px)
-    if max_pixels is None or height * width * side_px**2 <= max_pixels:
-        return height, width
-    require_pixels(max_pixels, side_px**2)
-    scale = math.sqrt(max_pixels / math.prod(size_px)) / side_px
-    height, width = (max(1, math.floor(side * scale)) for side in size_px)
-    return height, width
+    if max_pixels is not None and height * width * side_px**2 > max_pixels:
+        require_pixels(max_pixels, side_px**2)
+        scale = math.sqrt(max_pixels / math.prod(size_px)) / side_px
+        height, width = (max(1, math.floor(side * scale)) for side in size_px)
+    return ImageSize(num_tokens=height * width, num_patches=height * width * merge**2)
 
 
-def _most_tiles(model_config: Any, max_pixels: int | None) -> int:
-    """Returns how many tiles a picture has at most, the whole beside them among them."""
-    most, side_px = TILED[model_config.model_type], _tile_px(model_config)
-    if max_pixels is None:
-        return most
-    require_pixels(max_pixels, side_px**2)
-    return min(most, max_pixels // side_px**2)
-
-
-def _tiled(model_config: Any, num_tiles: int) -> ProcessedImage:
-    """Returns a white picture in so many tiles: SmolVLM2 leaves out tiles of nothing but zeros."""
-    side = _tile_px(model_config)
-    pixels = np.ones((num_tiles, model_config.vision_config.num_channels, side, side), np.float32)
-    is_masked = model_config.model_type == "smolvlm"
-    masks = {"pixel_attention_mask": np.ones((num_tiles, side, side), np.int64)} if is_masked else {}
-    return ProcessedImage(
-        inputs={"pixel_values": pixels, **masks}, num_tokens=num_tiles * _tokens_per_tile(model_config), key=b""
-    )
+def _tiles(num_tiles: int, model_config: Any) -> ImageSize:
+    per_side = _patches_per_side(model_config)
+    tokens_per_tile = {
+        "gemma3": lambda: model_config.mm_tokens_per_image,
+        "internvl": lambda: model_config.image_seq_length,
+        "smolvlm": lambda: per_side**2 // model_config.scale_factor**2,
+    }[model_config.model_type]()
+    return ImageSize(num_tokens=num_tiles * int(tokens_per_tile), num_patches=num_tiles * per_side**2)
 
 
 def _tile_px(model_config: Any) -> int:
-    size = model_config.vision_config.image_size
+    return _side(model_config.vision_config.image_size)
+
+
+def _patches_per_side(model_config: Any) -> int:
+    return _tile_px(model_config) // _side(model_config.vision_config.patch_size)
+
+
+def _side(size: Any) -> int:
     return int(size if isinstance(size, int) else size[0])
 
 
-def _tokens_per_tile(model_config: Any) -> int:
-    if model_config.model_type == "gemma3":
-        return int(model_config.mm_tokens_per_image)
-    if model_config.model_type == "internvl":
-        return int(model_config.image_seq_length)
-    per_side = _tile_px(model_config) // model_config.vision_config.patch_size
-    return int(per_side**2 // model_config.scale_factor**2)
-
-
 def _as_said(config: RunConfig, plan: PlanConfig, model_config: Any) -> RowShape:
-    """Returns a row of a length that the user says, as one turn; half of it is a picture unless that is said, too."""
+    """Returns a row of the length given by the user, as one turn; half of it is an image unless that is given too."""
     assert plan.context_tokens is not None
     num_tokens = plan.context_tokens
     num_image = num_tokens // 2 if plan.image_tokens is None else min(plan.image_tokens, num_tokens)
-    images = (_picture_of(num_image, model_config),) if num_image else ()
     num_response = min(config.sampling.max_new_tokens, num_tokens)
+    images = (_image_of(num_image, model_config),) if num_image else ()
     segment = Segment(num_tokens=max(0, num_tokens - num_response), images=images)
     return RowShape(
         num_turns=1,
@@ -306,11 +293,9 @@ def _as_said(config: RunConfig, plan: PlanConfig, model_config: Any) -> RowShape
     )
 
 
-def _picture_of(num_tokens: int, model_config: Any) -> ProcessedImage:
-    """Returns a picture of about so many tokens."""
+def _image_of(num_tokens: int, model_config: Any) -> ImageSize:
+    """Returns an image of about so many tokens."""
     if model_config.model_type in TILED:
-        return _tiled(model_config, max(1, num_tokens // _tokens_per_tile(model_config)))
-    vision = getattr(model_config, "vision_config", None)
-    side = getattr(vision, "patch_size", 14) * getattr(vision, "spatial_merge_size", 2)
-    height = max(1, round(num_tokens**0.5))
-    return picture((height * side, max(1, num_tokens // height) * side), model_config)
+        return _tiles(max(1, num_tokens // _tiles(1, model_config).num_tokens), model_config)
+    merge = getattr(getattr(model_config, "vision_config", None), "spatial_merge_size", 2)
+    return ImageSize(num_tokens=num_tokens, num_patches=num_tokens * merge**2)

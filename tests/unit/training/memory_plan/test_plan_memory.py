@@ -12,8 +12,8 @@ import torch
 from tests.unit.training.memory_plan.configs import save_3b
 from training.engines.host_memory import HostBytes
 from training.engines.policy import ValueModel
-from training.memory_plan.model_counts import PassBytes, model_without_memory, shape_of
-from training.memory_plan.plan_memory import (
+from training.memory_plan.memory_estimate import (
+    PassBytes,
     Spread,
     gathered,
     gradients_beside,
@@ -21,16 +21,16 @@ from training.memory_plan.plan_memory import (
     in_hosts_memory,
     kv_cache,
     model_and_states,
-    starting,
+    model_without_memory,
+    shape_of,
     step_extras,
-    stepping,
 )
 
 NUM = 3_754_622_976
 NUM_CRITIC = NUM + 2048 + 1
 TIED = 151_936 * 2048
 """Embeddings that are the head, too."""
-NO_PASS = PassBytes(kept=0.0, peaks=(0.0, 0.0), num_gradients=(0, NUM))
+NO_PASS = PassBytes()
 
 
 @pytest.fixture(scope="module")
@@ -105,17 +105,6 @@ def test_what_the_host_keeps(shapes, lies, expected):
     assert in_hosts_memory(*shapes, lies, **options, keeps_copy=False) == replace(expected, copy=0)
 
 
-def test_before_models_are_spread_out_each_process_has_them_whole(shapes):
-    parts = starting(*shapes, spread("fsdp2", 8), has_reference=True, fixed={"vLLM": 5.0}).parts
-    assert parts == {
-        "weights": 4 * NUM,
-        "sampler": 2 * NUM,
-        "reference": 4 * NUM,
-        "critic": 4 * NUM_CRITIC,
-        "vLLM": 5.0,
-    }
-
-
 def test_a_frozen_tower_is_whole_in_each_process(shapes):
     tower = 668_684_288
     frozen = replace(shapes[0], num_frozen_vision=tower)
@@ -156,13 +145,11 @@ def test_ddps_gradients_go_into_its_buckets(shapes):
     lies, embeddings = spread("ddp", 8), 4 * 151_936 * 2048
     assert gradients_beside(NO_PASS, shapes[0], lies, num_micro_batches=1) == embeddings  # each one until it is there
     assert gradients_beside(NO_PASS, shapes[0], lies, num_micro_batches=2) == 4 * NUM  # only the last ones' are
-    assert stepping({}, shapes[0], lies, what="policy").parts == {"gradients": 0}
-    assert stepping({}, shapes[0], spread("ddp", 1), what="policy").parts == {"gradients": 4 * NUM}
 
 
 def test_gradients_come_as_activations_go(shapes):
-    goes = PassBytes(kept=8.0 * NUM, peaks=(8.0 * NUM, 5.0 * NUM, 0.0), num_gradients=(0, NUM // 2, NUM))
-    assert gradients_beside(goes, shapes[0], spread(compute_bytes=4), num_micro_batches=1) == 0  # 5 + 4 / 2 are below 8
+    goes = PassBytes(kept=8.0 * NUM)
+    assert gradients_beside(goes, shapes[0], spread(compute_bytes=4), num_micro_batches=1) == 0  # 4 are below 8
     assert gradients_beside(goes, shapes[0], spread(compute_bytes=4), num_micro_batches=2) == 4 * NUM
 
 

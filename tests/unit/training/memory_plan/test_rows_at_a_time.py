@@ -16,10 +16,14 @@ from training.__main__ import main
 from training.config.run_config import EvalSamplingConfig
 from training.config.update_config import PPOConfig
 from training.config.world_spec import MAX_PARALLEL
-from training.memory_plan.model_counts import ModelPasses, model_without_memory
+from training.memory_plan.memory_estimate import (
+    CACHE_CHUNK,
+    ModelBytes,
+    episodes_side_by_side,
+    model_without_memory,
+    plan_of,
+)
 from training.memory_plan.plan_config import PlanConfig
-from training.memory_plan.plan_memory import CACHE_CHUNK
-from training.memory_plan.run_plan import episodes_side_by_side, plan_of
 
 CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)
 
@@ -30,21 +34,21 @@ def run(**changes):
 
 def case_passes(directory):
     CASE.model_config().save_pretrained(directory)
-    return ModelPasses(model_without_memory(directory, torch.float32), CASE.run_config(), CASE.row())
+    return ModelBytes(model_without_memory(directory, torch.float32), CASE.run_config(), CASE.row())
 
 
 @pytest.mark.parametrize(
     ("changes", "num_gpus", "expected"),
     [
-        ({}, 1, (8, "training")),  # 4 groups of 2
-        ({}, 3, (4, "training")),  # of whole groups
-        ({"num_eval_episodes": 100}, 1, (100, "an evaluation")),
-        ({"num_eval_episodes": 100}, 3, (34, "an evaluation")),
-        ({"num_eval_episodes": 10_000}, 1, (MAX_PARALLEL, "an evaluation")),
-        ({"num_eval_episodes": 10_000}, 16, (MAX_PARALLEL, "an evaluation")),
-        ({"num_val_episodes": 100}, 1, (8, "training")),  # which are never played
-        ({"num_val_episodes": 100, "eval_every": 10}, 1, (100, "an evaluation")),
-        ({"num_eval_episodes": 4, "num_iterations": 0}, 1, (4, "an evaluation")),
+        ({}, 1, (8, 0)),  # 4 groups of 2
+        ({}, 3, (4, 0)),  # of whole groups
+        ({"num_eval_episodes": 100}, 1, (8, 100)),
+        ({"num_eval_episodes": 100}, 3, (4, 34)),
+        ({"num_eval_episodes": 10_000}, 1, (8, MAX_PARALLEL)),
+        ({"num_eval_episodes": 10_000}, 16, (2, MAX_PARALLEL)),
+        ({"num_val_episodes": 100}, 1, (8, 0)),  # which are never played
+        ({"num_val_episodes": 100, "eval_every": 10}, 1, (8, 100)),
+        ({"num_eval_episodes": 4, "num_iterations": 0}, 1, (0, 4)),
     ],
 )
 def test_episodes_side_by_side(changes, num_gpus, expected):
@@ -54,7 +58,7 @@ def test_episodes_side_by_side(changes, num_gpus, expected):
 @pytest.mark.soak
 def test_evaluations_take_their_keys_and_values(tmp_path):
     passes = case_passes(tmp_path)
-    few, many = (plan_of(replace(run(), num_eval_episodes=n), PlanConfig(), passes).phases_by_name for n in (0, 80))
+    few, many = (plan_of(replace(run(), num_eval_episodes=n), PlanConfig(), passes).phases for n in (0, 80))
     assert many["sample"]["KV cache"] == 10 * few["sample"]["KV cache"]
 
 
@@ -66,7 +70,7 @@ def test_evaluations_with_longer_responses_take_theirs_though_fewer_are_played(t
     def planned(num_eval_episodes, max_new_tokens):
         longer = EvalSamplingConfig(max_new_tokens=max_new_tokens)
         changed = run(num_eval_episodes=num_eval_episodes, eval_sampling=longer)
-        return plan_of(changed, PlanConfig(), passes).phases_by_name["sample"]["KV cache"]
+        return plan_of(changed, PlanConfig(), passes).phases["sample"]["KV cache"]
 
     in_training = planned(4, None)
     assert in_training == planned(4, asked) == planned(4, asked // 2), "eight episodes of training need more"
@@ -81,15 +85,15 @@ def test_what_samples_beside_the_update_is_there_all_along(tmp_path):
     """A copy of what is trained, and in each phase of the update what sampling takes besides."""
     passes = case_passes(tmp_path)
     ppo = replace(CASE.run_config().ppo, importance_cap=2.0)
-    alone, beside = (plan_of(run(staleness=n, ppo=ppo), PlanConfig(), passes).phases_by_name for n in (0, 1))
-    copy = 4.0 * passes.policy_shape.num_trained
+    alone, beside = (plan_of(run(staleness=n, ppo=ppo), PlanConfig(), passes).phases for n in (0, 1))
+    copy = 4.0 * passes.policy.num_trained
     assert {parts["sampler"] for parts in beside.values()} == {copy}
     assert beside["sample"] == alone["sample"] | {"sampler": copy}
     for name in alone.keys() - {"sample"}:
         taken = {part: alone["sample"][part] for part in ("KV cache", "activations", "logits")}
         grown = {part: beside[name][part] - alone[name].get(part, 0.0) for part in taken}
         assert grown == pytest.approx(taken), name
-    by_vllm = plan_of(run(staleness=1, ppo=ppo, sampler="vllm"), PlanConfig(), passes).phases_by_name
+    by_vllm = plan_of(run(staleness=1, ppo=ppo, sampler="vllm"), PlanConfig(), passes).phases
     assert by_vllm == alone
 
 
@@ -99,7 +103,7 @@ def test_passes_before_the_update_are_over_the_whole_batch(tmp_path):
 
     def evaluated(num_minibatches, micro_batch_size):
         ppo = PPOConfig(num_minibatches=num_minibatches, micro_batch_size=micro_batch_size, warmup_iterations=0)
-        found = plan_of(run(ppo=ppo), PlanConfig(), passes).phases_by_name
+        found = plan_of(run(ppo=ppo), PlanConfig(), passes).phases
         return found["evaluate"]["activations"], found["policy update"]["activations"]
 
     before, update = evaluated(8, 8)
@@ -119,4 +123,35 @@ def test_an_evaluation_that_cannot_run_does_not_fit(tmp_path, capsys):
     enough = planned("--num-eval-episodes", "4", "--num-val-episodes", "4")[1]["peak"] / 2**30 + 0.1
     assert planned("--num-eval-episodes", "4", "--num-val-episodes", "4", "--gpu-memory", str(enough))[0] == 0
     code, data = planned("--num-eval-episodes", "2000", "--gpu-memory", str(enough))
-    assert code == 2 and any("--num-eval-episodes 4" in options for options in data["remedies"])
+    assert code == 2 and not data["fits"]
+
+
+def test_gradients_of_a_step_are_in_ddps_buckets_and_fsdp2_starts_with_whole_models(tmp_path):
+    models = case_passes(tmp_path)
+    num_policy, num_critic = models.policy.num_trained, models.critic.num_trained
+
+    def phases(num_gpus, engine):
+        return plan_of(run(engine=engine), PlanConfig(num_gpus=num_gpus, vllm_memory=0.5), models).phases
+
+    assert phases(2, "ddp")["policy step"]["gradients"] == 0
+    assert phases(1, "auto")["policy step"]["gradients"] == 4 * num_policy
+    assert phases(2, "fsdp2")["start"] == {
+        "weights": 4 * models.policy.num_parameters,
+        "sampler": 4 * models.policy.num_parameters,
+        "reference": 4 * num_policy,
+        "critic": 4 * num_critic,
+        "vLLM": 40 * 2**30,
+        "reserved": 2 * 2**30,
+    }
+
+
+def test_options_that_save_memory_are_suggested(tmp_path, capsys):
+    CASE.model_config().save_pretrained(tmp_path)
+    words = ("--model", str(tmp_path), "--context-tokens", "1000", "--image-tokens", "100", "--algorithm", "grpo")
+    assert main(["plan", "frozenlake_tiny", *words, "--json", "--gpu-memory", "0.1"]) == 2
+    said = capsys.readouterr()
+    suggested = json.loads(said.out)["suggestions"]
+    assert "--memory.offload-optimizer" in suggested and "--checkpoint-every 1" not in suggested
+    assert all(option in said.err for option in suggested)
+    code = main(["plan", "frozenlake_tiny", *words, "--host-memory", "0.0001"])
+    assert code == 2 and "--checkpoint-every 1" in capsys.readouterr().err
