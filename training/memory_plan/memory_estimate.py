@@ -270,9 +270,9 @@ class ModelBytes:
         self.config, self.row = config, row
         num_bytes = FLOAT32 if model.dtype == torch.float32 else 2
         self.num_bytes, self.num_layers = num_bytes, model.config.get_text_config().num_hidden_layers
-        stacks = [each for part in vision_parts(model) for each in part.modules() if isinstance(each, nn.ModuleList)]
+        stacks = [[*each] for part in vision_parts(model) for each in part.modules() if isinstance(each, nn.ModuleList)]
         self.text = layer_bytes(decoder_layers(model), num_bytes, rank=config.lora.rank)
-        self.vision = layer_bytes(list(max(stacks, key=lambda stack: len(stack))), num_bytes)
+        self.vision = layer_bytes(max(stacks, key=len), num_bytes)
         if config.lora.rank is not None:
             add_adapters(model, config.lora)
         if config.memory.freeze_vision_tower:
