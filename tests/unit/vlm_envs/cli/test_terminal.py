@@ -172,7 +172,7 @@ def test_lines_are_typed_where_keys_would_move(tmp_path):
         read_until(ours, "> ")
         os.write(ours, ", ".join(SOKOBAN_SOLUTION).encode() + b"\r")
         read_until(ours, "Solved with 6 actions")
-        os.write(ours, b"\x04")
+        os.write(ours, b"q\r")  # Ctrl-D would be lost if it came before the prompt
         assert child.wait(timeout=30) == 0
     os.close(ours)
     os.close(theirs)
