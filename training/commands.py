@@ -32,7 +32,7 @@ from training.config.resume import (
 )
 from training.config.run_config import RunConfig
 from training.config.saved_config import numbered, require_writable
-from training.curation.curation_command import curation_options, require_teachable, trivial_in, unjudged_in
+from training.curation.curation_command import curation_options, notes_on, require_teachable
 from training.curation.curation_config import CurateConfig, PairsConfig
 from training.errors import (
     CurationInterruptedError,
@@ -281,7 +281,8 @@ def _sft(words: list[str]) -> None:
         going_on_by(["sft"], config, name=SFTConfig.name, output=SFTConfig.output),
     ):
         require_one_process()
-        check_fine_tuning(config, resume=resume)
+        told = check_fine_tuning(config, resume=resume)
+        print(*told, sep="\n", end="\n" if told else "")
         from training.sft.sft_loop import fine_tune_checked
 
         fine_tune_checked(config, resume=resume)
@@ -308,7 +309,7 @@ def _curate(words: list[str]) -> None:
     config = curation_options(words, program)
     with fields_named(option_names(CurateConfig)):
         require_teachable(config)
-        told = [*trivial_in(config), *unjudged_in(config)]
+        told = notes_on(config)
         print(*told, sep="\n", end="\n" if told else "")
         require_answers(endpoints_of(config))
         # Only now: a mistake in an option need not wait for torch

@@ -31,6 +31,7 @@ from training.config.processes import num_processes, process_rank, require_engin
 from training.config.resume import check_same_run
 from training.config.run_config import RunConfig
 from training.config.saved_config import require_writable
+from training.config.settings_without_effect import settings_without_effect, warning_of
 from training.config.update_config import LoRAConfig, MemoryConfig
 from training.config.world_spec import WorldSpec, world_names
 from training.curation.curation_config import CURATED
@@ -218,8 +219,8 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
     Returns:
-        The configuration, without what its worlds have no use for; and a line for each thing that was left out, or that
-        nothing can judge.
+        The configuration, without what its worlds have no use for; and a line for all settings without effect, for each
+        thing that was left out, and for each that nothing can judge.
 
     Raises:
         ConfigError: If a world, the device or a judge's model cannot be had, or there is nobody to imitate.
@@ -234,8 +235,9 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     if start is not None:
         _require_contexts(config, start, [each.observation for each in facts])
         unfinished = _unfinished(start)
+    inert = warning_of(settings_without_effect(config))
     config, told = without_judges(config)
-    told = [*unfinished, *told]
+    told = [*inert, *unfinished, *told]
     samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
     told += unjudged_terms(config.judge.reward, config.judge.verifier, [*samples], reward_set=_reward_set(config.judge))
     if imitates:

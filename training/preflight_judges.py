@@ -26,9 +26,7 @@ from training.config.run_config import RunConfig
 from training.config.world_spec import WorldSpec, world_names
 from training.curation.curation_config import CurateConfig, PairsConfig
 from training.stages.stages_config import StageRun
-from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
 from vlm_envs.errors import ConfigError
-from vlm_envs.registration import registered_name
 from vlm_envs.responses.formats import Representation
 from vlm_envs.validation import field_name, fields_named, require
 
@@ -82,8 +80,8 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
     """Returns a configuration without the turn judges where no world has rules to judge by, and what is left out.
 
     A world without rules beside one that has them is paid by its own reward alone; the scorer leaves it out. Of that
-    only those are told who chose a weight: the default ones are paid wherever there are rules. A language model as
-    judge is left out, too, where all worlds are adapted environments, none of which has rules of its own.
+    only those are told who chose a weight: the default ones are paid wherever there are rules. A language model that
+    judges turns is left out, too.
     """
     unjudged = [
         name for spec, name in zip(config.worlds, world_names(config.worlds), strict=True) if not has_rules(spec.env_id)
@@ -97,13 +95,8 @@ def without_judges(config: RunConfig) -> tuple[RunConfig, list[str]]:
         return config, _left_out(chosen, unjudged) if chosen else []
     judge = config.judge
     if config.judge.method != "exact" and config.judge.reward is None:
-        if all(registered_name(spec.env_id).startswith(f"{ADAPTED}/") for spec in config.worlds):
-            judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
-            return _silenced(config, judge), _left_out(in_use, unjudged, f"--judge.method {config.judge.method}")
-        raise ConfigError(
-            f"--judge.method {config.judge.method} would do nothing: there are no rules to judge {', '.join(unjudged)} "
-            "by. Use --judge.method exact, and leave --judge.endpoint out."
-        )
+        judge = replace(judge, method="exact", endpoint=None, in_evaluations=False)
+        return _silenced(config, judge), _left_out(in_use, unjudged, f"--judge.method {config.judge.method}")
     return _silenced(config, judge), _left_out(in_use, unjudged)
 
 

@@ -111,7 +111,7 @@ def _started(config: RunConfig, directory: Path, engine: Engine) -> Trainer:
         loaded = _cold_started(config, directory / "cold_start", writer, engine)
     model = directory / "cold_start" if config.model is None else model_directory(config.model)
     engine.on_main(lambda: draw_own_pools(config, directory, model), is_long=True)
-    held_to = None if config.reference is None else model_directory(config.reference)
+    held_to = model_directory(config.reference) if config.reference and config.has_reference else None
     kept = engine.on_main(lambda: reference_of(held_to or model, directory)) if _keeps_its_start(config) else None
     trainer = Trainer(
         config,

@@ -20,6 +20,7 @@ from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.processes import process_rank
 from training.config.run_config import RunConfig
 from training.config.saved_config import unchecked
+from training.config.settings_without_effect import warning_of
 from training.recipes.shipped import (
     OF_A_WORLD,
     RECIPES,
@@ -271,7 +272,6 @@ def configured(
         start = unchecked(start, algorithm=switched(start.algorithm, named))
     _refuse_foreign_settings(start.algorithm, words)
     start, told = _fitted(start, words) if default is None else (start, [])
-    start, of_data = _with_data(start, words)
     start = unchecked(start, algorithm=_with_room(start.algorithm, "--algorithm", _with_hyphens(words)))
     start = _with_endpoint(start, words)
     worlds, rest = read_world_options(words, start.worlds)
@@ -288,31 +288,10 @@ def configured(
     default_options = _Options(algorithm=name_of(start.algorithm), run=unchecked(start, worlds=worlds))
     config = parsed(_Options, rest, program, default=default_options).run
     if default is None and not makes_cold_start:  # A run that goes on is compared with what it was started with.
-        _refuse_cold_start_options(config, words)
+        told += warning_of(_cold_start_without_effect(config, words))
     if process_rank() == 0:
-        told = [*told, *of_data]
         print(*told, sep="\n", end="\n" if told else "")
     return config
-
-
-def _with_data(config: RunConfig, words: Sequence[str]) -> tuple[RunConfig, list[str]]:
-    """Returns a recipe without what is of its own expert, where a cold start's data are given, and a line of it.
-
-    Who gives such settings as well is refused: see `ColdStartConfig`.
-    """
-    if option_value(words, "--cold-start.data") in (None, "None"):
-        return config, []
-    without = {"mistake_rate": 0.0, "suboptimal_rate": 0.0, "tells_plan": False, "num_demonstrations": None}
-    own = {name: getattr(config.cold_start, name) for name in without}
-    given_up = [
-        _cold_start_option(name) if value is True else f"{_cold_start_option(name)} {value}"
-        for name, value in own.items()
-        if value != without[name]
-    ]
-    if not given_up:
-        return config, []
-    told = f"--cold-start.data has its own expert and episodes, in place of the recipe's: {', '.join(given_up)}."
-    return unchecked(config, cold_start=unchecked(config.cold_start, **without)), [told]
 
 
 def _cold_start_option(name: str) -> str:
@@ -420,19 +399,14 @@ def _whole(words: Sequence[str], option: str) -> int:
     return int(value) if value.isdecimal() else 0
 
 
-def _refuse_cold_start_options(config: RunConfig, words: Sequence[str]) -> None:
-    """Refuses options of a cold start where none is made.
+def _cold_start_without_effect(config: RunConfig, words: Sequence[str]) -> list[str]:
+    """Returns the cold start's options that a command line gives where none is made, each with the reason.
 
-    Only the command line knows what was said: a recipe with a checkpoint holds the settings its cold start was made
-    with, and `python -m training cold_start` makes it anew.
+    Only the command line knows them: a recipe with a checkpoint has the settings that its cold start was made with.
     """
     names = [word.partition("=")[0] for word in _with_hyphens(words)]
-    given = list(dict.fromkeys(name for name in names if name.startswith("--cold-start.")))
-    if given and config.model is not None:
-        raise ConfigError(
-            f"{' and '.join(given)} would do nothing: the run starts from --model {config.model}, so no cold start is "
-            f"made. Add --model None to have one made, or drop {'this' if len(given) == 1 else 'these'}."
-        )
+    given = dict.fromkeys(name for name in names if name.startswith("--cold-start."))
+    return [f"{name} (the run starts from --model {config.model})" for name in given if config.model is not None]
 
 
 def _with_hyphens(words: Sequence[str]) -> list[str]:

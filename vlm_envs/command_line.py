@@ -34,28 +34,6 @@ Commands = Mapping[str, tuple[type[Any], Callable[[Any], int | None]] | str]
 Both may be named instead, as `"module:Options:run"`, to be imported only when the command is run. An options class may
 have `HINTS`: sentences on options that it does not have, by option."""
 
-_NO_CHOICE = re.compile(r"invalid choice (?P<value>.+) for argument '(?P<option>.+?)'\..*one of \((?P<choices>.+)\)")
-_TOO_FEW = re.compile(r"Missing value for argument '(?P<option>.+?)'\. Expected (?P<count>[2-9]) values\.")
-_EXPECTED = {"INT": "a whole number", "FLOAT": "a number", "STR": "text", "{None}": "None"}
-
-
-def _of_no_type(said: re.Match[str]) -> str:
-    """Returns what an option of several types takes, for one that was given none of them."""
-    option, types, value = said.groups()
-    expected = sorted(types.split("|"), key="{None}".__eq__)  # None last
-    return f"{option} must be {' or '.join(_EXPECTED.get(each, each) for each in expected)}; got {value}."
-
-
-_PARSER_SAYS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
-    (r"Error parsing (\S+): invalid literal for int\(\).*: (.+)", r"\1 must be a whole number; got \2."),
-    (r"Error parsing (\S+): could not convert string to float: (.+)", r"\1 must be a number; got \2."),
-    (r"Error parsing (\S+): no type matching (\S+) could be instantiated from \[(.+?)\]\..*", _of_no_type),
-    (r"Error parsing (\S+): Could not find valid parse for arguments: \[(.+)\]\.?", r"\1 cannot be \2."),
-    (r"Error parsing [^\s-]\S*: (.+)", r"\1"),  # a check in `__post_init__`: where it stands means nothing to the user
-    (r"Missing value for argument '(.+?)'\..*", r"\1 needs a value."),
-)
-"""What the parser says of a mistake, and what the user is told."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
@@ -141,7 +119,7 @@ def parsed(kind: type[OptionsT], words: Sequence[str], program: Program, default
         _raise_own_error(stop)
         if stop.code == 0:  # after --help
             raise
-        raise ConfigError(_told(said.getvalue(), program, words)) from None
+        raise ConfigError(f"{_first_part(said.getvalue())} All options: {program.listing}") from None
     config, left = found
     if left:
         raise ConfigError(program.stray(left[0]))
@@ -249,33 +227,12 @@ def tell(mistake: object) -> None:
     print(f"error: {mistake}", file=sys.stderr)
 
 
-def _told(frame: str, program: Program, words: Sequence[str]) -> str:
-    """Returns in one line what the parser says in a frame: of several mistakes the first."""
-    lines = [line.strip("│| ") for line in frame.splitlines()][1:]
+def _first_part(said: str) -> str:
+    """Returns in one line what the parser prints in a frame, up to the first rule below the title."""
+    lines = [line.strip("│| ") for line in said.splitlines()][1:]
     parts = itertools.groupby(lines, key=lambda line: "──" in line or "---" in line)  # the latter without UTF-8
-    said = " ".join(next(part for is_rule, part in parts if not is_rule)).strip()
-    if said.startswith("Missing from "):
-        needed = said.partition(f"{program.prog}: ")[2].split(" (required)")[:-1]
-        return f"{program.prog} needs {' and '.join(each.split()[0] for each in needed)}. See {program.listing}"
-    if found := _NO_CHOICE.match(said):
-        choices = sorted(set(re.findall(r"'(.+?)'", found["choices"])) - {"None"})
-        said = f"{found['option']} must be one of {', '.join(map(repr, choices))}; got {found['value']}."
-    if found := _TOO_FEW.match(said):
-        said = _too_few(found["option"], int(found["count"]), words)
-    for pattern, plain in _PARSER_SAYS:
-        said = re.sub(pattern, plain, said)
-    return f"{said if said.endswith('.') else f'{said}.'} All options: {program.listing}"
-
-
-def _too_few(option: str, count: int, words: Sequence[str]) -> str:
-    """Returns how an option of several values is written, with the user's own if commas divide them."""
-    needed = f"{option} needs {count} values, with a space between them"
-    for index, word in enumerate(words):
-        name, _, value = word.partition("=")
-        if name.replace("_", "-") == option:
-            values = (value or "".join(words[index + 1 : index + 2])).split(",")
-            return f"{needed}: {option} {' '.join(values)}" if len(values) == count else needed
-    return needed
+    text = " ".join(next(part for is_rule, part in parts if not is_rule)).strip()
+    return text if text.endswith(".") else f"{text}."
 
 
 def _raise_own_error(stop: BaseException) -> None:

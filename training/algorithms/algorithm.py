@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, Self, TypeVar
 
-from vlm_envs.validation import field_name, require, require_above, require_at_least
+from vlm_envs.validation import require_above, require_at_least
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -65,13 +65,6 @@ class CriticConfig:
         require_above(self, 0, "learning_rate", "value_clip")
         require_at_least(self, 0, "warmup_iterations")
         require_at_least(self, 1, "num_epochs", "num_minibatches")
-        # A clip that was changed: a default cannot be told from the same value written out
-        epochs, minibatches, clip = (field_name(self, each) for each in ("num_epochs", "num_minibatches", "value_clip"))
-        require(
-            self.num_epochs * self.num_minibatches > 1 or self.value_clip in (None, CriticConfig.value_clip),
-            f"With {epochs} 1 and {minibatches} 1 no value has moved before the only step, so {clip} "
-            f"{self.value_clip} never acts. Take more steps or use {clip} None.",
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from training.algorithms.algorithm import without_gradient
 from training.algorithms.grpo import GRPO
-from vlm_envs.validation import require, require_above, require_between
+from vlm_envs.validation import require_above, require_between
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,11 +47,6 @@ class DAPO(GRPO):
         require_between(self, 0, 1, "clip_low", includes=(False, False))
         require_above(self, 0, "clip_high", "overlong_penalty")
         require_between(self, 0, 1, "overlong_share")
-        require(
-            self.overlong_share > 0 or self.overlong_penalty == DAPO.overlong_penalty,
-            f"--algorithm.overlong-penalty {self.overlong_penalty} would never act with --algorithm.overlong-share 0. "
-            "Raise the share or leave the penalty out.",
-        )
 
     @property
     def update_settings(self) -> Mapping[str, Any]:

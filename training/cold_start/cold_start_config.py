@@ -32,8 +32,8 @@ class ColdStartConfig(AdamWConfig):
         max_grad_norm: Gradient norm that is clipped to.
         max_nonfinite_steps: Steps in a row whose gradients may be infinite or NaN. None of them is taken; the last
             one ends the cold start, which is saved as it stands.
-        data: Directory of a data set made by `python -m training curate`, imitated in place of the oracle; the
-            command line leaves out what a recipe says of its own expert then. None for the oracle.
+        data: Directory of a data set made by `python -m training curate`, imitated in place of the oracle,
+            whose settings are ignored then. None for the oracle.
         start_from: Checkpoint directory that goes on learning, any of a supported family; None for a tiny VLM of
             random weights. It keeps its own tokenizer.
         residual_scale: Of a tiny VLM of random weights, see `agents.hf.tiny_vlm.TinyConfig`: below 1 copying is learnt
@@ -77,12 +77,6 @@ class ColdStartConfig(AdamWConfig):
             f"{field_name(self, 'num_copying_steps')} and {field_name(self, 'num_first_turn_steps')} must together be "
             f"at most {field_name(self, 'num_steps')}, which is {self.num_steps}; got {self.num_copying_steps} and "
             f"{self.num_first_turn_steps}.",
-        )
-        require(
-            self.data is None
-            or not (self.mistake_rate or self.suboptimal_rate or self.tells_plan or self.num_demonstrations),
-            "--cold-start.data has its own expert and its own episodes: leave out --cold-start.mistake-rate, "
-            "--cold-start.suboptimal-rate, --cold-start.tells-plan and --cold-start.num-demonstrations.",
         )
 
     @property

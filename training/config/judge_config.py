@@ -86,27 +86,10 @@ class VerifierConfig:
         require_at_least(self, 1, "num_workers")
         require_at_least(self, 0, "num_gpus")
         require_above(self, 0, "timeout_s")
-        workers = f"{field_name(self, 'workers')} ray"
-        for name in ("num_workers", "num_gpus", "timeout_s"):
-            require(
-                self.workers == "ray" or getattr(self, name) == getattr(VerifierConfig, name),
-                f"{field_name(self, name)} {getattr(self, name)} is about actors, and the models are in this process. "
-                f"Add {workers}, or leave it at {getattr(VerifierConfig, name)}.",
-            )
-        require(
-            self.workers == "local" or self.directories != {},
-            f"{workers} would do nothing: no model is named. Add {field_name(self, 'likelihood')}, or "
-            f"{field_name(self, 'detector')} and {field_name(self, 'segmenter')}, or leave it out.",
-        )
         require(
             (self.detector is None) == (self.segmenter is None),
             f"A detector finds boxes that a segmenter fills: give both {field_name(self, 'detector')} and "
             f"{field_name(self, 'segmenter')}, or neither; got {self.detector} and {self.segmenter}.",
-        )
-        require(
-            self.pointer is None or self.detector is not None,
-            f"{field_name(self, 'pointer')} {self.pointer} is asked where a detector finds nothing, and there is none. "
-            f"Give {field_name(self, 'detector')} and {field_name(self, 'segmenter')}, too, or leave it out.",
         )
 
     @property
@@ -115,39 +98,12 @@ class VerifierConfig:
         named = {name: getattr(self, name) for name in ("likelihood", "detector", "segmenter")}
         return {name: model for name, model in named.items() if model is not None}
 
-    @property
-    def given(self) -> str:
-        """The models that are named, each by the option it is given by."""
-        return " and ".join(f"{field_name(self, name)} {model}" for name, model in self.directories.items())
-
     def absolute(self) -> VerifierConfig:
         """Returns the same with whole paths, for whoever is in another folder."""
         whole = {name: os.path.abspath(model) for name, model in self.directories.items()}
         if self.pointer is not None and self.pointer.startswith("hf:"):
             whole["pointer"] = f"hf:{os.path.abspath(self.pointer.removeprefix('hf:'))}"
         return replace(self, **whole)  # type: ignore[arg-type]
-
-    def require_reader(self, reward: EpisodeReward | None, option: str) -> None:
-        """Refuses models that no reward asks.
-
-        Raises:
-            ConfigError: If models are given and the reward asks for neither masks nor likelihoods, or if its settings
-                leave out the term that a model is for.
-        """
-        name = None if reward is None else reward.name
-        askers = [each.name for each in EPISODE_REWARDS.values() if each.models & {"masks", "likelihoods"}]
-        require(
-            not self.directories or name in askers,
-            f"Only {option} {' or '.join(askers)} asks a verifier's models; got {option} {name} and {self.given}. "
-            "Leave these out, or use that reward.",
-        )
-        asked: frozenset[Model] = frozenset() if reward is None else reward.models
-        of_masks, of_likelihoods = self.detector is not None, self.likelihood is not None
-        require(
-            (not of_masks or "masks" in asked) and (not of_likelihoods or "likelihoods" in asked),
-            f"{option} {name} with a weight of 0 leaves out a term that a model is for; got {self.given}. Leave that "
-            "model out, or raise the weight.",
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,34 +141,12 @@ class JudgeConfig:
 
     def __post_init__(self) -> None:
         require_at_least(self, 0, "grounding_weight", "worldmodeling_weight", "repetition_penalty")
-        require(
-            self.endpoint is not None or not self.in_evaluations,
-            f"--judge.in-evaluations is about a model's judgements: {_NEEDS_MODEL}, or leave it out.",
-        )
         # A run that goes on has its own, and those of the command line that started it once more.
         object.__setattr__(self, "reward_settings", last_of_each_name(self.reward_settings))
-        option, reward = "--judge.episode-reward", self.reward
-        require(
-            reward is not None or not self.reward_settings,
-            f"{_REWARD_SET} {' '.join(self.reward_settings)} sets constants of an episode's reward, and there is none. "
-            f"Choose one with {option}, or leave the constants out.",
-        )
-        self.verifier.require_reader(reward, option)
+        reward = self.reward
         require(
             self.method == "exact" or self.endpoint is not None,
             f"--judge.method {self.method} is a model's: {_NEEDS_MODEL}, or use --judge.method exact.",
-        )
-        require(
-            self.endpoint is None or self.method != "exact" or (reward is not None and bool(reward.models & ASKED)),
-            "--judge.method exact asks no model, so --judge.endpoint would do nothing. Use --judge.method direct or "
-            "extraction, or a --judge.episode-reward that asks one, or leave the endpoint out.",
-        )
-        require(
-            self.method == "exact"
-            or max(self.grounding_weight, self.worldmodeling_weight, self.repetition_penalty) > 0,
-            f"--judge.method {self.method} judges observations and predictions, but --judge.grounding-weight, "
-            "--judge.worldmodeling-weight and --judge.repetition-penalty are all 0. Raise one or use --judge.method "
-            "exact.",
         )
         require(
             reward is None or "agentic_judge" not in reward.needs or self.endpoint is not None,

@@ -24,12 +24,11 @@ from training.config.update_config import (
     MemoryConfig,
     PPOConfig,
     decided_update,
-    memory_contradictions,
     require_rows_that_fit,
     update_contradictions,
 )
 from training.config.world_spec import WorldSpec, drawn_pool_contradictions, world_names
-from training.mixture.mixture_config import MixConfig, mix_contradictions, require_room_for_partners
+from training.mixture.mixture_config import MixConfig, require_room_for_partners
 from vlm_envs.adapter.stored import stored_arguments
 from vlm_envs.validation import require, require_at_least
 
@@ -190,16 +189,8 @@ class RunConfig:
             *self._algorithm_contradictions(),
             *update_contradictions(self.algorithm, self.ppo),
             *self._length_contradictions(),
-            *memory_contradictions(
-                self.memory,
-                has_adapters=self.lora.rank is not None,
-                has_reference=self.has_reference,
-                num_micro_batches_at_once=self.decided().ppo.num_micro_batches_at_once,
-            ),
             *self._reference_contradictions(),
-            *self._evaluation_contradictions(),
             *judge_contradictions(self.judge, self.worlds),
-            *mix_contradictions(self.mix, len(self.worlds)),
             *drawn_pool_contradictions(self.worlds),
         ]
         require(not messages, "\n".join(messages))
@@ -220,8 +211,6 @@ class RunConfig:
     def _algorithm_contradictions(self) -> Iterator[str]:
         """Yields what an algorithm, its update and its samples cannot do together."""
         algorithm, ppo, name = self.algorithm, self.decided().ppo, name_of(self.algorithm)
-        if self.sampler != "vllm" and self.vllm != VLLMConfig():
-            yield "--vllm.* would do nothing: the model itself samples. Use --sampler vllm, or leave these options out."
         if self.group_size < algorithm.min_group_size:
             flag = (algorithm.sibling_setting or "").replace("_", "-")
             what = f"--algorithm.{flag}" if flag else f"--algorithm {name}"
@@ -275,34 +264,16 @@ class RunConfig:
                 f"--eval-every must be less than --num-iterations ({num_iterations}), or 0; got {eval_every}. The last "
                 "iteration is always evaluated."
             )
+        if eval_every > 0 and self.num_val_episodes == 0:
+            yield f"--eval-every {eval_every} evaluates --num-val-episodes 0. Raise the second or use --eval-every 0."
 
     def _reference_contradictions(self) -> Iterator[str]:
-        """Yields why a reference of its own would not be what the policy is held to."""
-        if self.reference is None:
-            return
-        if not self.has_reference:
-            why, instead = "--ppo.kl-coef 0 has no KL penalty", "Use --ppo.kl-coef 0.001"
-            if "kl_coef" in self.algorithm.update_settings:
-                name = name_of(self.algorithm)
-                why, instead = f"--algorithm {name} has no KL penalty", "Use another algorithm"
-            yield f"--reference {self.reference} would do nothing: {why}. {instead}, or leave it out."
-        if self.lora.rank is not None:
+        """Yields why the policy cannot be held to a reference of its own."""
+        if self.reference is not None and self.has_reference and self.lora.rank is not None:
             yield (
                 f"--reference {self.reference} is another model than the one that --lora.rank {self.lora.rank} adapts, "
                 "which is what adapters are held to. Leave one of them out."
             )
-
-    def _evaluation_contradictions(self) -> Iterator[str]:
-        """Yields evaluations that are asked for and never made."""
-        is_evaluated = self.num_eval_episodes > 0 or (self.eval_every > 0 and self.num_val_episodes > 0)
-        if self.judge.in_evaluations and not is_evaluated:
-            yield (
-                "--judge.in-evaluations has a model judge evaluations, and none are made: --num-eval-episodes is 0 and "
-                "so is --eval-every or --num-val-episodes. Raise them or use --judge.no-in-evaluations."
-            )
-        if self.eval_every > 0 and self.num_val_episodes == 0:
-            every = self.eval_every
-            yield f"--eval-every {every} evaluates --num-val-episodes 0. Raise the second or use --eval-every 0."
 
     @property
     def evaluated_sampling(self) -> SamplingConfig:

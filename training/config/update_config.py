@@ -55,11 +55,6 @@ class AdamWConfig:
         for kind in self.decay_exempt:
             require_choice(exempt, kind, get_args(ExemptWeights))
             require(self.decay_exempt.count(kind) == 1, f"{exempt} names {kind!r} twice. Name it once.")
-        require(
-            self.weight_decay > 0 or not self.decay_exempt,
-            f"{exempt} {' '.join(self.decay_exempt)} would do nothing: {field_name(self, 'weight_decay')} is 0. Raise "
-            "it, such as to 0.01, or leave this out.",
-        )
 
     @property
     def adamw(self) -> AdamWConfig:
@@ -150,24 +145,6 @@ class PPOConfig(AdamWConfig):
             "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 approx_kl is measured before the only step, so "
             f"--ppo.target-kl {self.target_kl} has nothing to go by. Take more steps an iteration.",
         )
-        self._refuse_clips_that_never_act()
-        self._refuse_inert_kl()
-
-    def _refuse_clips_that_never_act(self) -> None:
-        """Refuses clips that were changed: a default cannot be told from the same value written out."""
-        require(
-            not self.takes_one_step or (self.clip_low, self.clip_high) == (PPOConfig.clip_low, PPOConfig.clip_high),
-            "With --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio of the only step is 1, so --ppo.clip-low "
-            f"{self.clip_low} and --ppo.clip-high {self.clip_high} never act. Take more steps an iteration or leave "
-            "the clip at its defaults.",
-        )
-
-    def _refuse_inert_kl(self) -> None:
-        require(
-            self.kl_coef > 0 or (self.kl_placement == PPOConfig.kl_placement and self.kl_estimator is None),
-            f"--ppo.kl-placement {self.kl_placement} and --ppo.kl-estimator {self.kl_estimator} say how a KL penalty "
-            "is taken, and --ppo.kl-coef is 0. Raise it, or leave the two alone.",
-        )
         require(
             self.kl_placement == "reward" or self.kl_formula != "k1",
             "--ppo.kl-placement loss with --ppo.kl-estimator k1 has expected gradient 0: the mean of the score over "
@@ -191,42 +168,18 @@ def decided_update(algorithm: Algorithm, ppo: PPOConfig) -> PPOConfig:
 
 
 def update_contradictions(algorithm: Algorithm, ppo: PPOConfig) -> Iterator[str]:
-    """Yields settings of the update that an algorithm does not read, and of its own those that would never act.
-
-    A setting counts as set where it differs from its default.
-    """
+    """Yields how an algorithm and the update contradict each other."""
     name = f"--algorithm {name_of(algorithm)}"
-    for setting, value in algorithm.update_settings.items():
-        if getattr(ppo, setting) not in (getattr(PPOConfig, setting), value):
-            asked, own = f"--ppo.{_option(setting)} {getattr(ppo, setting)}", _own_setting(algorithm, setting)
-            instead = f"--algorithm.{_option(own)}" if own else f"--ppo.{_option(setting)} {value}"
-            yield f"{name} does not read {asked}: it has {value} of its own. Use {instead}, or another algorithm."
     if algorithm.max_sampling_rounds > 1 and type(algorithm).useful_rows is Algorithm.useful_rows:
         yield (
             f"{name} plays up to {algorithm.max_sampling_rounds} rounds for useful groups, and to it all are: write "
             "its useful_rows, or set its max_sampling_rounds to 1."
         )
-    if decided_update(algorithm, ppo).takes_one_step:
-        one_step = "with --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio of the only step is 1"
-        clips = [own for own in (_own_setting(algorithm, each) for each in ("clip_low", "clip_high")) if own]
-        changed = [own for own in clips if getattr(algorithm, own) != getattr(type(algorithm), own)]
-        if algorithm.needs_several_steps:
-            yield f"{name} changes how ratios are taken, and {one_step}. Take more steps an iteration."
-        elif changed:
-            options = " and ".join(f"--algorithm.{_option(own)} {getattr(algorithm, own)}" for own in changed)
-            yield f"{options} would never act: {one_step}. Take more steps an iteration or leave the clip out."
-
-
-def _own_setting(algorithm: Algorithm, setting: str) -> str | None:
-    """Returns an algorithm's setting in place of one of the update's, whose name it ends with; None where it has none.
-
-    With a name of its own a value that means something else is not taken over from one algorithm to another.
-    """
-    return next((each.name for each in fields(algorithm) if each.name.endswith(setting)), None)
-
-
-def _option(setting: str) -> str:
-    return setting.replace("_", "-")
+    if algorithm.needs_several_steps and decided_update(algorithm, ppo).takes_one_step:
+        yield (
+            f"{name} changes how ratios are taken, and with --ppo.num-epochs 1 and --ppo.num-minibatches 1 the ratio "
+            "of the only step is 1. Take more steps per iteration."
+        )
 
 
 def require_rows_that_fit(
@@ -299,31 +252,6 @@ class MemoryConfig:
     offload_optimizer: bool = False
 
 
-def memory_contradictions(
-    memory: MemoryConfig, *, has_adapters: bool, has_reference: bool, num_micro_batches_at_once: int
-) -> Iterator[str]:
-    """Yields what is asked for and would do nothing."""
-    if num_micro_batches_at_once > 1 and (has_adapters or memory.gradient_checkpointing):
-        what = "--lora.rank" if has_adapters else "--memory.gradient-checkpointing"
-        yield (
-            f"--ppo.num-micro-batches-at-once {num_micro_batches_at_once} would do nothing: with {what} a pass changes "
-            "what another one would go through. Use --ppo.num-micro-batches-at-once 1."
-        )
-    if memory.offload_reference and (has_adapters or not has_reference):
-        why = "is the policy without its adapters (--lora.rank)" if has_reference else "is left out (--ppo.kl-coef 0)"
-        yield f"--memory.offload-reference would do nothing: the reference {why}. Use --memory.no-offload-reference."
-    if memory.packing == "on" and memory.prefix_sharing == "on":
-        yield (
-            "--memory.packing on would do nothing: where prefixes are shared there is no padding. Use --memory.packing "
-            "auto."
-        )
-    if memory.freeze_vision_tower and has_adapters:
-        yield (
-            "--memory.freeze-vision-tower would do nothing: --lora.rank freezes everything but its adapters. Use "
-            "--memory.no-freeze-vision-tower."
-        )
-
-
 @dataclass(frozen=True, kw_only=True)
 class LoRAConfig:
     """LoRA adapters (peft) in the language model of policy and critic; all other weights are frozen, and held once.
@@ -347,13 +275,6 @@ class LoRAConfig:
     def __post_init__(self) -> None:
         require_at_least(self, 1, "rank")
         require_above(self, 0, "alpha")
-        given = [f"--lora.alpha {self.alpha:g}"] if self.alpha != LoRAConfig.alpha else []
-        given += [f"--lora.target-modules {' '.join(self.target_modules)}"] if self.target_modules else []
-        require(
-            self.rank is not None or not given,
-            f"{' and '.join(given)} would do nothing: without --lora.rank there are no adapters. Give a rank, such as "
-            "--lora.rank 32, or leave this out.",
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

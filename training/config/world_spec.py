@@ -73,11 +73,6 @@ class WorldSpec:
         require_above(self, 0, "step_timeout_s")
         require_between(self, 0, 1, "cold_start_suboptimal_rate")
         require(
-            self.num_workers is None or self.workers != "serial",
-            f"{field_name(self, 'num_workers')} {self.num_workers} would do nothing: serial worlds have no workers. "
-            f"Use {field_name(self, 'workers')} thread, process or ray, or leave it out.",
-        )
-        require(
             self.cold_start_pool is None or not self.cold_start_pool.draw,
             "A run draws its own pools for the model that it starts from, and before a cold start there is none. Draw "
             "this one beforehand: python -m training pool RECIPE --out FILE.",

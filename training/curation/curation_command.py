@@ -13,6 +13,7 @@ from agents.hf.checkpoint import require_device
 from agents.registry import entry_of
 from training.config.judge_config import JudgeConfig
 from training.config.saved_config import require_writable, unchecked
+from training.config.settings_without_effect import settings_without_effect, warning_of
 from training.config.world_spec import WorldSpec
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_set import (
@@ -126,6 +127,11 @@ def _require_counts(config: CurateConfig) -> None:
         )
 
 
+def notes_on(config: CurateConfig) -> list[str]:
+    """Returns what the user is told of a curation before it starts, a line each."""
+    return [*warning_of(settings_without_effect(config)), *trivial_in(config), *_unjudged_in(config)]
+
+
 def trivial_in(config: CurateConfig) -> list[str]:
     """Returns a line for each pool of which levels are not asked, for the base model gets them right."""
     return [
@@ -136,7 +142,7 @@ def trivial_in(config: CurateConfig) -> list[str]:
     ]
 
 
-def unjudged_in(config: CurateConfig) -> list[str]:
+def _unjudged_in(config: CurateConfig) -> list[str]:
     """Returns a line for each term of the verifier's reward that nothing can judge here."""
     reward = config.reward
     if not reward.models & {"masks", "likelihoods"}:

@@ -12,7 +12,7 @@ from agents.api.endpoint_config import EndpointConfig
 from agents.hf.sampling_config import SamplingConfig
 from judges.episode_rewards.episode_reward import EpisodeReward
 from judges.episode_rewards.reward_registry import EPISODE_REWARDS
-from training.config.judge_config import ASKED, RewardSet, VerifierConfig, set_reward
+from training.config.judge_config import RewardSet, VerifierConfig, set_reward
 from training.config.saved_config import require_name
 from training.config.world_spec import WorldSpec, world_names
 from training.pools.pool_config import PoolConfig
@@ -62,15 +62,10 @@ class PointingConfig:
     def __post_init__(self) -> None:
         points, given = field_name(self, "points"), {"proposer": self.proposer, "pointer": self.pointer}
         missing = " and ".join(field_name(self, name) for name, agent in given.items() if agent is None)
-        named = " and ".join(f"{field_name(self, name)} {agent}" for name, agent in given.items() if agent is not None)
         require(
             self.points != "models" or not missing,
             f"{points} models asks models what to look at and where it is: say which with {missing} NAME, such as "
             f"compatible:NAME@URL, or take what is known of generated pictures: {points} exact.",
-        )
-        require(
-            self.points == "models" or not named,
-            f"{named} would do nothing with {points} {self.points}. Leave it out, or use {points} models.",
         )
 
 
@@ -184,8 +179,6 @@ class CurateConfig:
                 f"arguments and a pool of its own. Leave {field_name(self, name)} out."
             )
         for number, spec in enumerate(self.worlds):
-            if spec.cold_start_pool is not None:
-                yield f"{worlds}.{number}.cold-start-pool would do nothing: a curation asks the levels of a pool."
             if spec.pool is not None and spec.pool.draw:
                 yield (
                     f"{worlds}.{number}.pool.draw is a run's: a curation draws no pool. Draw it beforehand: python -m "
@@ -203,10 +196,9 @@ class CurateConfig:
                 )
 
     def _require_judges(self) -> None:
-        """Refuses models that nobody asks, and a reward without the one that it cannot do without."""
+        """Refuses two judges, and a reward without the one that it cannot do without."""
         option, reward = field_name(self, "episode_reward"), self.reward
         endpoint, judge = field_name(self, "endpoint"), field_name(self, "judge")
-        given = f"{endpoint}.model {self.endpoint.model}" if self.endpoint is not None else f"{judge} {self.judge}"
         require(
             self.endpoint is None or self.judge is None,
             f"{endpoint} and {judge} both name who judges for the reward. Leave one of them out.",
@@ -216,11 +208,6 @@ class CurateConfig:
             f"{option} {self.episode_reward} lets a model behind an endpoint look and decide: say which with "
             f"{endpoint}.model NAME and {endpoint}.base-url URL.",
         )
-        require(
-            bool(reward.models & ASKED) or not self.has_judge,
-            f"{option} {self.episode_reward} asks no such model, so {given} would do nothing. Leave it out.",
-        )
-        self.verifier.require_reader(reward, option)
 
     def _require_readable(self) -> None:
         """Refuses worlds that the reward cannot read."""

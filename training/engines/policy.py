@@ -264,7 +264,9 @@ def row_pass_of(model: Any, memory: MemoryConfig) -> RowPass:
             f"{model.config.model_type} needs, for the tokens of its pictures see each other in both directions. Use "
             "--memory.attention sdpa."
         )
-    packs = memory.packing == "on" or (memory.packing == "auto" and is_flash and can_pack)
+    packs = (memory.packing == "on" and memory.prefix_sharing != "on") or (
+        memory.packing == "auto" and is_flash and can_pack
+    )
     shares = memory.prefix_sharing == "on" or (memory.prefix_sharing == "auto" and not packs)
     if memory.prefix_sharing == "on" and not can_share_prefixes(model):
         raise ConfigError(

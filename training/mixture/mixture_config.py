@@ -15,8 +15,8 @@ Such an iteration has one group more, and a later one has one group fewer.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -30,7 +30,6 @@ from vlm_envs.validation import require_between, require_choice
 
 SCHEDULES = ("fixed", "success", "stepwise")
 """How shares may change."""
-_READ_BY = {"target_success": "success", "min_factor": "success", "unlock_success": "stepwise"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,24 +73,6 @@ class MixConfig:
         target = self.target_success
         distance = (target - success) / target if success < target else (success - target) / (1 - target)
         return 1.0 - (1.0 - self.min_factor) * distance
-
-
-def mix_contradictions(mix: MixConfig, num_worlds: int) -> Iterator[str]:
-    """Yields settings of a mix that would do nothing."""
-    if mix.schedule != "fixed" and num_worlds < 2:
-        yield (
-            f"--mix.schedule {mix.schedule} shares out a mix of worlds, and there is one. Add another "
-            "(--worlds.1.env-id ID), which may be the same with other arguments or another band of its levels, or use "
-            "--mix.schedule fixed."
-        )
-    for each in fields(mix):
-        schedules = {"memory": ("success", "stepwise")}.get(each.name, (_READ_BY.get(each.name, mix.schedule),))
-        if each.name != "schedule" and getattr(mix, each.name) != each.default and mix.schedule not in schedules:
-            option = f"--mix.{each.name.replace('_', '-')}"
-            yield (
-                f"{option} {getattr(mix, each.name)} would do nothing with --mix.schedule {mix.schedule}. Use "
-                f"--mix.schedule {' or '.join(schedules)}, or leave {option} out."
-            )
 
 
 class Shares:

@@ -69,12 +69,7 @@ class PoolConfig:
 
     def _require_drawn(self) -> None:
         """Refuses what does not go with who draws the pool."""
-        draw, attempts = field_name(self, "draw"), field_name(self, "attempts")
-        require(
-            self.draw > 0 or self.attempts == 0,
-            f"{attempts} {self.attempts} would do nothing: {self.file} is there already, with what somebody made of "
-            f"it. Have the run draw it ({draw} 256), or leave {attempts} out.",
-        )
+        attempts = field_name(self, "attempts")
         require(
             self.draw == 0 or Path(self.file).name == self.file,
             f"A pool that the run draws is in the run's own folder, so {field_name(self, 'file')} must be a name; got "
@@ -86,7 +81,7 @@ class PoolConfig:
             f"{attempts} 5, or leave those filters out.",
         )
         require(
-            self.attempts == 0 or any(map(self._takes_passes, range(self.attempts + 1))),
+            self.draw == 0 or self.attempts == 0 or any(map(self._takes_passes, range(self.attempts + 1))),
             f"With {attempts} {self.attempts} every pass rate is a multiple of 1/{self.attempts}, and filters of the "
             f"pool {self.file} take none of these. Widen the band, leave out drop_hopeless or drop_trivial, or use "
             f"more {attempts}.",

@@ -15,6 +15,7 @@ from training.checkpoints.checkpoint_files import LATEST, require_run_state
 from training.config.processes import num_processes
 from training.config.resume import check_same_settings, saved_by
 from training.config.saved_config import require_writable, unchecked
+from training.config.settings_without_effect import settings_without_effect, warning_of
 from training.curation.curation_config import CURATED
 from training.preflight import require_attention, require_peft, require_start, require_unused
 from training.run_options import option_value
@@ -78,8 +79,8 @@ def _resumed(words: Sequence[str]) -> SFTConfig:
 
 def check_fine_tuning(
     config: SFTConfig, *, resume: bool, is_to_come: bool = False, data_to_come: Container[str] = ()
-) -> None:
-    """Refuses a fine-tuning that something is missing for.
+) -> list[str]:
+    """Refuses a fine-tuning that something is missing for, and returns a line for its settings without effect.
 
     Args:
         config: The run.
@@ -107,6 +108,7 @@ def check_fine_tuning(
     for source in config.sources:
         if source.path not in data_to_come:
             data_file(source)
+    return warning_of(settings_without_effect(config))
 
 
 def require_one_process() -> None:

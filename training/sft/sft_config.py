@@ -111,31 +111,9 @@ class SFTConfig(AdamWConfig):
         require_at_least(self, 0, "checkpoint_every", "num_threads", "seed")
         require_at_least(self, 1, "num_steps", "batch_size", "micro_batch_tokens", "max_nonfinite_steps", "eval_every")
         require_at_least(self, 1, "max_context_tokens", "max_image_pixels")
-        epochs, default = field_name(self, "num_epochs"), SFTConfig.num_epochs
-        require(
-            self.num_steps is None or self.num_epochs == default,
-            f"{epochs} {self.num_epochs:g} would do nothing: {field_name(self, 'num_steps')} says how long. Leave one "
-            "of them out.",
-        )
         require_between(self, 0, 1, "warmup_ratio", "final_learning_rate_ratio")
         require_between(self, 0, 1, "eval_share", includes=(True, False))
         self._require_data()
-        for name in ("offload_reference", "offload_optimizer"):
-            require(
-                not getattr(self.memory, name),
-                f"{field_name(self.memory, name)} would do nothing: there is no reference here, and the optimiser is "
-                "needed in every step. Leave it out.",
-            )
-        require(
-            not (self.memory.freeze_vision_tower and self.lora.rank is not None),
-            "--memory.freeze-vision-tower would do nothing: --lora.rank freezes everything but its adapters. Leave it "
-            "out.",
-        )
-        require(
-            not (self.memory.packing == "on" and self.memory.prefix_sharing == "on"),
-            "--memory.packing on would do nothing: where prefixes are shared there is no padding. Use --memory.packing "
-            "auto.",
-        )
 
     def _require_data(self) -> None:
         option = field_name(self, "data")

@@ -67,7 +67,8 @@ def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
         KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
     """
     require_one_process()
-    check_fine_tuning(config, resume=resume)
+    told = check_fine_tuning(config, resume=resume)
+    print(*told, sep="\n", end="\n" if told else "")
     return fine_tune_checked(config, resume=resume)
 
 

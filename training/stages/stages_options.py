@@ -92,7 +92,6 @@ def stage_options(recipe: Recipe, made: StagesConfig, words: Sequence[str]) -> t
             recipe,
             stage,
             of_stages[stage.option],
-            is_first=not any(not each.makes_data for each in default.stages[:number]),
             resume=resume,
         )
         for number, stage in enumerate(default.stages)
@@ -148,7 +147,7 @@ def _saved(made: StagesConfig, own: Sequence[str]) -> StagesConfig:
     return saved
 
 
-def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: bool, resume: bool) -> Stage:
+def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, resume: bool) -> Stage:
     """Returns a stage with the command line's changes."""
     if not words:
         return stage
@@ -156,11 +155,6 @@ def _with_options(recipe: Recipe, stage: Stage, words: list[str], *, is_first: b
         for option in _OF_THE_RUN:
             is_given = any(word.partition("=")[0] == f"--{option}" for word in words)
             require(not is_given, f"{stage.option}.{option} is no option: --{option} is the whole run's.")
-        given = [word.partition("=")[0] for word in words if word.startswith(("--cold-start.", "--cold_start."))]
-        require(
-            is_first or not given,
-            f"{' and '.join(given)} would do nothing: the stage starts from the one before. Leave this out.",
-        )
         starts_from, words = take_option(words, "--starts-from")
         reference, words = take_option(words, "--reference")
         changes: dict[str, Any] = {"starts_from": starts_from, "reference": reference}

@@ -21,7 +21,7 @@ from training.config.resume import check_length, check_same_run, saved_config, s
 from training.config.run_config import RunConfig
 from training.config.saved_config import plain, require_writable
 from training.config.world_spec import WorldSpec
-from training.curation.curation_command import CHECKPOINTS, require_teachable, trivial_in, unjudged_in
+from training.curation.curation_command import CHECKPOINTS, notes_on, require_teachable
 from training.curation.curation_config import CurateConfig
 from training.curation.curation_set import UNFINISHED, differences, has_batches
 from training.pools.pool_levels import chosen_levels
@@ -84,7 +84,7 @@ def checked_stages(config: StagesConfig, *, resume: bool) -> list[StageToRun]:
                     _require_same_curation(run)
                     continue
                 _check_curation(run, first_start)
-                _tell(stage.name, [*trivial_in(run), *unjudged_in(run)])
+                _tell(stage.name, notes_on(run))
                 to_come.add(str(Path(run.output) / run.name))
                 asked += endpoints_of(run)
                 left.append(StageToRun(number=number, run=run, resume=False))
@@ -241,7 +241,7 @@ def _checked(
     is_to_come = not is_first and not resume and not _is_model(run.model) and not _is_model(stand_in)
     if isinstance(run, SFTConfig):
         started = run if stand_in is None else replace(run, model=stand_in)
-        check_fine_tuning(started, resume=resume, is_to_come=is_to_come, data_to_come=to_come)
+        _tell(name, check_fine_tuning(started, resume=resume, is_to_come=is_to_come, data_to_come=to_come))
         return run
     reference = run.reference if resume or _is_model(run.reference) or is_first else None
     tried_with: dict[str, Any] = {"model": run.model if stand_in is None else stand_in, "reference": reference}

@@ -96,15 +96,8 @@ MISTAKES = {
     f"{LAKE} --worlds.0.workers quick": (
         "--worlds.0.workers must be one of 'serial', 'thread', 'process', 'ray'; got 'quick'."
     ),
-    f"{LAKE} --worlds.0.num-workers 4": (
-        "--worlds.0.num-workers 4 would do nothing: serial worlds have no workers. Use --worlds.0.workers thread"
-    ),
     f"{LAKE} --worlds.0.step-timeout-s soon": "--worlds.0.step-timeout-s takes a number; got 'soon'.",
     f"{LAKE} --worlds.0.step-timeout-s 0": "--worlds.0.step-timeout-s must be above 0; got 0.0.",
-    f"{LAKE} --ppo.num-micro-batches-at-once 2 --memory.gradient-checkpointing": (
-        "--ppo.num-micro-batches-at-once 2 would do nothing: with --memory.gradient-checkpointing a pass changes"
-    ),
-    f"{LAKE} --ppo.num-micro-batches-at-once 2 --lora.rank 4": "would do nothing: with --lora.rank a pass changes",
     f"{LAKE} --worlds.0.num-workers 2.5": "--worlds.0.num-workers takes a whole number; got '2.5'.",
     f"cold_start {LAKE} --worlds.0.kwargs.siz 3": "Did you mean 'size'?",
     "curate --set side_px=-1": "side_px",
@@ -113,14 +106,6 @@ MISTAKES = {
     f"{LAKE} --model None --cold-start.start-from no/such/model": "No checkpoint at no/such/model",
     f"{LAKE} --sampling.temperature 1e-9": (
         "--sampling.temperature must be at least 0.01, or 0 for the likeliest token; got 1e-09."
-    ),
-    f"{LAKE} --cold-start.learning-rate 0.5": (
-        "error: --cold-start.learning-rate would do nothing: the run starts from --model "
-        "training/recipes/checkpoints/frozenlake_tiny, so no cold start is made. Add --model None to have one made, or "
-        "drop this."
-    ),
-    f"{LAKE} --cold-start.data=/nowhere --cold_start.num-steps 0 --cold-start.suboptimal-rate 0": (
-        "--cold-start.data and --cold-start.num-steps and --cold-start.suboptimal-rate would do nothing"
     ),
     f"cold_start {LAKE} --model some/checkpoint": (
         "error: cold_start makes a model, so --model some/checkpoint would do nothing. To go on from that checkpoint: "

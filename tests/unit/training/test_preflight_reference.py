@@ -1,4 +1,4 @@
-"""A reference that a run names is there, of the policy's kind, and would not be for nothing."""
+"""A reference that a run names is there and of the policy's kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import shutil
 import pytest
 
 from tests.unit.training.batches import run_config
-from training.algorithms.dapo import DAPO
 from training.config.update_config import LoRAConfig, PPOConfig
 from training.preflight import tried
 from vlm_envs.errors import ConfigError
@@ -16,17 +15,9 @@ from vlm_envs.errors import ConfigError
 HELD = PPOConfig(num_minibatches=1, kl_coef=0.1)
 
 
-def test_a_reference_that_nothing_is_held_to_is_refused():
-    with pytest.raises(ConfigError, match=r"--reference there would do nothing: --ppo.kl-coef 0"):
-        run_config(reference="there", ppo=PPOConfig(num_minibatches=1, kl_coef=0.0))
+def test_adapters_take_no_other_reference():
     with pytest.raises(ConfigError, match=r"--reference there is another model than the one that --lora.rank 4 adapts"):
         run_config(reference="there", ppo=HELD, lora=LoRAConfig(rank=4))
-
-
-def test_a_reference_of_an_algorithm_without_a_penalty_is_refused_with_advice_that_helps():
-    with pytest.raises(ConfigError, match=r"--reference there would do nothing: --algorithm dapo") as caught:
-        run_config(reference="there", algorithm=DAPO(), ppo=PPOConfig(num_minibatches=1))
-    assert "--ppo.kl-coef" not in str(caught.value)
 
 
 def test_a_reference_is_there_and_speaks_as_the_policy_does(tiny_directory, qwen2_5_directory, tmp_path):

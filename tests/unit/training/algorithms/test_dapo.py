@@ -80,27 +80,6 @@ def test_the_learner_has_no_reference_and_its_clip(tiny):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "ppo", "said"),
-    [
-        (DAPO(), {"kl_coef": 0.01}, "--algorithm dapo does not read --ppo.kl-coef 0.01: it has 0.0 of its own"),
-        (DAPO(), {"kl_placement": "loss"}, "does not read --ppo.kl-placement loss"),
-        (DAPO(), {"clip_high": 0.3}, "Use --algorithm.clip-high"),
-        (DAPO(), {"aggregation": "sequence_mean"}, "Use --ppo.aggregation token_mean"),
-        (DAPO(clip_high=0.4), {"num_minibatches": 1}, "--algorithm.clip-high 0.4 would never act"),
-    ],
-)
-def test_settings_that_would_do_nothing_are_refused(algorithm, ppo, said):
-    with pytest.raises(ConfigError) as caught:
-        run_config(algorithm=algorithm, ppo=PPOConfig(**{"num_minibatches": 2, **ppo}))
-    assert said in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_penalty_over_no_share_is_refused():
-    with pytest.raises(ConfigError, match=r"--algorithm.overlong-penalty 0.5 would never act"):
-        DAPO(overlong_share=0.0, overlong_penalty=0.5)
-
-
-@pytest.mark.parametrize(
     "settings",
     [{"overlong_share": 1.5}, {"overlong_penalty": 0.0}, {"clip_high": 0.0}, {"max_sampling_rounds": 0}],
 )

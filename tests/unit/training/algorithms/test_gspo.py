@@ -16,7 +16,7 @@ from training.algorithms.algorithm import Credit
 from training.algorithms.grpo import GRPO
 from training.algorithms.gspo import GSPO, gspo_loss
 from training.algorithms.losses import loss_normalizer
-from training.config.update_config import MemoryConfig, PPOConfig
+from training.config.update_config import PPOConfig
 from training.update.learner import Learner
 from vlm_envs.errors import ConfigError
 
@@ -117,18 +117,9 @@ def test_the_learner_takes_its_clip_and_the_mean_over_sequences(tiny, monkeypatc
     assert {each["normalizer"] for each in seen} == {4.0}, "rows of an optimiser step"
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "ppo", "said"),
-    [
-        (GSPO(), {"clip_low": 0.3}, "does not read --ppo.clip-low 0.3: it has 0.0003 of its own. Use --algorithm.seq"),
-        (GSPO(), {"aggregation": "constant"}, "does not read --ppo.aggregation constant"),
-        (GSPO(), {"num_minibatches": 1}, "the ratio of the only step is 1. Take more steps an iteration."),
-    ],
-)
-def test_settings_that_would_do_nothing_are_refused(algorithm, ppo, said):
-    with pytest.raises(ConfigError) as caught:
-        run_config(algorithm=algorithm, ppo=PPOConfig(**{"num_minibatches": 2, **ppo}))
-    assert said in str(caught.value) and "\n" not in str(caught.value)
+def test_one_step_per_iteration_is_refused():
+    with pytest.raises(ConfigError, match="the ratio of the only step is 1"):
+        run_config(algorithm=GSPO(), ppo=PPOConfig(num_minibatches=1))
 
 
 @pytest.mark.parametrize("settings", [{"sequence_clip_low": 0.0}, {"sequence_clip_high": 0.0}])
@@ -159,7 +150,6 @@ class Deciding(GRPO):
     [
         ({"num_minibatches": 16}, {}, "16"),
         ({"old_logprobs": "sampler"}, {"sampling": SamplingConfig(top_p=0.9, max_new_tokens=6)}, "--sampling.top-p"),
-        ({"kl_coef": 0.0}, {"memory": MemoryConfig(offload_reference=True)}, "--memory.offload-reference"),
     ],
 )
 def test_what_an_algorithm_decides_is_checked_like_what_a_user_sets(decides, settings, said):

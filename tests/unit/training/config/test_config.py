@@ -1,4 +1,4 @@
-"""A configuration that cannot work, or would do nothing, is refused before anything runs."""
+"""A configuration that cannot work is refused before anything runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import replace
 
 import pytest
 
-from agents.api.endpoint_config import EndpointConfig
 from tests.unit.training.batches import NO_JUDGE, WORLD, run_config
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
@@ -23,7 +22,6 @@ from training.recipes.shipped import RECIPES
 from vlm_envs.errors import ConfigError, WorkerError
 
 LAKE = WORLD.env_id
-ENDPOINT = EndpointConfig(base_url="http://localhost:1/v1", model="judge")
 INERT = {"gamma_turn": 1.0, "lambda_turn": 1.0, "gamma_token": 1.0, "lambda_token": 1.0}
 
 
@@ -65,13 +63,8 @@ def of_format(prompt_format: str) -> tuple[WorldSpec, ...]:
         (lambda: PPOConfig(importance_cap=2.0, old_logprobs="sampler"), "Use --ppo.old-logprobs trainer"),
         (lambda: PPOConfig(kl_coef=-0.1), "kl_coef must be at least 0; got -0.1"),
         (lambda: PPOConfig(entropy_coef=-0.1), "entropy_coef must be at least 0; got -0.1"),
-        (lambda: PPOConfig(num_minibatches=1, clip_high=0.28), "--ppo.clip-high 0.28 never act"),
-        (lambda: CriticConfig(num_minibatches=1, value_clip=0.2), "use value_clip None"),
-        (lambda: PPOConfig(kl_coef=0.0, kl_placement="loss"), "--ppo.kl-coef is 0"),
         (lambda: PPOConfig(kl_placement="loss", kl_estimator="k1"), "Use --ppo.kl-estimator k3"),
-        (lambda: replace(NO_JUDGE, method="direct", endpoint=ENDPOINT), "use --judge.method exact"),
         (lambda: ColdStartConfig(num_demonstrations=0), "num_demonstrations must be at least 1; got 0"),
-        (lambda: ColdStartConfig(data="x", num_demonstrations=5), "leave out --cold-start.mistake-rate, "),
         (lambda: run_config(worlds=()), "at least one world"),
         (lambda: run_config(num_iterations=-1), "num_iterations must be at least 0; got -1"),
         (lambda: run_config(num_groups=0), "num_groups must be at least 1; got 0"),

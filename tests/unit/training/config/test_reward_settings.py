@@ -12,7 +12,7 @@ from judges.episode_rewards.ivgr import MEAN_OF_FOUR
 from judges.episode_rewards.mags import MagsStage1Settings
 from tests.unit.judges.episode_rewards.test_episodes import played
 from training.__main__ import main
-from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.config.judge_config import JudgeConfig
 from training.config.resume import check_same_run
 from training.config.run_config import RunConfig
 from training.config.saved_config import plain, rebuilt
@@ -44,7 +44,6 @@ def judge_of(reward: str, *settings: str, **fields) -> JudgeConfig:
         ("argos", "threshold=2", r"--judge\.reward-set threshold must be at least 0 and at most 1; got 2"),
         ("ivgr", "num_judgements=1.5", r"--judge\.reward-set num_judgements must be a whole number; got 1\.5"),
         ("agentic", "threshold=1", r"The reward 'agentic' has no setting 'threshold'; it has none"),
-        (None, "threshold=1", r"threshold=1 sets constants of an episode's reward, and there is none\. Choose one"),
     ],
 )
 def test_what_cannot_be_set_is_refused_with_the_remedy(reward, setting, message):
@@ -156,13 +155,6 @@ def test_the_command_line_says_it_in_one_line(capsys):
         == 2
     )
     assert "error: --judge.reward-set answer_weight must be a number; got 'x'." in capsys.readouterr().err
-
-
-def test_a_model_for_a_term_that_is_left_out_is_refused(tmp_path):
-    verifier = VerifierConfig(likelihood=str(tmp_path))
-    assert judge_of("argos", verifier=verifier).reward.models >= {"likelihoods"}
-    with pytest.raises(ConfigError, match="argos with a weight of 0 leaves out a term that a model is for"):
-        judge_of("argos", "reasoning_weight=0", verifier=verifier)
 
 
 def test_consistency_is_asked_as_often_as_is_set():

@@ -176,7 +176,7 @@ def test_a_checkpoint_teaches_and_verifies(words, tiny_directory, tmp_path, caps
         (["--judge", "hf:nowhere"], "nowhere"),
         (["--judge", "compatible:judge"], "--judge compatible:judge: A compatible server is named NAME@URL"),
         (["--endpoint.model", "judge"], "--endpoint.base-url must be the endpoint's address with its version"),
-        (["--endpoint.base-url", "http://127.0.0.1:1/v1"], "needs --endpoint.model"),
+        (["--endpoint.base-url", "http://127.0.0.1:1/v1"], "--endpoint.model"),
         ([], r"only a model can compare \('semantic'\).*--endpoint.model NAME and --endpoint.base-url URL"),
         (["--device", "cuda"], "sees no CUDA GPU here. Use --device cpu"),
     ],

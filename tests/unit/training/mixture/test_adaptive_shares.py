@@ -113,20 +113,6 @@ def test_a_state_that_was_saved_goes_on_to_the_bit(tmp_path):
     assert again.state_dict() == straight.state_dict()
 
 
-@pytest.mark.parametrize(
-    ("num_worlds", "mix", "told"),
-    [
-        (1, SUCCESS, "--mix.schedule success shares out a mix of worlds, and there is one"),
-        (2, MixConfig(memory=0.5), "--mix.memory 0.5 would do nothing with --mix.schedule fixed"),
-        (2, MixConfig(schedule="stepwise", target_success=0.7), "--mix.target-success 0.7 would do nothing"),
-        (2, MixConfig(schedule="success", unlock_success=0.7), "--mix.unlock-success 0.7 would do nothing"),
-    ],
-)
-def test_settings_that_would_do_nothing_are_refused(num_worlds, mix, told):
-    with pytest.raises(ConfigError, match=told):
-        run_config(worlds=tuple(lakes(*[1] * num_worlds)), mix=mix)
-
-
 def test_schedules_and_their_own_settings_are_taken():
     worlds = tuple(lakes(1, 1))
     assert run_config(worlds=worlds).mix.schedule == "fixed"

@@ -184,7 +184,6 @@ def test_a_band_of_pass_rates_that_is_left_empty_is_remedied_by_a_larger_draw(ti
 @pytest.mark.parametrize(
     ("pool", "said"),
     [
-        ({"attempts": 2}, "attempts 2 would do nothing: own.jsonl is there already"),
         ({"draw": 4, "drop_hopeless": True}, "nobody plays them. Use .*attempts 5"),
         ({"draw": 4, "file": "a/own.jsonl"}, "must be a name; got 'a/own.jsonl'"),
         ({"draw": -1}, "draw must be at least 0; got -1"),

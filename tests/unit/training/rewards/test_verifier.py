@@ -182,8 +182,6 @@ def test_a_pointing_agent_is_asked_where_the_detector_finds_nothing(tmp_path, mo
         assert mask.unpacked().all()
     height, width = picture.shape[:2]
     assert seen == [[[width / 2, height / 2]]] * 2 and asked == ["Point at: tallest bar"], "one label, one question"
-    with pytest.raises(ConfigError, match="where a detector finds nothing, and there is none"):
-        VerifierConfig(pointer="hf:a")
 
 
 def test_curation_asks_the_same_models(tiny_directory, trajectories):
@@ -205,22 +203,13 @@ def test_without_models_nothing_is_loaded():
 def test_what_cannot_be_used_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="give both detector and segmenter, or neither; got a and None"):
         VerifierConfig(detector="a")
-    with pytest.raises(ConfigError, match=r"Only --judge\.episode-reward argos"):
-        JudgeConfig(episode_reward="ivgr", verifier=VerifierConfig(likelihood="a"))
-    with pytest.raises(ConfigError, match="Only episode_reward argos"):
-        CurateConfig(episode_reward="arm_accuracy", verifier=VerifierConfig(likelihood="a"))
     with pytest.raises(EngineUnavailableError, match="No checkpoint"):
         Verifier(VerifierConfig(likelihood=str(tmp_path)))
     with pytest.raises(EngineUnavailableError, match="No weights"):
         Verifier(VerifierConfig(detector=str(tmp_path), segmenter=str(tmp_path)))
 
 
-def test_actors_are_for_models_and_their_settings_for_actors():
-    for setting in ({"num_workers": 2}, {"num_gpus": 1.0}, {"timeout_s": 9.0}):
-        with pytest.raises(ConfigError, match=r"is about actors, .*Add workers ray, or leave it at (None|0|60)"):
-            VerifierConfig(likelihood="a", **setting)
-    with pytest.raises(ConfigError, match=r"workers ray would do nothing: no model is named\. Add likelihood, or"):
-        VerifierConfig(workers="ray")
+def test_settings_of_actors_have_a_range():
     with pytest.raises(ConfigError, match="workers must be one of 'local', 'ray'; got 'process'"):
         VerifierConfig(likelihood="a", workers="process")
     for wrong in ({"num_workers": 0}, {"num_gpus": -1.0}, {"timeout_s": 0.0}):
@@ -232,4 +221,3 @@ def test_paths_are_whole_where_somebody_in_another_folder_reads_them(tmp_path, m
     monkeypatch.chdir(tmp_path)
     config = VerifierConfig(likelihood="models/a", workers="ray", num_workers=3)
     assert config.absolute() == replace(config, likelihood=str(tmp_path / "models" / "a"))
-    assert config.given == "likelihood models/a"

@@ -216,7 +216,6 @@ def test_a_run_goes_on_with_its_own_data_and_settings_only(tiny_directory, data,
         (["--data", "broken.jsonl"], "nothing is left of 1 rows: 1 are broken"),
         ([], "--data PATH says what is learnt from"),
         (["--data", "broken.jsonl", "--model", "nowhere"], "No checkpoint at nowhere"),
-        (["--data", "broken.jsonl", "--memory.offload-optimizer"], "--memory.offload-optimizer would do nothing"),
         (["--data", "broken.jsonl", "--max-context-tokens", "9999999"], "--max-context-tokens must be at most"),
     ],
 )

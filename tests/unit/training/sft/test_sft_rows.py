@@ -229,7 +229,6 @@ def test_a_weight_stands_behind_a_data_set(text, path, weight):
         ({"data": ("a=0",)}, "a weight must be above 0"),
         ({"data": ("a=nan",)}, "a weight must be above 0"),
         ({"data": ("a", "a=2")}, "given twice"),
-        ({"num_steps": 3, "num_epochs": 2.0}, "num_epochs 2 would do nothing"),
         ({"eval_share": 1.0}, "eval_share must be at least 0 and below 1"),
     ],
 )

@@ -56,7 +56,6 @@ FREE = {"ppo": PPOConfig(num_minibatches=1, kl_coef=0.0)}
             "'b' freezes the vision tower.*from before 'a'.*--stages.a.memory.freeze-vision-tower",
         ),
         (lambda: stages(replace(SFT, reference="kept")), "supervised and is held to no reference"),
-        (lambda: stages(explored("a"), explored("b", reference="kept", **FREE)), "'b'.*no KL penalty"),
         (
             lambda: stages(explored("a"), explored("b", reference="kept", ppo=HELD, lora=LoRAConfig(rank=4))),
             "'b'.*another model than the one that --lora.rank 4 adapts",
@@ -177,7 +176,6 @@ def test_options_are_of_the_stage_that_they_name():
         ("--num-iterations 3", r"Did you mean --stages\.explore\.num-iterations\?"),
         ("--stages.explore.model DIR", "--stages.explore.model is no option: --model is the whole run's"),
         ("--stages.explore.num-iteration 3", "Stage 'explore', whose options begin with --stages.explore.: .*mean"),
-        ("--stages.explore.cold-start.num-steps 3", "would do nothing: the stage starts from the one before"),
         ("--stages.explore.reference old", "reference must be reset or kept; got 'old'"),
         ("--stages.sft.batch-size 0", "Stage 'sft', .*--batch-size must be at least 1"),
     ],
