@@ -28,7 +28,8 @@ from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
 from training.config.update_config import MemoryConfig, PPOConfig
 from training.config.world_spec import WorldSpec
-from training.memory_plan.memory_estimate import ModelBytes, model_without_memory, update_phases
+from training.memory_plan.memory_estimate import update_phases
+from training.memory_plan.model_bytes import ModelBytes, model_without_memory
 from training.memory_plan.plan_config import PlanConfig
 from training.memory_plan.plan_rows import ImageSize, RowShape, Segment
 from training.update.learner import Learner

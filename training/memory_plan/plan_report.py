@@ -11,15 +11,8 @@ from typing import Any
 import torch
 
 from training.config.run_config import RunConfig
-from training.memory_plan.memory_estimate import (
-    FLOAT32,
-    ModelBytes,
-    Plan,
-    episodes_side_by_side,
-    model_without_memory,
-    plan_of,
-    spread_of,
-)
+from training.memory_plan.memory_estimate import Plan, episodes_side_by_side, plan_of, spread_of
+from training.memory_plan.model_bytes import FLOAT32, ModelBytes, model_without_memory
 from training.memory_plan.plan_config import PlanConfig
 from training.memory_plan.plan_rows import GIB, RowShape, longest_row
 from vlm_envs.errors import VLMEnvsError

@@ -17,7 +17,8 @@ from training.config.update_config import LoRAConfig, MemoryConfig
 from training.engines.host_memory import HostBytes, local_bytes
 from training.loop import interrupts, trainer
 from training.loop.trainer import host_bytes, require_host_memory, shortage
-from training.memory_plan.memory_estimate import Spread, in_hosts_memory, shape_of
+from training.memory_plan.memory_estimate import Spread, in_hosts_memory
+from training.memory_plan.model_bytes import shape_of
 from training.run import train
 from training.update.learner import Learner
 from vlm_envs.errors import ConfigError

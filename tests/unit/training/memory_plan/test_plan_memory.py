@@ -13,7 +13,6 @@ from tests.unit.training.memory_plan.configs import save_3b
 from training.engines.host_memory import HostBytes
 from training.engines.policy import ValueModel
 from training.memory_plan.memory_estimate import (
-    PassBytes,
     Spread,
     gathered,
     gradients_beside,
@@ -21,10 +20,9 @@ from training.memory_plan.memory_estimate import (
     in_hosts_memory,
     kv_cache,
     model_and_states,
-    model_without_memory,
-    shape_of,
     step_extras,
 )
+from training.memory_plan.model_bytes import PassBytes, model_without_memory, shape_of
 
 NUM = 3_754_622_976
 NUM_CRITIC = NUM + 2048 + 1

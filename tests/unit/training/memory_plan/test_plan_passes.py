@@ -15,15 +15,8 @@ from benchmarks.speed.memory import MemoryCase
 from tests.unit.training.memory_plan.configs import save_shallow
 from training.config.update_config import LoRAConfig, MemoryConfig
 from training.engines.accelerated_engine import decoder_layers
-from training.memory_plan.memory_estimate import (
-    ModelBytes,
-    PassBytes,
-    Spread,
-    kv_cache,
-    layer_bytes,
-    model_without_memory,
-    shape_of,
-)
+from training.memory_plan.memory_estimate import Spread, kv_cache
+from training.memory_plan.model_bytes import ModelBytes, PassBytes, layer_bytes, model_without_memory, shape_of
 from training.update.learner import Learner
 
 CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)

@@ -10,7 +10,7 @@ import torch
 from agents.hf.hf_agent import load_checkpoint
 from tests.unit.training.memory_plan.configs import save_3b
 from training.engines.policy import ValueModel
-from training.memory_plan.memory_estimate import model_without_memory, shape_of
+from training.memory_plan.model_bytes import model_without_memory, shape_of
 from vlm_envs.errors import ConfigError
 
 

@@ -16,13 +16,8 @@ from training.__main__ import main
 from training.config.run_config import EvalSamplingConfig
 from training.config.update_config import PPOConfig
 from training.config.world_spec import MAX_PARALLEL
-from training.memory_plan.memory_estimate import (
-    CACHE_CHUNK,
-    ModelBytes,
-    episodes_side_by_side,
-    model_without_memory,
-    plan_of,
-)
+from training.memory_plan.memory_estimate import CACHE_CHUNK, episodes_side_by_side, plan_of
+from training.memory_plan.model_bytes import ModelBytes, model_without_memory
 from training.memory_plan.plan_config import PlanConfig
 
 CASE = MemoryCase(width=64, num_layers=2, num_heads=2, vocab_size=4096)

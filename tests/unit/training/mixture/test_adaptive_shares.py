@@ -12,7 +12,6 @@ from tests.unit.training.batches import run_config
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import AdaptiveShares
 from training.mixture.mixture_config import MixConfig
-from vlm_envs.errors import ConfigError
 
 SUCCESS = MixConfig(schedule="success", memory=0.0)
 STEPWISE = MixConfig(schedule="stepwise", unlock_success=0.75, memory=0.0)

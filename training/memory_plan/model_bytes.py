@@ -1,0 +1,314 @@
+"""Sizes of a run's models, and the bytes that their passes hold, from the sizes of their layers.
+
+Weights are counted on a model without memory. Activations are what each linear layer, norm, and attention keeps for
+the backward pass, with fused attention, which keeps nothing for pairs of tokens; within about 10% of a traced pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from agents.hf.model_families import vision_parts
+from training.config.run_config import RunConfig
+from training.engines.accelerated_engine import decoder_layers
+from training.engines.logprobs import tokens_per_chunk
+from training.engines.lora import add_adapters
+from training.engines.policy import ValueModel, freeze_vision_tower
+from training.memory_plan.plan_rows import RowShape
+from vlm_envs.errors import ConfigError
+from vlm_envs.validation import require
+
+FLOAT32 = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelShape:
+    """Number of elements in a model, a policy or a critic.
+
+    Attributes:
+        num_parameters: All weights; weights shared by two parts are counted once.
+        num_trained: Weights that an optimizer steps.
+        num_vision: The vision tower and its projector.
+        num_frozen_vision: `num_vision` if the tower is not trained, else 0.
+        num_embeddings: Token embeddings.
+        num_head: The head; 0 if it shares the embeddings.
+        largest_weight: The largest tensor.
+        largest_layer: The largest decoder layer; FSDP2 gathers layers one by one.
+        num_outside_layers: Everything outside the decoder layers that FSDP2 shards, which it gathers at once.
+        cached_per_token: Keys and values of a token.
+        vocab_size: Tokens of the vocabulary.
+    """
+
+    num_parameters: int
+    num_trained: int
+    num_vision: int
+    num_frozen_vision: int
+    num_embeddings: int
+    num_head: int
+    largest_weight: int
+    largest_layer: int
+    num_outside_layers: int
+    cached_per_token: int
+    vocab_size: int
+
+    @property
+    def num_language(self) -> int:
+        """Weights that a token goes through: neither embeddings nor head nor vision tower."""
+        return self.num_parameters - self.num_vision - self.num_embeddings - self.num_head
+
+
+def model_without_memory(directory: Path, dtype: Any) -> Any:
+    """Returns a checkpoint's model on the meta device, from its config.json alone.
+
+    Raises:
+        ConfigError: If the configuration does not describe a model.
+    """
+    from huggingface_hub.errors import StrictDataclassError
+    from transformers import AutoConfig, AutoModelForImageTextToText
+
+    path = directory / "config.json"
+    try:
+        config = AutoConfig.from_pretrained(directory, local_files_only=True)
+        with on_meta_device():
+            model = AutoModelForImageTextToText.from_config(config, dtype=dtype)
+    except (OSError, ValueError, KeyError, AttributeError, TypeError, StrictDataclassError) as error:
+        raise ConfigError(f"{path} does not describe a model: {' '.join(str(error).split())}") from error
+    width, shown = config.get_text_config().hidden_size, getattr(config.vision_config, "out_hidden_size", None)
+    require(
+        shown in (None, width) or config.model_type not in ("qwen2_5_vl", "qwen3_vl"),
+        f"{path}: vision_config.out_hidden_size is {shown}, but the text's hidden_size is {width}; they have to be "
+        "equal.",
+    )
+    model.tie_weights()
+    return model.eval()
+
+
+@contextmanager
+def on_meta_device() -> Iterator[None]:
+    """Makes modules within the block without memory, and without drawing their initial weights."""
+    from transformers.initialization import no_init_weights
+
+    with torch.device("meta"), no_init_weights():
+        yield
+
+
+def shape_of(model: Any, language: Any) -> ModelShape:
+    """Returns the size of a policy or a critic.
+
+    Args:
+        model: The whole model; its weights may be without memory.
+        language: The checkpoint's model with its head, from which a critic was made.
+    """
+    sizes = [weight.numel() for weight in model.parameters()]
+    decoder, embeddings = model.model.get_decoder(), model.model.get_input_embeddings()
+    head = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    layers = [_num_elements([layer]) for layer in decoder_layers(model)]
+    tower = vision_parts(model)
+    is_frozen = not any(weight.requires_grad for part in tower for weight in part.parameters())
+    num_frozen_vision = _num_elements(tower) if is_frozen else 0
+    text = language.config.get_text_config()
+    head_dim = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+    return ModelShape(
+        num_parameters=sum(sizes),
+        num_trained=sum(weight.numel() for weight in model.parameters() if weight.requires_grad),
+        num_vision=_num_elements([model.model]) - _num_elements([decoder]),
+        num_frozen_vision=num_frozen_vision,
+        num_embeddings=embeddings.weight.numel(),
+        num_head=0 if head is None or head.weight is embeddings.weight else head.weight.numel(),
+        largest_weight=max(sizes),
+        largest_layer=max(layers, default=0),
+        num_outside_layers=sum(sizes) - sum(layers) - num_frozen_vision,
+        cached_per_token=2 * text.num_hidden_layers * text.num_key_value_heads * head_dim,
+        vocab_size=text.vocab_size,
+    )
+
+
+def _num_elements(modules: Iterable[nn.Module]) -> int:
+    weights = {id(weight): weight for module in modules for weight in module.parameters()}
+    return sum(weight.numel() for weight in weights.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerBytes:
+    """Bytes per token in a stack of equal layers.
+
+    Attributes:
+        num_layers: Layers.
+        width: A hidden state.
+        kept: What one layer keeps for its backward pass.
+        forward: What a forward pass needs for the layer that is being computed.
+        backward: The same of a backward pass, besides what is kept.
+    """
+
+    num_layers: int
+    width: int
+    kept: int
+    forward: int
+    backward: int
+
+    def all_kept(self, *, recomputes: bool) -> int:
+        """Returns what all layers keep; with gradient checkpointing only their inputs."""
+        return self.num_layers * (self.width if recomputes else self.kept)
+
+
+def layer_bytes(layers: list[Any], num_bytes: int, *, rank: int | None = None) -> LayerBytes:
+    """Returns what layers hold, from the sizes of the linear layers and norms in the first of them.
+
+    Args:
+        layers: Decoder layers or blocks of a vision tower, without adapters.
+        num_bytes: Bytes of an activation.
+        rank: Of the adapters that are trained in place of the layers; None without.
+    """
+    layer, widths, forward, backward = layers[0], [], 0, 0
+    kept = sum(scale.numel() for scale in layer.parameters(recurse=False))  # of what InternVL's tower scales
+    norm_bytes = num_bytes  # LayerNorm keeps its input, an RMS norm a float32 copy, and what it multiplies by weights
+    norm_sizes = 0
+    for part in layer.modules():
+        linear = [child for child in part.children() if isinstance(child, nn.Linear)]
+        for name, child in part.named_children():
+            if isinstance(getattr(child, "weight", None), Tensor) and not isinstance(child, nn.Linear):
+                if not isinstance(child, nn.LayerNorm):
+                    norm_bytes = FLOAT32 + (num_bytes if rank is None else 0)
+                projection = getattr(part, name.replace("norm", "proj"), None)  # of queries or keys, head by head
+                norm_sizes += child.weight.numel() if projection is None else projection.out_features
+        if not linear:
+            continue
+        *inner, last = linear
+        given, results = inner[0].in_features, sum(each.out_features for each in inner)
+        widths.append(given)
+        is_fused = len(inner) == 1 and results == 3 * last.in_features
+        rotated = is_fused * 2 * last.in_features  # queries and keys, apart from the result of all three
+        kept += given + results + rotated + (1 + (len(inner) > 1 or is_fused)) * last.in_features
+        kept += (rank or 0) * len(linear)
+        forward = max(forward, results + rotated + last.in_features * (1 if rank is None else 2))
+        backward = max(backward, results)
+    return LayerBytes(
+        num_layers=len(layers),
+        width=num_bytes * widths[0],
+        kept=num_bytes * kept + norm_bytes * norm_sizes,
+        forward=num_bytes * (forward + 5 * widths[0]),
+        backward=num_bytes * backward,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassBytes:
+    """Bytes that a pass over a micro-batch holds besides weights and their gradients.
+
+    Attributes:
+        kept: What text and vision layers keep for the backward pass.
+        kept_vision: The vision layers' part, which is freed last.
+        working: What the layer holds that is being computed.
+        logits: What a chunk of logits holds, which is freed before layers go backward.
+        tied: The head's gradient, which waits for that of embeddings it shares its weights with.
+    """
+
+    kept: float = 0.0
+    kept_vision: float = 0.0
+    working: float = 0.0
+    logits: float = 0.0
+    tied: float = 0.0
+
+    @property
+    def activations(self) -> float:
+        """Most bytes of layers at a time."""
+        return max(self.kept + self.working + self.tied, 3 * self.tied)  # the embeddings' own, and the sum of both
+
+    @property
+    def most(self) -> float:
+        """Most bytes at a time."""
+        return max(self.activations, self.kept + self.logits)
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """The same, by part of a phase."""
+        return {"activations": self.activations, "logits": self.most - self.activations}
+
+    def most_with(self, bytes_per_gradient: float, model: ModelShape) -> float:
+        """Returns the most bytes at a time with gradients, which appear while activations are freed."""
+        num_vision = 0 if model.num_frozen_vision else model.num_vision
+        trained, text = model.num_trained, max(0, model.num_trained - num_vision)
+        at_end = bytes_per_gradient * trained + 2 * self.tied
+        return max(self.most, self.kept_vision + bytes_per_gradient * text, at_end)
+
+
+class ModelBytes:
+    """Sizes of a run's policy and critic, and bytes of their passes over any number of turns.
+
+    Sharing makes a pass smaller than its estimate: no two rows begin alike here, and no image is seen twice.
+
+    Args:
+        model: The checkpoint's model without memory, in the type of activations; it gets the run's adapters and frozen
+            weights.
+        config: The run.
+        row: Its longest row.
+    """
+
+    def __init__(self, model: Any, config: RunConfig, row: RowShape) -> None:
+        self.config, self.row = config, row
+        num_bytes = FLOAT32 if model.dtype == torch.float32 else 2
+        self.num_bytes, self.num_layers = num_bytes, model.config.get_text_config().num_hidden_layers
+        stacks = [each for part in vision_parts(model) for each in part.modules() if isinstance(each, nn.ModuleList)]
+        blocks: nn.ModuleList = max(stacks, key=lambda stack: len(stack))
+        self.text = layer_bytes(decoder_layers(model), num_bytes, rank=config.lora.rank)
+        self.vision = layer_bytes(list(blocks), num_bytes)
+        if config.lora.rank is not None:
+            add_adapters(model, config.lora)
+        if config.memory.freeze_vision_tower:
+            freeze_vision_tower(model)
+        critic = config.algorithm.critic_config
+        self.policy = shape_of(model, model)
+        self.critic = None if critic is None else shape_of(ValueModel(model, trunk=critic.trunk), model)
+
+    def policy_training(self, num_turns: float) -> PassBytes:
+        """Returns what the policy's forward and backward pass holds."""
+        logits = self._logits(num_turns, num_copies=4 if self.config.ppo.entropy_coef > 0 else 3)
+        if self.config.lora.rank is not None:
+            return replace(self._trained(num_turns), logits=logits)
+        head = float((self.policy.num_head or self.policy.num_embeddings) * self.num_bytes)
+        has_chunks = num_turns * self.row.num_response_tokens > tokens_per_chunk(self.policy.vocab_size)
+        logits += has_chunks * head  # its gradient so far, beside that of the next chunk
+        return replace(self._trained(num_turns), logits=logits, tied=0.0 if self.policy.num_head else head)
+
+    def policy_evaluation(self, num_turns: float) -> PassBytes:
+        """Returns what the policy's forward pass alone holds."""
+        return replace(self.prefill(num_turns), logits=self._logits(num_turns, num_copies=2))
+
+    def critic_training(self, num_turns: float) -> PassBytes:
+        """Returns what the critic's forward and backward pass holds."""
+        critic = self.config.algorithm.critic_config
+        if critic is not None and critic.trunk == "policy":  # a head on hidden states
+            hidden = num_turns * self.row.tokens_per_turn * self.text.width
+            return PassBytes(kept=4 * hidden, working=max(0.0, self.prefill(num_turns).working - 4 * hidden))
+        return self._trained(num_turns)
+
+    def prefill(self, num_turns: float) -> PassBytes:
+        """Returns what a forward pass without the head holds."""
+        row = self.row
+        text, vision = row.tokens_per_turn * self.text.forward, row.later.num_patches * self.vision.forward
+        return PassBytes(working=num_turns * max(text, vision))
+
+    def _trained(self, num_turns: float) -> PassBytes:
+        recomputes = self.config.memory.gradient_checkpointing
+        num_tokens, num_patches = num_turns * self.row.tokens_per_turn, num_turns * self.row.later.num_patches
+        is_frozen = self.policy.num_frozen_vision > 0
+        # Besides layers there are the last norm, and the tower's projector
+        text = self.text.all_kept(recomputes=recomputes) + 3 * self.text.width
+        vision = 0 if is_frozen else self.vision.all_kept(recomputes=recomputes) + 5 * self.vision.width
+        working = num_tokens * (self.text.backward + recomputes * self.text.kept)
+        return PassBytes(
+            kept=num_tokens * text + num_patches * vision, kept_vision=num_patches * vision, working=working
+        )
+
+    def _logits(self, num_turns: float, *, num_copies: int) -> float:
+        vocab_size = self.policy.vocab_size
+        num_tokens = min(num_turns * self.row.num_response_tokens, tokens_per_chunk(vocab_size))
+        hidden = 2 * num_turns * self.row.tokens_per_turn * self.text.width
+        return num_tokens * vocab_size * (num_copies * FLOAT32 + self.num_bytes) + hidden
