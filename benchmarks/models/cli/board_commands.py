@@ -28,7 +28,7 @@ from vlm_envs.validation import require, require_above, require_at_least, requir
 
 @dataclass(frozen=True, kw_only=True)
 class PageOptions:
-    """Write a board's page again: index.html with its numbers and levels to play, and a folder with its episodes.
+    """Write a board's page again: index.html with its numbers, and a folder with its episodes.
 
     Attributes:
         board: The board's folder.

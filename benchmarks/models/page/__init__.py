@@ -1,1 +1,1 @@
-"""The page of a board: one HTML file with its numbers, its episodes, and its levels to play."""
+"""The page of a board: one HTML file with its numbers and its episodes."""
