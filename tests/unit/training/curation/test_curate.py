@@ -188,11 +188,6 @@ def test_a_command_that_keeps_nothing_fails_and_says_what_became_of_everything(t
     assert "passed over: 2 questions always answered right." in capsys.readouterr().err
 
 
-def test_a_data_set_has_its_own_expert():
-    with pytest.raises(ConfigError, match="its own expert"):
-        ColdStartConfig(data="somewhere", mistake_rate=0.1)
-
-
 class Stubborn(OracleAgent):
     """Answers everything in the same words."""
 

@@ -61,12 +61,6 @@ def test_a_layer_that_is_not_there_is_refused_with_those_that_are(tiny):
         add_adapters(tiny[0], LoRAConfig(rank=2, target_modules=("q_prj",)))
 
 
-@pytest.mark.parametrize("settings", [{"alpha": 16.0}, {"target_modules": ("q_proj",)}])
-def test_settings_of_adapters_without_a_rank_are_refused(settings):
-    with pytest.raises(ConfigError, match=r"--lora\.rank 32"):
-        LoRAConfig(**settings)
-
-
 def test_a_model_without_its_adapters_is_what_it_was(family_directory):
     model, encoder = load(family_directory)
     names = set(model.state_dict())

@@ -20,7 +20,6 @@ from training.config.world_spec import WorldSpec
 from training.loop.trainer import Trainer
 from training.rewards.turn_scores import TurnScorer
 from training.run import train
-from vlm_envs.errors import ConfigError
 
 LAKE = WorldSpec(env_id="VLM/FrozenLake-v0", kwargs={"representation": "natural_language", "max_turns": 2})
 SMALL = {"side_px": 400, "target_px": (16, 40)}
@@ -151,8 +150,3 @@ def test_training_never_finds_an_evaluations_reply_in_its_cache(episodes, tmp_pa
         assert len(server.requests) == 2 * num_asked
         for each in (scorer, evaluation):
             each.close()
-
-
-def test_asking_in_evaluations_needs_somebody_to_ask():
-    with pytest.raises(ConfigError, match=r"say which, with --judge\.endpoint\.model"):
-        JudgeConfig(in_evaluations=True)

@@ -18,7 +18,7 @@ from judges.scores import Reward
 from tests.unit.episodes import play
 from tests.unit.training.batches import run_config
 from training.__main__ import main
-from training.config.judge_config import JudgeConfig, VerifierConfig
+from training.config.judge_config import JudgeConfig
 from training.curation import curation_loop
 from training.curation.curated_data import curated_episodes
 from training.curation.curation_config import CurateConfig
@@ -160,11 +160,6 @@ def test_a_judge_that_cannot_be_built_is_told_before_anything_is_played(build, s
     with pytest.raises(ConfigError, match=f"The judge of the reward 'brevity' {said}"):
         ready(run_config(judge=JudgeConfig(**NOTHING, episode_reward="brevity")), imitates=False)
     assert not (tmp_path / "runs").exists()
-
-
-def test_models_that_it_does_not_ask_are_refused():
-    with pytest.raises(ConfigError, match=r"Only --judge\.episode-reward argos"):
-        JudgeConfig(episode_reward="brevity", verifier=VerifierConfig(likelihood="a"))
 
 
 def test_a_module_that_registers_one_is_named_with_it(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Settings that do nothing together or pay twice, each with a configuration that has them."""
+"""Settings that contradict each other or pay twice, each with a configuration that has them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.rloo import RLOO
 from training.algorithms.token_gae import TokenGAE
 from training.config.judge_config import JudgeConfig
-from training.config.update_config import LoRAConfig, MemoryConfig, PPOConfig
+from training.config.update_config import PPOConfig
 from training.config.world_spec import WorldSpec
 from vlm_envs.errors import ConfigError
 
@@ -75,26 +75,7 @@ REFUSED = [
     ),
     ({"eval_every": 1, "num_iterations": 1}, "--eval-every must be"),
     ({"eval_every": 1, "num_iterations": 0}, "--eval-every must be"),
-    *(
-        (
-            {
-                "judge": JudgeConfig(method="direct", endpoint=ENDPOINT, in_evaluations=True),
-                "worlds": lake(WORDS),
-                **no,
-            },
-            "--judge.no-in-evaluations",
-        )
-        for no in [{"num_eval_episodes": 0}, {"num_eval_episodes": 0, "eval_every": 5, "num_val_episodes": 0}]
-    ),
     ({"eval_every": 5, "num_val_episodes": 0}, "use --eval-every 0"),
-    *(
-        ({"memory": MemoryConfig(offload_reference=True), **none}, "--memory.no-offload-reference")
-        for none in ({"lora": LoRAConfig(rank=4)}, {"ppo": PPOConfig(kl_coef=0.0)})
-    ),
-    (
-        {"memory": MemoryConfig(freeze_vision_tower=True), "lora": LoRAConfig(rank=4)},
-        "--memory.no-freeze-vision-tower",
-    ),
     *(
         (
             {"judge": replace(NO_JUDGE, repetition_penalty=0.1, **judge), "worlds": worlds},
