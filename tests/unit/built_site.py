@@ -84,8 +84,10 @@ def overflow(page: Page) -> int:
     return int(
         page.evaluate("""() => {
             const texts = document.querySelectorAll("article :is(h1, h2, h3, h4, p, dt)");
-            const parts = [document.documentElement, ...texts];
-            return Math.max(...parts.map(part => part.scrollWidth - part.clientWidth));
+            const page = document.documentElement;
+            // scrollWidth rounds up; clientWidth rounds to the nearest pixel, so 190.2 pixels would be 1 too wide
+            const beyond = [...texts].map(part => part.scrollWidth - Math.ceil(part.getBoundingClientRect().width));
+            return Math.max(page.scrollWidth - page.clientWidth, ...beyond);
         }""")
     )
 
