@@ -58,7 +58,9 @@ def test_its_own_test_and_the_printed_commands_name_its_world(package, tmp_path,
     run_from_checkout = [command for command in commands if f"PYTHONPATH={folder / 'tower'}" in command]
     assert [command[3] for command in run_from_checkout] == ["benchmarks", "training"]
     assert all("tower:Own/Tower-v0" in command for command in run_from_checkout)
-    assert 'py-modules = ["tower"]' in (folder / "tower" / "pyproject.toml").read_text(encoding="utf-8")
+    project = (folder / "tower" / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'py-modules = ["tower"]' in project
+    assert "[tool.pytest.ini_options]" in project, "pytest would otherwise use the settings of a checkout around it"
 
 
 def test_nothing_is_overwritten(package, capsys):
