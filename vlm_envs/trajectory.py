@@ -80,6 +80,9 @@ def observation_words(observation: Observation) -> str:
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float32]
+SUCCESSFUL_CALLS = "successful_calls"
+"""The metric of worlds with tools that counts the calls that succeeded, zooms included."""
+
 StopReason = Literal["stop", "length", "content_filter", "tool_call", "context", "error"]
 
 
@@ -207,3 +210,8 @@ def failure_of(trajectory: Trajectory) -> str:
 def is_lost(trajectory: Trajectory | None) -> bool:
     """Returns whether an episode failed, at its reset (None) or later, so that it says nothing about the agent."""
     return trajectory is None or bool(failure_of(trajectory))
+
+
+def tool_was_used(metrics: Mapping[str, float]) -> bool | None:
+    """Returns whether a tool call succeeded, from a world's final `metrics`; None in worlds without tools."""
+    return metrics[SUCCESSFUL_CALLS] > 0 if SUCCESSFUL_CALLS in metrics else None

@@ -38,11 +38,10 @@ from training.loop.provenance import circumstances
 from training.rewards.turn_scores import TurnScorer
 from training.stages.stages_config import saved_stages
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.qa_world import tool_was_used
 from vlm_envs.records.json_lines import Record as Line
 from vlm_envs.records.report_page import stage_folders
 from vlm_envs.records.run_data import STAGES, RunReader, world_of
-from vlm_envs.trajectory import observation_images
+from vlm_envs.trajectory import observation_images, tool_was_used
 from vlm_envs.validation import require
 
 MAX_POINTS = 100

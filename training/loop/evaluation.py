@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from agents.agent import Agent
 from training.config.world_spec import MAX_PARALLEL, WorldSpec
 from training.engines.engine import Engine, LocalEngine
 from training.level_episodes import play_each, why_lost
+from training.loop.metrics import mean_metrics
 from vlm_envs.errors import ConfigError, WorkerError
 from vlm_envs.qa.datasets.dataset_splits import told_left_out
 from vlm_envs.records.run_data import start_of
@@ -76,24 +76,6 @@ class EvaluationResult:
             **({"turns_to_success": float(np.mean(solved))} if solved else {}),
             **mean_metrics(self.trajectories),
         }
-
-
-def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
-    """Returns the worlds' own measures of their final states, averaged over the episodes that have them.
-
-    Returns:
-        `metric/<name>` to its mean over finite values, NaN where there are none; and `nonfinite_metrics`, the number of
-        episodes with an infinite or NaN one, where there are any.
-    """
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    num_nonfinite = 0
-    for trajectory in trajectories:
-        measured = {name: float(value) for name, value in trajectory.turns[-1].info.get("metrics", {}).items()}
-        num_nonfinite += not all(map(math.isfinite, measured.values()))
-        for name, value in measured.items():
-            values[f"metric/{name}"] += [value] if math.isfinite(value) else []
-    means = {name: float(np.mean(each)) if each else math.nan for name, each in sorted(values.items())}
-    return means | ({"nonfinite_metrics": float(num_nonfinite)} if num_nonfinite else {})
 
 
 def _has_finite_rewards(trajectory: Trajectory) -> bool:

@@ -17,11 +17,9 @@ from training.algorithms.algorithm import Credit, ModelOutputs
 from training.algorithms.estimators import zero_variance_groups
 from training.batch import OBSERVED, Batch
 from training.engines.host_memory import GIB
-from training.loop.evaluation import mean_metrics
 from training.rewards.turn_scores import ScoredTrajectory
-from vlm_envs.qa.qa_world import tool_was_used
 from vlm_envs.records.run_data import TurnNotes
-from vlm_envs.trajectory import Trajectory
+from vlm_envs.trajectory import Trajectory, tool_was_used
 
 
 def rollout_metrics(scored: Sequence[ScoredTrajectory], batch: Batch, *, rollout_s: float) -> dict[str, float]:
@@ -92,6 +90,24 @@ def _turns_to_success(trajectories: Sequence[Trajectory]) -> dict[str, float]:
         if each.success:
             turns[each.world].append(len(each.turns))
     return _means("turns_to_success", turns, is_mix=_is_mix(trajectories))
+
+
+def mean_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Returns the worlds' own measures of their final states, averaged over the episodes that have them.
+
+    Returns:
+        `metric/<name>` to its mean over finite values, NaN where there are none; and `nonfinite_metrics`, the number of
+        episodes with an infinite or NaN one, where there are any.
+    """
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    num_nonfinite = 0
+    for trajectory in trajectories:
+        measured = {name: float(value) for name, value in trajectory.turns[-1].info.get("metrics", {}).items()}
+        num_nonfinite += not all(map(math.isfinite, measured.values()))
+        for name, value in measured.items():
+            values[f"metric/{name}"] += [value] if math.isfinite(value) else []
+    means = {name: float(np.mean(each)) if each else math.nan for name, each in sorted(values.items())}
+    return means | ({"nonfinite_metrics": float(num_nonfinite)} if num_nonfinite else {})
 
 
 def mean_scores(scored: Sequence[ScoredTrajectory]) -> dict[str, float]:

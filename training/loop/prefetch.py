@@ -35,7 +35,7 @@ from training.loop.collect import Collector, Sample, Watcher, sample_groups
 from training.loop.metrics import rollout_metrics
 from training.rewards.turn_scores import ScoredTrajectory, TurnScorer
 from training.update.learner import Learner
-from training.update.out_of_memory import OF_SAMPLING, memory_told
+from training.update.micro_batches import OF_SAMPLING, memory_told
 from vlm_envs.trajectory import Trajectory, Turn
 
 GIVE_UP_S = 60.0

@@ -44,7 +44,7 @@ from training.loop.rollout_agents import Actors
 from training.pools.pool_drawing import worlds_with_pools
 from training.rewards.turn_scores import ScoredTrajectory, TurnScorer
 from training.update.learner import Learner, weights_like
-from training.update.out_of_memory import OF_EVALUATION, OF_UPDATE, memory_told
+from training.update.micro_batches import OF_EVALUATION, OF_UPDATE, memory_told
 from training.update.update_losses import assigned_credit
 from vlm_envs.records.run_data import RunWriter, training_label, validation_label
 from vlm_envs.validation import require
@@ -215,11 +215,11 @@ class Trainer:
         batch = self.config.algorithm.keep(learnt.batch)
         outputs = self.learner.model_outputs(batch)
         credit = assigned_credit(self.config.algorithm, batch, outputs)
+        with memory_told("in the update", OF_UPDATE):
+            update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
         if self.config.record_every and self.iteration % self.config.record_every == 0:
             shown = turn_credit(learnt.batch, outputs, credit, NUM_RECORDED_TRAINING)
             self.engine.on_main(lambda: self._record_training(learnt.scored, shown))
-        with memory_told("in the update", OF_UPDATE):
-            update = self.learner.update(batch, outputs, credit, iteration=self.iteration)
         return update if outputs.ref_kl is None else update | {"kl": outputs.ref_kl}
 
     def _record_training(self, scored: list[ScoredTrajectory], credit: list[list[dict[str, float]]]) -> None:

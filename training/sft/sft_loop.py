@@ -37,7 +37,7 @@ from training.preflight import require_unused
 from training.sft.sft_command import check_fine_tuning, require_one_process
 from training.sft.sft_config import FINE_TUNING, SFTConfig
 from training.sft.sft_rows import DataSet, read_data_set, row_batches, row_order, told, with_held_out
-from training.update.out_of_memory import OF_FINE_TUNING, memory_told
+from training.update.micro_batches import OF_FINE_TUNING, memory_told
 from training.update.supervised_steps import SupervisedLearner, take_steps
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.folder_lock import alone_in

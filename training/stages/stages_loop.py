@@ -23,7 +23,7 @@ from training.sft.sft_config import SFTConfig
 from training.sft.sft_loop import fine_tuned
 from training.stages.stages_config import StageRun, StagesConfig, holds_stages, save_stages, saved_stages
 from training.stages.stages_preflight import StageToRun, checked_stages
-from training.update.out_of_memory import let_go
+from training.update.micro_batches import let_go
 from vlm_envs.command_line import option_names
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.report_page import build_stages_report, stages_table

@@ -35,6 +35,9 @@ from training.engines.policy import (
     share_frozen,
 )
 from training.update.micro_batches import (
+    OF_UPDATE,
+    OF_UPDATES_AT_ONCE,
+    FittedPasses,
     Metrics,
     MicroBatch,
     RowLimits,
@@ -44,7 +47,6 @@ from training.update.micro_batches import (
     minibatches,
     row_groups,
 )
-from training.update.out_of_memory import OF_UPDATE, OF_UPDATES_AT_ONCE, FittedPasses
 from training.update.update_losses import critic_loss, masked_mean, policy_loss, update_metrics
 
 _STEP = 1.5

@@ -16,8 +16,7 @@ from training.engines.engine import LocalEngine
 from training.engines.lora import add_adapters
 from training.engines.optimizer import Optimizer
 from training.engines.policy import PolicyModel, freeze_vision_tower, row_pass_of
-from training.update.micro_batches import RowLimits, micro_batches
-from training.update.out_of_memory import OF_FINE_TUNING, FittedPasses
+from training.update.micro_batches import OF_FINE_TUNING, FittedPasses, RowLimits, micro_batches
 
 OnStep = Callable[[int, dict[str, float]], None]
 OnCheckpoint = Callable[[int, dict[str, Any]], None]

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from training.algorithms.algorithm import Algorithm, Credit, ModelOutputs
-from training.algorithms.estimators import check_shape
 from training.algorithms.losses import (
     aggregate,
     explained_variance,
@@ -161,30 +160,32 @@ def assigned_credit(algorithm: Algorithm, batch: Batch, outputs: ModelOutputs) -
     """Returns the credit of a batch.
 
     Raises:
-        ConfigError: If it is no `Credit`, its tensors do not have the batch's shapes, or a critic's targets are given
-            without a critic or lack with one.
+        ConfigError: If the algorithm does not return a `Credit`, its tensors do not have the batch's shapes, or critic
+            targets are given without a critic or missing with one.
     """
-    credit, name = algorithm.credit(batch, outputs), f"--algorithm {name_of(algorithm)}: credit"
+    credit = algorithm.credit(batch, outputs)
+    if fault := _credit_fault(credit, batch, has_critic=algorithm.critic_config is not None):
+        raise ConfigError(f"--algorithm {name_of(algorithm)}: credit {fault}")
+    return credit
+
+
+def _credit_fault(credit: object, batch: Batch, *, has_critic: bool) -> str:
     if not isinstance(credit, Credit):
-        raise ConfigError(f"{name} must return a Credit; got {type(credit).__name__}. Use Credit(advantages_BT=...).")
-    if (credit.returns_BT is None) != (algorithm.critic_config is None):
-        has, given = ("no", "some") if algorithm.critic_config is None else ("a", "None")
-        raise ConfigError(
-            f"{name} must return returns_BT where there is a critic, and None where there is none; the algorithm has "
-            f"{has} critic, and returns_BT is {given}. A critic is its field `critic: CriticConfig`."
+        return f"must return a Credit; got {type(credit).__name__}. Use Credit(advantages_BT=...)."
+    if (credit.returns_BT is not None) != has_critic:
+        return (
+            "must return returns_BT with a critic, and None without one; the algorithm "
+            f"{'has a' if has_critic else 'has no'} critic, and returns_BT is {'None' if has_critic else 'a tensor'}. "
+            "A critic is its field `critic: CriticConfig`."
         )
     per_token, per_turn = batch.response_mask_BT.shape, batch.turn_rewards_BK.shape
-    for what, tensor, shape in (
+    for name, tensor, shape in (
         ("advantages_BT", credit.advantages_BT, per_token),
         ("returns_BT", credit.returns_BT, per_token),
         ("turn_end_returns_BK", credit.turn_end_returns_BK, per_turn),
     ):
-        if tensor is None and what != "advantages_BT":
-            continue
-        if not isinstance(tensor, Tensor):
-            raise ConfigError(f"{name}: {what} must be a tensor of shape {tuple(shape)}; got {type(tensor).__name__}.")
-        try:
-            check_shape(what, tensor, shape)
-        except ValueError as error:
-            raise ConfigError(f"{name}: {error}") from error
-    return credit
+        is_optional = name != "advantages_BT"
+        if not (isinstance(tensor, Tensor) and tensor.shape == shape) and not (is_optional and tensor is None):
+            found = tuple(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
+            return f"returned {name} of {found}; expected a tensor of shape {tuple(shape)}."
+    return ""

@@ -26,6 +26,7 @@ from vlm_envs.tools.coordinates import Box, OriginalPixels, Space, WrittenBox, c
 from vlm_envs.tools.pictures import ImageRef, Picture, stitched_row
 from vlm_envs.tools.tool_registry import ToolCall, parse_tool_call
 from vlm_envs.tools.zoom import LanczosUpscaler, ZoomSettings, grown, zoom
+from vlm_envs.trajectory import SUCCESSFUL_CALLS
 from vlm_envs.validation import require_choice, require_finite, require_flag
 from vlm_envs.world import World
 
@@ -171,9 +172,6 @@ def right_answer(key: AnswerKey) -> str:
     return key.answers[0].upper() if key.kind == "choice" else key.answers[0]
 
 
-SUCCESSFUL_CALLS = "successful_calls"
-"""The metric that counts calls of tools, and zooms, that did their work."""
-
 _HOW_TO_ANSWER: Mapping[AnswerKind, str] = MappingProxyType(
     {
         "choice": "Answer with the letter of one option.",
@@ -291,11 +289,6 @@ class QATask(Task[QAState, Act]):
     def sample_action(self, state: QAState, rng: np.random.Generator) -> Act:
         """Returns a random answer of the right kind."""
         return Answer(random_answer(state.sample.key, rng))
-
-
-def tool_was_used(metrics: Mapping[str, float]) -> bool | None:
-    """Returns whether a tool was called and did its work, from a world's final `metrics`; None where there are none."""
-    return metrics[SUCCESSFUL_CALLS] > 0 if SUCCESSFUL_CALLS in metrics else None
 
 
 def options(key: AnswerKey) -> tuple[str, ...]:

@@ -90,8 +90,8 @@ class Given(GRPO):
     ("credits", "said"),
     [
         (torch.zeros(1, 4), "must return a Credit; got Tensor"),
-        (Credit(advantages_BT=torch.zeros(1)), r"advantages_BT: expected shape \(1, 4\), got \(1,\)"),
-        (Credit(advantages_BT=[0.0]), r"advantages_BT must be a tensor of shape \(1, 4\); got list"),
+        (Credit(advantages_BT=torch.zeros(1)), r"advantages_BT of \(1,\).*\(1, 4\)"),
+        (Credit(advantages_BT=[0.0]), r"advantages_BT of list.*\(1, 4\)"),
         (Credit(advantages_BT=torch.zeros(1, 4), returns_BT=torch.zeros(1, 4)), "has no critic"),
     ],
 )

@@ -28,8 +28,7 @@ from training.loop.trainer import Trainer
 from training.run import train
 from training.update import learner as learner_module
 from training.update.learner import Learner
-from training.update.micro_batches import accumulate_gradient
-from training.update.out_of_memory import is_out_of_memory, memory_told
+from training.update.micro_batches import accumulate_gradient, is_out_of_memory, memory_told
 
 CUDA_SAYS = (
     "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.11 GiB of which 2 MiB is free. "

@@ -18,8 +18,8 @@ from training.algorithms.grpo import GRPO
 from training.algorithms.shipped import SHIPPED
 from training.batch import make_batch
 from training.engines.policy import ValueModel
-from training.loop.evaluation import EvaluationResult, mean_metrics
-from training.loop.metrics import rollout_metrics
+from training.loop.evaluation import EvaluationResult
+from training.loop.metrics import mean_metrics, rollout_metrics
 from training.rewards.turn_scores import ScoredTrajectory
 from training.update.learner import Learner
 
