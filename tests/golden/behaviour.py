@@ -5,9 +5,10 @@
     python -m tests.golden.behaviour compare before.json after.json
 
 `record` covers, for every world, each byte of observations, rewards, and states in episodes of the oracle and of an
-agent that makes mistakes; the scores of the exact judges; the weights after two training iterations; the names that
-packages export and that the API reference lists; and the options of every command and recipe. Weights agree only on one
-machine, with the same versions and one thread, so no digest is committed. `--parts names options` records parts alone.
+agent that makes mistakes; the scores of the exact judges; the weights after two training iterations; the tokens,
+rewards, endings, and questions of every kind of rollout; the names that packages export and that the API reference
+lists; and the options of every command and recipe. Weights agree only on one machine, with the same versions and one
+thread, so no digest is committed. `--parts names options` records parts alone.
 
 To record an older revision, run this file with its packages: `PYTHONPATH=DIR python tests/golden/behaviour.py ...`
 """
@@ -29,6 +30,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -138,6 +140,66 @@ def _weights() -> Iterator[tuple[str, str]]:
         yield f"weights/{name}", digest({key: value.numpy() for key, value in weights.items()})
 
 
+def _rollouts() -> Iterator[tuple[str, str]]:
+    """Plays one iteration of 64 episodes with each kind of rollout, of workers, and of judge.
+
+    In asynchronous rollouts with worker processes, who is batched with whom depends on timing, and so do the last bits
+    of log-probabilities; only tokens, rewards, endings, and questions must agree there.
+    """
+    for kind in ("barrier", "async"):
+        for workers in ("serial", "process"):
+            for has_judge in (False, True):
+                key = f"rollouts/{kind}/{workers}/{'judge' if has_judge else 'no judge'}"
+                yield from (
+                    (f"{key}/{name}", value) for name, value in _one_iteration(kind, workers, has_judge).items()
+                )
+
+
+def _one_iteration(kind: str, workers: str, has_judge: bool) -> dict[str, str]:
+    """Returns digests of the batch of one iteration, and of what its judge was asked."""
+    from agents.api.endpoint_config import EndpointConfig
+    from tests.unit.agents.api.endpoint import YES, FakeEndpoint
+    from training.update.learner import Learner
+
+    batches: list[Any] = []
+
+    def record_batch(learner: Learner, batch: Any, *args: Any, **kwargs: Any) -> dict[str, float]:
+        batches.append(batch)
+        return {}
+
+    config = RECIPES["frozenlake_tiny"]()
+    worlds = tuple(replace(world, workers=workers, num_workers=2) for world in config.worlds)
+    with (
+        FakeEndpoint() as judge,
+        tempfile.TemporaryDirectory() as output,
+        patch.object(Learner, "update", record_batch),
+    ):
+        judge.answer = lambda messages: YES if digest(messages) < "8" else YES.replace("YES", "NO")
+        if has_judge:
+            endpoint = EndpointConfig(model="judge", base_url=judge.base_url, api_key_variable="")
+            worlds = tuple(
+                replace(world, kwargs={**world.kwargs, "representation": "natural_language"}) for world in worlds
+            )
+            config = replace(config, judge=JudgeConfig(method="direct", endpoint=endpoint, repetition_penalty=0.1))
+        algorithm = config.algorithm.with_critic(warmup_iterations=0)
+        config = replace(config, name="digest", output=output, rollout=kind, worlds=worlds, algorithm=algorithm)
+        train(
+            replace(
+                config, num_iterations=1, num_groups=8, group_size=8, num_eval_episodes=0, num_threads=1, device="cpu"
+            )
+        )
+        asked = sorted(digest(request["messages"]) for request in judge.requests)
+    [batch] = batches
+    is_exact = (kind, workers) != ("async", "process")
+    return {
+        "tokens": digest(batch.input_ids_BT.numpy(), batch.turn_index_BT.numpy()),
+        "rewards": digest(batch.turn_rewards_BK.numpy(), batch.trainable_B.numpy()),
+        "endings": digest(batch.terminated_B.numpy(), batch.has_final_B.numpy()),
+        "questions": f"{len(asked)}:{digest(asked)}",
+        **({"logprobs": digest(batch.sampler_logprobs_BT.numpy())} if is_exact else {}),
+    }
+
+
 def _names() -> Iterator[tuple[str, str]]:
     """Yields what each package exports, and whether each name of the API reference can be imported."""
     for package in PACKAGES:
@@ -203,6 +265,7 @@ def _help(*words: str) -> str:
 PARTS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
     "worlds": _worlds,
     "weights": _weights,
+    "rollouts": _rollouts,
     "names": _names,
     "options": _options,
 }
