@@ -47,7 +47,7 @@ from training.update.micro_batches import (
     minibatches,
     row_groups,
 )
-from training.update.update_losses import critic_loss, masked_mean, policy_loss, update_metrics
+from training.update.update_losses import critic_loss, kl_rewards, masked_mean, policy_loss, update_metrics
 
 _STEP = 1.5
 _MAX_FACTOR = 10.0
@@ -191,17 +191,16 @@ class Learner:
             old_BT, ref_BT, values_BT, ends_BK, final_B = self._fitted(
                 lambda: self._passed(batch), batch, range(batch.num_rows)
             )
-        ppo, ref_kl, penalty_BT = self.config.ppo, None, torch.zeros_like(old_BT)
+        ref_kl = None
         if self.has_reference:
             ref_kl = masked_mean(kl_penalty(old_BT, ref_BT, kl_estimator="k1"), batch.response_mask_BT)
-            if ppo.kl_placement == "reward":
-                penalty_BT = kl_penalty(old_BT, ref_BT, kl_estimator=ppo.kl_formula) * (batch.turn_index_BT >= 0)
+        has_critic = self.critic is not None
         return ModelOutputs(
             old_logprobs_BT=old_BT,
-            values_BT=values_BT if self.critic is not None else None,
-            turn_end_values_BK=ends_BK if self.critic is not None else None,
-            final_values_B=final_B if self.critic is not None else None,
-            token_rewards_BT=-ppo.kl_coef * penalty_BT,
+            values_BT=values_BT if has_critic else None,
+            turn_end_values_BK=ends_BK if has_critic else None,
+            final_values_B=final_B if has_critic else None,
+            token_rewards_BT=kl_rewards(self.config.ppo, batch, old_BT, ref_BT if self.has_reference else None),
             ref_kl=ref_kl,
             ref_logprobs_BT=ref_BT if self.has_reference else None,
         )

@@ -20,6 +20,7 @@ from training.algorithms.losses import (
 from training.algorithms.shipped import name_of
 from training.batch import Batch
 from training.config.run_config import RunConfig
+from training.config.update_config import PPOConfig
 from training.engines.policy import Values
 from training.update.micro_batches import MicroBatch, drawn_mask, learnt_mask
 from vlm_envs.errors import ConfigError
@@ -126,6 +127,17 @@ def critic_loss(
     sums["value_loss"] += float(loss.detach())
     sums["value_clip_fraction"] += micro.share * float(metrics["value_clip_fraction"])
     return loss
+
+
+def kl_rewards(ppo: PPOConfig, batch: Batch, old_logprobs_BT: Tensor, ref_logprobs_BT: Tensor | None) -> Tensor:
+    """Returns the KL penalty in the reward of each generated token, float32 `(B, T)`.
+
+    0 without a reference, or where the penalty is a term of the loss (`ppo.kl_placement`).
+    """
+    if ref_logprobs_BT is None or ppo.kl_placement != "reward":
+        return torch.zeros_like(old_logprobs_BT)
+    penalty_BT = kl_penalty(old_logprobs_BT, ref_logprobs_BT, kl_estimator=ppo.kl_formula)
+    return -ppo.kl_coef * penalty_BT * (batch.turn_index_BT >= 0)
 
 
 def masked_mean(x_BT: Tensor, mask_BT: Tensor) -> float:
