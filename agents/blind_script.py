@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from agents.agent import Agent, Response
-from agents.continuous_rollout import OnTurn
 from agents.oracle import THOUGHTS, OracleAgent
-from agents.rollout import try_rollout
+from agents.rollout import OnTurn, try_rollout
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.parts import Dynamics
 from vlm_envs.registration import make

@@ -1,19 +1,78 @@
-"""Rollouts, for cold start, training and evaluation: turn by turn, or with no episode waiting for another.
+"""The rollout loop, for training, evaluation, boards, curation, and play.
 
-Which of the two it is, is the agent's: one that batches whoever is there (`ContinuousAgent`) lets no episode wait.
+Each episode is a coroutine: reset the world, then ask the agent and step the world in turn until the episode ends. The
+loop has the agent answer and the worlds step, and resumes each coroutine with what it waits for. Who waits for whom is
+decided by the agent's adapter (`agents.answering`): a batch agent answers once all episodes have asked, any other agent
+whoever is there. The loop resumes coroutines itself, without an event loop: it costs a microsecond per turn, and works
+where one is running, as in notebooks.
 """
 
 from __future__ import annotations
 
-import reprlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, NamedTuple
 
-from agents.agent import Agent, ContinuousAgent, Response, ended_by_agent, failed_turn, fits, make_turn, reset_arguments
-from agents.continuous_rollout import OnEpisode, OnTurn, play_continuously, play_from_resets
-from vlm_envs.errors import ConfigError
+import numpy as np
+
+from agents.agent import Agent, BoundedAgent, Response, ended_by_agent, failed_turn, make_turn
+from agents.answering import answering
 from vlm_envs.trajectory import Observation, Trajectory, Turn
+from vlm_envs.vector.running_episodes import Step
 from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
+
+GATHER_S = 0.002
+"""How long after one step the next may arrive for both to be answered together, in seconds."""
+POLL_S = 0.01
+"""How long to wait for worlds before checking again for responses from elsewhere, in seconds."""
+
+Worlds = VectorWorld | JoinedWorlds
+OnTurn = Callable[[int, Turn], None]
+OnEpisode = Callable[[int, Trajectory], None]
+
+
+class EpisodeRequest(NamedTuple):
+    """An episode to be played.
+
+    Attributes:
+        seed: Reset seed.
+        env_id: Registered id of its world, for the record.
+        level: Level text that the world is reset to; None where the seed draws the level.
+    """
+
+    seed: int
+    env_id: str
+    level: str | None = None
+
+
+class Played(NamedTuple):
+    """A finished episode.
+
+    Attributes:
+        number: Index of its request.
+        trajectory: The episode; None if the world could not be started.
+    """
+
+    number: int
+    trajectory: Trajectory | None
+
+
+class WorldBatch(NamedTuple):
+    """Arguments of `try_rollout` besides the agent."""
+
+    worlds: VectorWorld
+    seeds: Sequence[int]
+    env_ids: Sequence[str]
+    levels: Sequence[str] | None = None
+    on_turn: OnTurn | None = None
+    on_episode: OnEpisode | None = None
+
+    @property
+    def requests(self) -> list[EpisodeRequest]:
+        """The episodes, one per world."""
+        levels = self.levels or [None] * len(self.seeds)
+        return [EpisodeRequest(*each) for each in zip(self.seeds, self.env_ids, levels, strict=True)]
 
 
 def rollout(
@@ -25,25 +84,28 @@ def rollout(
     levels: Sequence[str] | None = None,
     on_turn: OnTurn | None = None,
 ) -> list[Trajectory]:
-    """Returns one episode played in every world of a batch.
+    """Plays one episode in every world of a vector.
 
     Args:
-        agent: Who acts.
+        agent: Plays the episodes.
         worlds: N worlds, in any mix.
-        seeds: N reset seeds; siblings of a group share theirs.
+        seeds: N reset seeds; group members share theirs.
         env_ids: N registered ids, for the record.
         levels: N level texts that the worlds are reset to; None where seeds draw the levels.
-        on_turn: Called after each turn with the number of its world; for those who watch.
+        on_turn: Called after each turn with the world's index.
 
     Returns:
-        N trajectories, in the order of the worlds. A world that crashed ends its episode as truncated, and so does an
-        observation that an agent has no room for: the `info` before it then has `context_full`.
+        N trajectories, in the order of the worlds. A world that crashes ends its episode as truncated, and so does an
+        observation for which the agent's context has no room: the `info` before it then has `context_full`.
 
     Raises:
-        ConfigError: If the agent gives anything but one `Response` for each row.
+        ConfigError: If the agent returns anything but one `Response` per episode.
+        WorkerError: If a worker was lost in a reset.
     """
-    observations, infos = worlds.reset(**reset_arguments(seeds, levels))
-    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, levels=levels)
+    batch = WorldBatch(worlds, seeds, env_ids, levels, on_turn)
+    observations, infos = worlds.reset(**_reset_arguments(batch.requests))
+    shown = {row: Step(each, 0.0, False, False, infos["env"][row]) for row, each in enumerate(observations)}
+    played = _Rollout(agent, worlds, batch.requests, on_turn=on_turn, starts=shown).play_all()
     return [played[row] for row in range(len(seeds))]
 
 
@@ -57,59 +119,33 @@ def try_rollout(
     on_turn: OnTurn | None = None,
     on_episode: OnEpisode | None = None,
 ) -> list[Trajectory | None]:
-    """Returns one episode played in every world of a batch that can be started; otherwise as `rollout`.
+    """Plays one episode in every world of a vector that can be started; otherwise like `rollout`.
 
     Args:
-        agent: Who acts.
+        agent: Plays the episodes.
         worlds: N worlds, in any mix.
         seeds: N reset seeds.
         env_ids: N registered ids.
         levels: N level texts, as for `rollout`.
-        on_turn: Called after each turn with the number of its world.
-        on_episode: Called with each episode and the number of its world; while others go on, if the agent lets them.
+        on_turn: Called after each turn with the world's index.
+        on_episode: Called with each finished episode and the world's index.
 
     Returns:
-        N trajectories, in the order of the worlds; None for a world that could not be reset, not even in a worker
-        started anew. A world that crashed later ends its episode as truncated.
+        N trajectories, in the order of the worlds; None for a world that could not be reset even in a restarted
+        worker.
     """
-    if isinstance(agent, ContinuousAgent):
-        started = play_from_resets(agent, worlds, seeds, env_ids, on_turn, on_episode, levels=levels)
-        return [started.get(row) for row in range(len(seeds))]
-    observations, infos = worlds.try_reset(**reset_arguments(seeds, levels))
-    played = _play(agent, worlds, seeds, env_ids, observations, infos["env"], on_turn, on_episode, levels=levels)
-    return [played.get(row) for row in range(len(seeds))]
-
-
-class WorldBatch(NamedTuple):
-    """What `try_rollout` is given besides an agent: see its arguments."""
-
-    worlds: VectorWorld
-    seeds: Sequence[int]
-    env_ids: Sequence[str]
-    levels: Sequence[str] | None = None
-    on_turn: OnTurn | None = None
-    on_episode: OnEpisode | None = None
+    (played,) = try_rollouts(agent, [WorldBatch(worlds, seeds, env_ids, levels, on_turn, on_episode)])
+    return played
 
 
 def try_rollouts(agent: Agent, batches: Sequence[WorldBatch]) -> list[list[Trajectory | None]]:
-    """Plays batches of several kinds of worlds, and returns what `try_rollout` returns of each.
+    """Plays batches of several kinds of worlds, and returns what `try_rollout` returns for each.
 
-    With a `ContinuousAgent` all of them are under way at once, so that no batch waits for the worlds of another; what
-    is drawn is what would be drawn one after another. With any other agent they are played in turn.
+    Unless the agent answers in batches, all of them are played at once, so that no batch waits for the worlds of
+    another. Tokens are the same as if they were played one after another.
     """
-    if len(batches) < 2 or not isinstance(agent, ContinuousAgent):
-        return [
-            try_rollout(
-                agent,
-                each.worlds,
-                each.seeds,
-                env_ids=each.env_ids,
-                levels=each.levels,
-                on_turn=each.on_turn,
-                on_episode=each.on_episode,
-            )
-            for each in batches
-        ]
+    if len(batches) > 1 and answering(agent).waits_for_all:
+        return [played for batch in batches for played in try_rollouts(agent, [batch])]
     places = [(batch, row) for batch in batches for row in range(len(batch.seeds))]
 
     def on_turn(number: int, turn: Turn) -> None:
@@ -122,96 +158,332 @@ def try_rollouts(agent: Agent, batches: Sequence[WorldBatch]) -> list[list[Traje
         if batch.on_episode is not None:
             batch.on_episode(row, trajectory)
 
-    played = play_from_resets(
-        agent,
-        JoinedWorlds([batch.worlds for batch in batches]),
-        [batch.seeds[row] for batch, row in places],
-        [batch.env_ids[row] for batch, row in places],
-        on_turn,
-        on_episode,
-        levels=[batch.levels[row] if batch.levels else None for batch, row in places],
-    )
+    worlds = batches[0].worlds if len(batches) == 1 else JoinedWorlds([batch.worlds for batch in batches])
+    requests = [request for batch in batches for request in batch.requests]
+    played = _Rollout(agent, worlds, requests, on_turn=on_turn, on_episode=on_episode).play_all()
     numbers = iter(range(len(places)))
     return [[played.get(next(numbers)) for _ in batch.seeds] for batch in batches]
 
 
-def _play(
+def play_episodes(
     agent: Agent,
     worlds: VectorWorld,
     seeds: Sequence[int],
-    env_ids: Sequence[str],
-    observations: Sequence[Observation],
-    infos: Sequence[dict[str, Any]],
-    on_turn: OnTurn | None = None,
-    on_episode: OnEpisode | None = None,
     *,
-    levels: Sequence[str] | None = None,
-) -> dict[int, Trajectory]:
-    """Returns the episodes of the worlds that were started, by their number."""
-    if isinstance(agent, ContinuousAgent):
-        return play_continuously(agent, worlds, seeds, env_ids, observations, infos, on_turn, on_episode, levels=levels)
-    current, info = list(observations), list(infos)
-    started = [row for row in range(len(seeds)) if "worker_error" not in info[row]]
-    start_hashes = {row: info[row]["state_hash"] for row in started}
-    turns: list[list[Turn]] = [[] for _ in seeds]
-    agent.start(worlds)
-    live = list(started)
-    while live:
-        responses = _responses(agent, live, [current[row] for row in live])
-        actions: list[str | None] = [None] * len(seeds)
-        for row, response in zip(live, responses, strict=True):
-            if response.stop_reason == "error":
-                turns[row].append(failed_turn(current[row], info[row], response))
-                if on_turn is not None:
-                    on_turn(row, turns[row][-1])
+    env_id: str,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> Iterator[Played]:
+    """Plays one episode per seed, as many at once as there are worlds, and yields episodes as they end.
+
+    Args:
+        agent: Plays the episodes. A batch agent plays one batch after another; with any other agent, a world starts
+            its next episode as soon as one is over.
+        worlds: Worlds of one kind.
+        seeds: Reset seeds.
+        env_id: Their id, for the record.
+        goes_on: Called before episodes start; once it returns False, only running episodes are finished.
+    """
+    requests = [EpisodeRequest(seed, env_id) for seed in seeds]
+    if not answering(agent).waits_for_all:
+        yield from _Rollout(agent, worlds, requests, goes_on=goes_on).play()
+        return
+    for start in range(0, len(requests), worlds.num_envs):
+        if not goes_on():
+            return
+        batch = requests[start : start + worlds.num_envs]
+        filled = batch + batch[-1:] * (worlds.num_envs - len(batch))  # every world of a vector plays
+        played = _Rollout(agent, worlds, filled).play_all()
+        yield from (Played(start + row, played.get(row)) for row in range(len(batch)))
+
+
+def _reset_arguments(requests: Sequence[EpisodeRequest], **options: Any) -> dict[str, Any]:
+    """Returns arguments for `VectorWorld.reset`, one request per world."""
+    levels = [request.level for request in requests]
+    options |= {"levels": levels} if any(levels) else {}
+    return {"seed": [request.seed for request in requests]} | ({"options": options} if options else {})
+
+
+class _Pause:
+    """Suspends an episode's coroutine until the loop resumes it with a value."""
+
+    def __await__(self) -> Generator[None, Any, Any]:
+        return (yield)
+
+
+_PAUSE = _Pause()
+
+
+class _LostError(Exception):
+    """Resumes an episode whose world was lost while its agent answered."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__(step)
+        self.step = step
+
+
+class _NotStartedError(Exception):
+    """Resumes an episode that had no turn yet when its worker was lost in a reset, of its world or of another."""
+
+
+class _Rollout:
+    """Episodes of one agent: a coroutine per world, and the loop that resumes them.
+
+    Args:
+        agent: Plays the episodes.
+        worlds: The worlds. World i plays request i, then whatever request is next.
+        requests: The episodes.
+        on_turn: Called after each turn with the world's index.
+        on_episode: Called with each finished episode and the world's index.
+        goes_on: Called before an episode starts; once it returns False, no further one does.
+        starts: What worlds that have been reset already show, by index; None has them reset here.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        worlds: Worlds,
+        requests: Sequence[EpisodeRequest],
+        *,
+        on_turn: OnTurn | None = None,
+        on_episode: OnEpisode | None = None,
+        goes_on: Callable[[], bool] = lambda: True,
+        starts: Mapping[int, Step] | None = None,
+    ) -> None:
+        self._agent, self._worlds, self._answering = agent, worlds, answering(agent)
+        self._bounds = agent if isinstance(agent, BoundedAgent) else None
+        self._on_turn, self._on_episode, self._goes_on, self._starts = on_turn, on_episode, goes_on, starts
+        self._queue = deque(enumerate(requests))
+        self._finished: deque[Played] = deque()
+        self._not_started: dict[int, tuple[int, EpisodeRequest]] = {}
+        self._was_reset: set[int] = set()
+        self._failed_resets: set[int] = set()
+        self._has_turn: set[int] = set()
+        self._playing: dict[int, Coroutine[None, Any, None]] = {}
+        # Every coroutine is in one of three places: its world, the agent's requests, or the agent's futures
+        self._to_reset: dict[int, EpisodeRequest] = {}
+        self._to_step: dict[int, str] = {}
+        self._resetting: set[int] = set()
+        self._stepping: set[int] = set()
+        self._asked: set[int] = set()
+        self._futures: dict[Future[Response], int] = {}
+        self._lost: dict[int, Exception] = {}
+
+    def play_all(self) -> dict[int, Trajectory]:
+        """Returns the episodes by the index of their request, without those that could not be started."""
+        played = {each.number: each.trajectory for each in self.play() if each.trajectory is not None}
+        return dict(sorted(played.items()))
+
+    def play(self) -> Iterator[Played]:
+        """Yields episodes as they end."""
+        if self._starts is None and self._answering.waits_for_all:
+            self._starts = self._try_reset(dict(zip(range(self._worlds.num_envs), self._queue, strict=False)))
+        elif self._starts is None:
+            self._worlds.cancel()
+        self._answering.start(self._worlds)
+        try:
+            while self._playing or self._begin():
+                if self._playing and not self._finished:
+                    self._exchange()
+                while self._finished:
+                    yield self._finished.popleft()
+        finally:
+            for future in self._futures:
+                future.cancel()
+            for coroutine in self._playing.values():
+                coroutine.close()
+            self._answering.close()
+
+    def _begin(self) -> bool:
+        """Starts a coroutine per world with an episode to play; returns whether there is any.
+
+        Episodes that could not be started are tried once more, when no other is left: each attempt may cost other
+        worlds their worker. They move to worlds that could be reset, unless tokens depend on the world's index.
+        """
+        starts, self._starts = self._starts, None
+        if self._not_started:
+            begun, self._not_started = self._not_started, {}
+            if self._answering.is_awaited:
+                rows = sorted(range(self._worlds.num_envs), key=self._failed_resets.__contains__)
+                begun = dict(zip(rows, begun.values(), strict=False))
+            self._failed_resets.clear()
+            starts = self._try_reset(begun)
+            self._answering.restart(self._worlds)
+        else:
+            num_begun = min(self._worlds.num_envs, len(self._queue)) if self._may_go_on() else 0
+            begun = {row: self._queue.popleft() for row in range(num_begun)}
+        for row, (number, request) in begun.items():
+            self._playing[row] = self._play_in(row, number, request, starts[row] if starts else None)
+            self._resume(row, None)
+        return bool(begun)
+
+    def _may_go_on(self) -> bool:
+        """Returns whether another episode is to be started; drops all of them once none is."""
+        if self._queue and not self._goes_on():
+            self._queue.clear()
+        return bool(self._queue)
+
+    def _try_reset(self, begun: Mapping[int, tuple[int, EpisodeRequest]]) -> dict[int, Step]:
+        """Resets worlds, with failed resets repeated in restarted workers; returns what they show."""
+        rows, first = range(self._worlds.num_envs), next(iter(begun.values()))
+        mask = np.array([row in begun or row not in self._was_reset for row in rows])
+        requests = [begun.get(row, first)[1] for row in rows]
+        options = {} if mask.all() else {"reset_mask": mask}
+        observations, infos = self._worlds.try_reset(**_reset_arguments(requests, **options))
+        self._was_reset |= {*rows}
+        return {row: Step(observations[row], 0.0, False, False, infos["env"][row]) for row in begun}
+
+    async def _play_in(self, row: int, number: int, request: EpisodeRequest, start: Step | None) -> None:
+        """Plays episodes in a world: this one, then others of the queue."""
+        try:
+            while True:
+                trajectory = await self._episode(row, request, start)
+                self._finished.append(Played(number, trajectory))
+                if trajectory is not None and self._on_episode is not None:
+                    self._on_episode(row, trajectory)
+                if not self._may_go_on():
+                    return
+                (number, request), start = self._queue.popleft(), None
+        except _NotStartedError:
+            self._not_started[row] = number, request
+
+    async def _episode(self, row: int, request: EpisodeRequest, start: Step | None) -> Trajectory | None:
+        """Plays one episode.
+
+        Args:
+            row: The world's index.
+            request: The episode.
+            start: What the world shows, if it has been reset; None to reset it.
+
+        Returns:
+            The episode; None if a repeated reset has failed.
+
+        Raises:
+            _NotStartedError: If it could not be started.
+        """
+        if start is None:
+            self._to_reset[row] = request
+            self._resetting.add(row)
+            start = await _PAUSE
+        observation, info = start.observation, start.info
+        if "worker_error" in info:
+            return None
+        start_hash: str = info["state_hash"]
+        turns: list[Turn] = []
+        self._has_turn.discard(row)
+        self._answering.begin(row)
+        while not turns or not (turns[-1].terminated or turns[-1].truncated):
+            try:
+                response = await self._ask(row, observation)
+            except _LostError as lost:
+                nothing = Response(text="", stop_reason="error", error=lost.step.info["worker_error"])
+                turns.append(make_turn(observation, info, nothing, lost.step.info, truncated=True))
             else:
-                actions[row] = response.text
-        if all(action is None for action in actions):
-            break
-        next_observations, rewards, terminated, truncated, next_infos = worlds.step(actions)
-        for row, response in zip(live, responses, strict=True):
-            if actions[row] is None:
-                continue
-            ends = {"terminated": bool(terminated[row]), "truncated": bool(truncated[row])}
-            outcome, ends = ended_by_agent(response, next_infos["env"][row], ends)
-            if not any(ends.values()) and not fits(agent, row, next_observations[row]):
-                ends, outcome = {**ends, "truncated": True}, {**outcome, "context_full": True}
-            turns[row].append(make_turn(current[row], info[row], response, outcome, float(rewards[row]), **ends))
-            current[row], info[row] = next_observations[row], outcome
-            if on_turn is not None:
-                on_turn(row, turns[row][-1])
-        live = [row for row in live if not (turns[row][-1].terminated or turns[row][-1].truncated)]
-    played = {
-        row: Trajectory(
-            env_id=env_ids[row],
-            seed=seeds[row],
-            turns=tuple(turns[row]),
-            final_observation=current[row],
-            start_state_hash=start_hashes[row],
-            policy_version=agent.policy_version,
-            level=levels[row] if levels else "",
+                if response.stop_reason == "error":
+                    turns.append(failed_turn(observation, info, response))
+                else:
+                    self._to_step[row] = response.text
+                    self._stepping.add(row)
+                    step: Step = await _PAUSE
+                    turns.append(self._turn(row, observation, info, response, step))
+                    observation, info = step.observation, turns[-1].info
+            self._has_turn.add(row)
+            if self._on_turn is not None:
+                self._on_turn(row, turns[-1])
+        return Trajectory(
+            env_id=request.env_id,
+            seed=request.seed,
+            turns=tuple(turns),
+            final_observation=observation,
+            start_state_hash=start_hash,
+            policy_version=self._agent.policy_version,
+            level=request.level or "",
         )
-        for row in started
-    }
-    for row, episode in played.items():
-        if on_episode is not None:
-            on_episode(row, episode)
-    return played
 
+    def _ask(self, row: int, observation: Observation) -> _Pause:
+        """Requests a response, to be awaited."""
+        if self._answering.is_awaited:
+            self._futures[self._answering.submit(row, observation)] = row
+        else:
+            self._answering.add_request(row, observation)
+            self._asked.add(row)
+        return _PAUSE
 
-def _responses(agent: Agent, rows: list[int], observations: list[Observation]) -> list[Response]:
-    """Returns what an agent says; raises `ConfigError` if it is not what an agent has to give."""
-    said: Any = agent.respond(rows, observations)  # Agents of the user's own give anything.
-    if not isinstance(said, list | tuple):
-        came = reprlib.repr(said)
-    elif wrong := [each for each in said if not (isinstance(each, Response) and isinstance(each.text, str))]:
-        first = wrong[0]
-        came = f"the text {first.text!r}" if isinstance(first, Response) else reprlib.repr(first)
-    elif len(said) != len(rows):
-        came = f"{len(said)} of them"
-    else:
-        return list(said)
-    raise ConfigError(
-        f"The agent {type(agent).__module__}:{type(agent).__qualname__}: respond(rows, observations) must return a "
-        f"list of {len(rows)} agents.agent.Response, one for each row, each with its text; got {came}."
-    )
+    def _turn(self, row: int, observation: Observation, info: Any, response: Response, step: Step) -> Turn:
+        """Returns a turn that was played; it is the last if the agent has no room for what the world shows next."""
+        ends = {"terminated": step.terminated, "truncated": step.truncated}
+        outcome, ends = ended_by_agent(response, step.info, ends)
+        if self._bounds is not None and not any(ends.values()) and not self._bounds.fits(row, step.observation):
+            ends, outcome = {**ends, "truncated": True}, {**outcome, "context_full": True}
+        return make_turn(observation, info, response, outcome, step.reward, **ends)
+
+    def _exchange(self) -> None:
+        """Has the agent answer and worlds step, and resumes those who waited for it."""
+        if self._asked:
+            answers = self._answering.step(are_worlds_busy=bool(self._resetting or self._stepping))
+            for row, response in answers.items():
+                self._asked.discard(row)
+                self._resume(row, response)
+        if self._futures:
+            is_idle = not (self._resetting or self._stepping)
+            done, _ = wait(self._futures, None if is_idle else 0.0, return_when=FIRST_COMPLETED)
+            for future in done:
+                row = self._futures.pop(future)
+                self._resume(row, self._lost.pop(row) if row in self._lost else future.result())
+        if self._to_reset:
+            requests, self._to_reset = self._to_reset, {}
+            levels = {row: each.level for row, each in requests.items() if each.level is not None}
+            seeds = {row: each.seed for row, each in requests.items()}
+            self._worlds.send_resets(seeds, **({"levels": levels} if levels else {}))
+        if self._to_step:
+            actions, self._to_step = self._to_step, {}
+            self._worlds.send(actions)
+        if self._resetting or self._stepping:
+            self._take(self._received())
+
+    def _received(self) -> dict[int, Step]:
+        """Returns steps that are done; waits for one only while the agent has nothing to do.
+
+        Steps that arrive within a moment are taken together: their answers then share a forward pass.
+        """
+        if self._asked and not self._answering.waits_for_all:
+            return self._worlds.recv(0.0)
+        if self._futures:
+            return self._worlds.recv(POLL_S)
+        done = more = self._worlds.recv(None)
+        while more and len(done) < len(self._resetting) + len(self._stepping):
+            more = self._worlds.recv(GATHER_S)
+            done |= more
+        return done
+
+    def _take(self, done: Mapping[int, Step]) -> None:
+        """Resumes episodes with their steps, and those whose world was lost while their agent answers."""
+        resets = self._resetting & done.keys()
+        self._resetting -= resets
+        self._was_reset |= resets
+        failed = {row for row in resets if "worker_error" in done[row].info}
+        self._failed_resets |= failed
+        for row in (*sorted(resets), *(row for row in done if row not in resets)):
+            step = done[row]
+            could_not_start = row in failed or (failed and "worker_error" in step.info and row not in self._has_turn)
+            error = _NotStartedError() if could_not_start else _LostError(step)
+            if row in resets or row in self._stepping:
+                self._stepping.discard(row)
+                self._resume(row, error if could_not_start else step)
+            elif row in self._asked:
+                self._answering.abort(row)
+                self._asked.discard(row)
+                self._resume(row, error)
+            elif row in self._futures.values():
+                self._lost[row] = error
+            # otherwise its episode has ended, for want of room or of a response, and its world went on
+
+    def _resume(self, row: int, outcome: Any) -> None:
+        """Runs the coroutine of a world until it waits again, or ends."""
+        coroutine = self._playing[row]
+        try:
+            if isinstance(outcome, Exception):
+                coroutine.throw(outcome)
+            else:
+                coroutine.send(outcome)
+        except StopIteration:
+            del self._playing[row]

@@ -19,7 +19,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import LinearSchedule
 from stable_baselines3.common.vec_env import DummyVecEnv, VecEnv, VecMonitor, VecNormalize
 
-from agents.evaluation_rollout import play_episodes
+from agents.rollout import play_episodes
 from agents.sb3_agent import CellNetwork, PolicyAgent
 from agents.sb3_record import MODEL, TrainedFor, save_record
 from benchmarks.models.board.board_spec import WorldSpec

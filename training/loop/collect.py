@@ -18,8 +18,7 @@ from itertools import chain
 from typing import Any, NamedTuple, Protocol
 
 from agents.agent import Agent
-from agents.continuous_rollout import OnEpisode, OnTurn
-from agents.rollout import WorldBatch, try_rollouts
+from agents.rollout import OnEpisode, OnTurn, WorldBatch, try_rollouts
 from training.algorithms.algorithm import Algorithm
 from training.batch import Batch
 from training.config.run_config import RunConfig

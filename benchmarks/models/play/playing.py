@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from agents.agent import Agent, AsyncAgent, Response
 from agents.blind_script import LazyAgent
-from agents.evaluation_rollout import play_episodes
+from agents.rollout import play_episodes
 from benchmarks.models.board.board import Board, EpisodeKey
 from benchmarks.models.board.board_spec import WorldSpec
 from benchmarks.models.board.verification import versions

@@ -160,7 +160,7 @@ class AtOnce(Scripted):
 
 @pytest.mark.parametrize(("gather_s", "is_together"), [(60.0, True), (0.0, False)])
 def test_worlds_that_answer_soon_after_each_other_are_answered_together(monkeypatch, gather_s, is_together):
-    monkeypatch.setattr("agents.continuous_rollout.GATHER_S", gather_s)
+    monkeypatch.setattr("agents.rollout.GATHER_S", gather_s)
     agent = AtOnce()
     env_fns = [partial(slow, partial(time.sleep, 0.1 * number), max_turns=2) for number in range(3)]
     with VectorWorld(env_fns, workers="thread", num_workers=3) as worlds:

@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 
 from agents.agent import AsyncAgent, Response
-from agents.evaluation_rollout import play_episodes
+from agents.rollout import play_episodes
 from tests.unit.agents.worlds import WORLD, Once, die, dying, fail, made, slow, with_reset
 from vlm_envs.trajectory import failure_of, is_lost
 from vlm_envs.vector.vector_world import VectorWorld

@@ -112,8 +112,8 @@ def test_what_is_no_response_for_each_row_is_told_in_one_line(said, came):
     with pytest.raises(ConfigError) as told:
         rollout(Says(said), corridors(2, 2), [1, 2], env_ids=["a", "b"])
     (line,) = str(told.value).splitlines()
-    expected = "must return a list of 2 agents.agent.Response, one for each row, each with its text; got "
-    assert line.startswith(f"The agent {__name__}:Says: respond(rows, observations) {expected}{came}")
+    assert line.startswith(f"The agent {__name__}:Says: respond(rows, observations) must return a list of 2 ")
+    assert f"got {came}" in line
 
 
 class Bounded(Script):

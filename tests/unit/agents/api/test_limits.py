@@ -14,9 +14,8 @@ pytest.importorskip("google.genai", reason="needs google-genai: pip install '.[a
 
 from agents.api.conversation import Message
 from agents.api.failures import CODES, Unavailable, fits_without_response, limit_of
-from agents.evaluation_rollout import play_episodes
 from agents.registry import make_agent
-from agents.rollout import rollout
+from agents.rollout import play_episodes, rollout
 from tests.unit.agents.api.conftest import KEY
 from tests.unit.agents.api.wires import WIRES
 from vlm_envs.records.json_lines import to_json

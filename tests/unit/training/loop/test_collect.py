@@ -126,7 +126,7 @@ def test_first_demonstrations_are_the_first_turns_of_episodes_and_ask_nothing_of
     def never(self, actions):
         raise AssertionError("a first demonstration was answered")
 
-    monkeypatch.setattr(VectorWorld, "step", never)
+    monkeypatch.setattr(VectorWorld, "send", never)
     batches = demonstrations(MIX, encoder, batch_size=5, num_first_turn_batches=1)
     for demonstration, episode in zip(next(batches), whole, strict=True):
         (turn,) = demonstration.turns

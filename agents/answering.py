@@ -1,0 +1,183 @@
+"""How the rollout loop asks an agent: one adapter for each kind of agent."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import reprlib
+import threading
+from concurrent.futures import Future
+from typing import Any, ClassVar
+
+from agents.agent import Agent, AsyncAgent, ContinuousAgent, Response
+from vlm_envs.errors import ConfigError
+from vlm_envs.trajectory import Observation
+from vlm_envs.vector.vector_world import JoinedWorlds, VectorWorld
+
+
+class Answering:
+    """Asks an agent whose responses are computed elsewhere, such as by an API: each is a future.
+
+    The agent has `async def respond(row, observation)`; `start(worlds)` and `begin(row)` are optional. Its coroutines
+    run in a thread of their own.
+
+    Args:
+        agent: The agent.
+
+    Class attributes:
+        waits_for_all: Whether the agent answers once all episodes have asked, rather than whoever is there.
+        is_awaited: Whether `submit` returns a future; otherwise requests are added, and `step` answers them.
+    """
+
+    waits_for_all: ClassVar[bool] = False
+    is_awaited: ClassVar[bool] = True
+
+    def __init__(self, agent: Any) -> None:
+        self.agent = agent
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
+        """Prepares for one episode per world."""
+        if hasattr(self.agent, "start"):
+            self.agent.start(worlds)
+
+    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
+        """Prepares for episodes of the same rollout that could not be started with the others."""
+
+    def begin(self, row: int) -> None:
+        """Prepares for a new episode of a row."""
+        if hasattr(self.agent, "begin"):
+            self.agent.begin(row)
+
+    def submit(self, row: int, observation: Observation) -> Future[Response]:
+        """Returns the future response to a row's observation."""
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="agent", daemon=True).start()
+        return asyncio.run_coroutine_threadsafe(self._respond(row, observation), self._loop)
+
+    async def _respond(self, row: int, observation: Observation) -> Response:
+        return _checked(self.agent, await self.agent.respond(row, observation))
+
+    def add_request(self, row: int, observation: Observation) -> None:
+        """Requests the response to a row's observation."""
+        raise NotImplementedError
+
+    def step(self, *, are_worlds_busy: bool) -> dict[int, Response]:
+        """Returns responses that are there, by row; at least one after a limited number of calls.
+
+        Args:
+            are_worlds_busy: Whether further requests may follow without an answer to any of these.
+        """
+        raise NotImplementedError
+
+    def abort(self, row: int) -> None:
+        """Drops the request of a row, which does not come back."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Ends the thread of the agent's coroutines."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+
+
+class FutureAnswering(Answering):
+    """Asks an `AsyncAgent`, whose responses are futures of other threads."""
+
+    def start(self, worlds: VectorWorld | JoinedWorlds) -> None:
+        """Does nothing: `begin` prepares for each episode."""
+
+    def submit(self, row: int, observation: Observation) -> Future[Response]:
+        """Returns the future response to a row's observation."""
+        future: Future[Response] = self.agent.submit(row, observation)
+        return future
+
+
+class SteppedAnswering(Answering):
+    """Asks a `ContinuousAgent`, which generates a token of every request per step."""
+
+    is_awaited = False
+
+    def restart(self, worlds: VectorWorld | JoinedWorlds) -> None:
+        """Has the agent repeat its last `start`, so that later rollouts stay what they would have been."""
+        self.agent.restart(worlds)
+
+    def begin(self, row: int) -> None:
+        """Does nothing: `start` has opened a conversation for each row."""
+
+    def add_request(self, row: int, observation: Observation) -> None:
+        """Passes a request on."""
+        self.agent.add_request(row, observation)
+
+    def step(self, *, are_worlds_busy: bool) -> dict[int, Response]:
+        """Returns the responses that one step has finished."""
+        responses: dict[int, Response] = self.agent.step()
+        return responses
+
+    def abort(self, row: int) -> None:
+        """Drops a request."""
+        self.agent.abort(row)
+
+
+class BatchAnswering(Answering):
+    """Asks an agent that answers all episodes together, once each of them has asked."""
+
+    waits_for_all = True
+    is_awaited = False
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__(agent)
+        self._observations: dict[int, Observation] = {}
+
+    def begin(self, row: int) -> None:
+        """Does nothing: `start` is called when all worlds have been reset."""
+
+    def add_request(self, row: int, observation: Observation) -> None:
+        """Collects a request."""
+        self._observations[row] = observation
+
+    def step(self, *, are_worlds_busy: bool) -> dict[int, Response]:
+        """Returns the responses to all requests, or nothing while others may follow."""
+        if are_worlds_busy or not self._observations:
+            return {}
+        asked, self._observations = dict(sorted(self._observations.items())), {}
+        said: Any = self.agent.respond([*asked], [*asked.values()])
+        if not _is_list(said) or len(said) != len(asked):
+            raise _mistake(self.agent, len(asked), f"{len(said)} of them" if _is_list(said) else reprlib.repr(said))
+        return {row: _checked(self.agent, each, len(asked)) for row, each in zip(asked, said, strict=True)}
+
+    def abort(self, row: int) -> None:
+        """Drops a request."""
+        self._observations.pop(row, None)
+
+
+def answering(agent: Any) -> Answering:
+    """Returns the adapter for an agent."""
+    if isinstance(agent, ContinuousAgent):
+        return SteppedAnswering(agent)
+    if isinstance(agent, AsyncAgent):
+        return FutureAnswering(agent)
+    if inspect.iscoroutinefunction(getattr(agent, "respond", None)):
+        return Answering(agent)
+    return BatchAnswering(agent)
+
+
+def _is_list(said: Any) -> bool:
+    return isinstance(said, list | tuple)
+
+
+def _checked(agent: Any, said: Any, num_rows: int | None = None) -> Response:
+    """Returns a user-defined agent's response; raises `ConfigError` unless it is one, with a text."""
+    if isinstance(said, Response) and isinstance(said.text, str):
+        return said
+    raise _mistake(agent, num_rows, f"the text {said.text!r}" if isinstance(said, Response) else reprlib.repr(said))
+
+
+def _mistake(agent: Any, num_rows: int | None, found: str) -> ConfigError:
+    method, expected = "respond(row, observation)", "an agents.agent.Response with its text"
+    if num_rows is not None:
+        method = "respond(rows, observations)"
+        expected = f"a list of {num_rows} agents.agent.Response, one per row, each with its text"
+    return ConfigError(
+        f"The agent {type(agent).__module__}:{type(agent).__qualname__}: {method} must return {expected}; got {found}."
+    )
