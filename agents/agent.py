@@ -141,9 +141,9 @@ class LearningAgent(Agent, Protocol):
 
 def make_turn(
     observation: Observation,
-    seen: dict[str, Any],
+    seen: Mapping[str, Any],
     response: Response,
-    info: dict[str, Any],
+    info: Mapping[str, Any],
     reward: float = 0.0,
     *,
     terminated: bool = False,
@@ -184,37 +184,3 @@ def make_turn(
         request=response.request,
         raw=response.raw,
     )
-
-
-def failed_turn(observation: Observation, seen: dict[str, Any], response: Response) -> Turn:
-    """Returns the turn of a response that could not be had: the world was not stepped, and the episode ends lost."""
-    nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
-    nothing |= {"actions_read": False, "unread": ""}
-    info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
-    return make_turn(observation, seen, response, info, truncated=True)
-
-
-def reset_arguments(seeds: Sequence[int], levels: Sequence[str | None] | None, **options: Any) -> dict[str, Any]:
-    """Returns what `VectorWorld.reset` is given: N seeds, and N level texts unless seeds draw the levels."""
-    options |= {"levels": list(levels)} if levels else {}
-    return {"seed": list(seeds)} | ({"options": options} if options else {})
-
-
-def ended_by_agent(
-    response: Response, info: dict[str, Any], ends: dict[str, bool]
-) -> tuple[dict[str, Any], dict[str, bool]]:
-    """Returns a turn's `info` and ends, the episode truncated where the response had no room.
-
-    Args:
-        response: What the agent said.
-        info: The world's, after the turn.
-        ends: `terminated` and `truncated`, as the world has them.
-    """
-    if response.stop_reason != "context" or any(ends.values()):
-        return info, ends
-    return {**info, "context_full": True}, {**ends, "truncated": True}
-
-
-def fits(agent: Agent, row: int, observation: Observation) -> bool:
-    """Returns whether an agent has room for what a row shows now."""
-    return not isinstance(agent, BoundedAgent) or agent.fits(row, observation)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from agents.agent import Agent, BoundedAgent, Response, ended_by_agent, failed_turn, make_turn
+from agents.agent import Agent, BoundedAgent, Response, make_turn
 from agents.answering import answering
 from vlm_envs.trajectory import Observation, Trajectory, Turn
 from vlm_envs.vector.running_episodes import Step
@@ -71,7 +71,7 @@ class WorldBatch(NamedTuple):
     @property
     def requests(self) -> list[EpisodeRequest]:
         """The episodes, one per world."""
-        levels = self.levels or [None] * len(self.seeds)
+        levels: Sequence[str | None] = self.levels or [None] * len(self.seeds)
         return [EpisodeRequest(*each) for each in zip(self.seeds, self.env_ids, levels, strict=True)]
 
 
@@ -103,7 +103,7 @@ def rollout(
         WorkerError: If a worker was lost in a reset.
     """
     batch = WorldBatch(worlds, seeds, env_ids, levels, on_turn)
-    observations, infos = worlds.reset(**_reset_arguments(batch.requests))
+    observations, infos = worlds.reset(**reset_arguments(batch.requests))
     shown = {row: Step(each, 0.0, False, False, infos["env"][row]) for row, each in enumerate(observations)}
     played = _Rollout(agent, worlds, batch.requests, on_turn=on_turn, starts=shown).play_all()
     return [played[row] for row in range(len(seeds))]
@@ -196,11 +196,19 @@ def play_episodes(
         yield from (Played(start + row, played.get(row)) for row in range(len(batch)))
 
 
-def _reset_arguments(requests: Sequence[EpisodeRequest], **options: Any) -> dict[str, Any]:
+def reset_arguments(requests: Sequence[EpisodeRequest], **options: Any) -> dict[str, Any]:
     """Returns arguments for `VectorWorld.reset`, one request per world."""
     levels = [request.level for request in requests]
     options |= {"levels": levels} if any(levels) else {}
     return {"seed": [request.seed for request in requests]} | ({"options": options} if options else {})
+
+
+def _unanswered_turn(observation: Observation, seen: Mapping[str, Any], response: Response) -> Turn:
+    """Returns the turn of a response that could not be had: the world is not stepped, and the episode is lost."""
+    nothing = {"reward_terms": {}, "actions": (), "sections": {}, "action_effective": False, "format_correct": False}
+    nothing |= {"actions_read": False, "unread": ""}
+    info = {**seen, **nothing, "success": False, "agent_error": response.error or "no response could be had"}
+    return make_turn(observation, seen, response, info, truncated=True)
 
 
 class _Pause:
@@ -328,7 +336,7 @@ class _Rollout:
         mask = np.array([row in begun or row not in self._was_reset for row in rows])
         requests = [begun.get(row, first)[1] for row in rows]
         options = {} if mask.all() else {"reset_mask": mask}
-        observations, infos = self._worlds.try_reset(**_reset_arguments(requests, **options))
+        observations, infos = self._worlds.try_reset(**reset_arguments(requests, **options))
         self._was_reset |= {*rows}
         return {row: Step(observations[row], 0.0, False, False, infos["env"][row]) for row in begun}
 
@@ -373,13 +381,13 @@ class _Rollout:
         self._answering.begin(row)
         while not turns or not (turns[-1].terminated or turns[-1].truncated):
             try:
-                response = await self._ask(row, observation)
+                response: Response = await self._ask(row, observation)
             except _LostError as lost:
                 nothing = Response(text="", stop_reason="error", error=lost.step.info["worker_error"])
                 turns.append(make_turn(observation, info, nothing, lost.step.info, truncated=True))
             else:
                 if response.stop_reason == "error":
-                    turns.append(failed_turn(observation, info, response))
+                    turns.append(_unanswered_turn(observation, info, response))
                 else:
                     self._to_step[row] = response.text
                     self._stepping.add(row)
@@ -408,12 +416,17 @@ class _Rollout:
             self._asked.add(row)
         return _PAUSE
 
-    def _turn(self, row: int, observation: Observation, info: Any, response: Response, step: Step) -> Turn:
-        """Returns a turn that was played; it is the last if the agent has no room for what the world shows next."""
-        ends = {"terminated": step.terminated, "truncated": step.truncated}
-        outcome, ends = ended_by_agent(response, step.info, ends)
-        if self._bounds is not None and not any(ends.values()) and not self._bounds.fits(row, step.observation):
-            ends, outcome = {**ends, "truncated": True}, {**outcome, "context_full": True}
+    def _turn(
+        self, row: int, observation: Observation, info: Mapping[str, Any], response: Response, step: Step
+    ) -> Turn:
+        """Returns a turn that was played, truncated where the agent's context has no room for another."""
+        is_over = step.terminated or step.truncated
+        is_full = not is_over and (
+            response.stop_reason == "context"
+            or (self._bounds is not None and not self._bounds.fits(row, step.observation))
+        )
+        outcome = {**step.info, "context_full": True} if is_full else step.info
+        ends = {"terminated": step.terminated, "truncated": step.truncated or is_full}
         return make_turn(observation, info, response, outcome, step.reward, **ends)
 
     def _exchange(self) -> None:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from agents.agent import Agent, make_turn, reset_arguments
+from agents.agent import Agent, make_turn
 from agents.hf.chat import ChatEncoder
 from agents.hf.tiny_vlm import telling_words
 from agents.registry import make_agent
-from agents.rollout import rollout
+from agents.rollout import WorldBatch, reset_arguments, rollout
 from training.cold_start.cold_start_config import ColdStartConfig
 from training.config.world_spec import WorldSpec
 from training.mixture.mixed_worlds import MixedWorlds
@@ -159,7 +159,8 @@ def first_turns(
     levels: Sequence[str] | None = None,
 ) -> list[Trajectory]:
     """Returns what an agent says to the first observations; worlds, whose engines take their time, do not answer."""
-    observations, infos = worlds.reset(**reset_arguments(seeds, levels))
+    requests = WorldBatch(worlds, seeds, env_ids, levels).requests
+    observations, infos = worlds.reset(**reset_arguments(requests))
     agent.start(worlds)
     responses = agent.respond(range(len(seeds)), observations)
     return [

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 
 import numpy as np
 import pytest
 
 from agents.agent import Response
-from agents.rollout import rollout
+from agents.rollout import play_episodes, rollout
 from tests.unit.vlm_envs.corridor import CorridorWorld, FaultyWorld
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import failure_of
@@ -148,3 +149,59 @@ def test_an_observation_without_room_truncates_the_episode_and_keeps_its_rewards
         assert (last.truncated, last.terminated) == (not same.terminated, same.terminated)
         assert not failure_of(ours), "it is an episode like others"
     assert played[1].final_observation["text"] == free[1].turns[1].observation["text"]
+
+
+class Walker:
+    """An agent of the simplest kind: an async method. Walks right, and is slowest in the first episode."""
+
+    policy_version = -1
+
+    def __init__(self) -> None:
+        self.asked = []
+
+    async def respond(self, row, observation):
+        await asyncio.sleep(0.01 if row == 0 else 0.0)
+        self.asked.append(row)
+        return Response(text=RIGHT)
+
+
+@pytest.mark.parametrize("workers", ["serial", "thread"])
+def test_an_agent_may_be_one_async_method(workers):
+    agent = Walker()
+    with VectorWorld(
+        [partial(CorridorWorld, prompt_format="no_think", max_turns=9)] * 3, workers=workers, num_workers=2
+    ) as worlds:
+        played = rollout(agent, worlds, [1, 2, 3], env_ids=["c"] * 3)
+    assert [each.seed for each in played] == [1, 2, 3]
+    assert all(len(each.turns) > 1 and each.turns[0].info["actions"] == ("Right",) for each in played)
+    assert agent.asked[0] != 0 and {*agent.asked} == {0, 1, 2}
+
+
+def test_rollouts_run_where_an_event_loop_is_running():
+    async def notebook_cell():
+        return rollout(Walker(), corridors(9), [1], env_ids=["c"])
+
+    (played,) = asyncio.run(notebook_cell())
+    assert played.turns
+
+
+def test_what_an_async_agent_raises_ends_the_rollout():
+    class Raises(Walker):
+        async def respond(self, row, observation):
+            raise RuntimeError("down")
+
+    class Wrong(Walker):
+        async def respond(self, row, observation):
+            return "Right"
+
+    with pytest.raises(RuntimeError, match="down"):
+        rollout(Raises(), corridors(2, 2), [1, 2], env_ids=["a", "b"])
+    with pytest.raises(ConfigError, match=r"Wrong: respond\(row, observation\) must return an .*got 'Right'"):
+        rollout(Wrong(), corridors(2, 2), [1, 2], env_ids=["a", "b"])
+
+
+def test_only_running_episodes_are_finished_once_no_more_are_wanted():
+    wanted = iter([True, True, False])
+    with corridors(1, 1) as worlds:
+        played = list(play_episodes(Walker(), worlds, range(9), env_id="c", goes_on=lambda: next(wanted)))
+    assert sorted(each.number for each in played) == [0, 1, 2]
