@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vlm_envs.content.data_tables import data_table
 from vlm_envs.content.homes.home import (
     KINDS,
     LATTICE_CM,
-    WALL_MIDDLE_CM,
     Door,
     Home,
     Rectangle,
@@ -139,13 +139,10 @@ class Companion:
     turn: int
 
 
+_ROOMS = data_table(__file__, "rooms.toml")
+
 COMPANIONS: Mapping[str, tuple[Companion, ...]] = {
-    "Sofa": (Companion(kind="CoffeeTable", right_cm=0, ahead_cm=112, turn=0),),
-    "Desk": (Companion(kind="Chair", right_cm=-14, ahead_cm=40, turn=2),),
-    "DiningTable": (
-        Companion(kind="Chair", right_cm=-32, ahead_cm=48, turn=2),
-        Companion(kind="Chair", right_cm=32, ahead_cm=-48, turn=0),
-    ),
+    kind: tuple(Companion(**companion) for companion in companions) for kind, companions in _ROOMS["companions"].items()
 }
 """What belongs to a piece of furniture and stands with it where there is room."""
 
@@ -162,63 +159,18 @@ class Furnishing:
         on_walls: Kinds that hang.
     """
 
-    along_walls: tuple[str, ...]
-    in_middle: tuple[str, ...] = ()
-    in_corners: tuple[str, ...] = ()
-    on_tops: tuple[str, ...]
-    on_walls: tuple[str, ...]
+    along_walls: Sequence[str]
+    in_middle: Sequence[str] = ()
+    in_corners: Sequence[str] = ()
+    on_tops: Sequence[str]
+    on_walls: Sequence[str]
 
 
-FURNISHINGS: Mapping[str, Furnishing] = {
-    "kitchen": Furnishing(
-        along_walls=("CounterTop", "Fridge", "Stove", "Sink", "CounterTop"),
-        in_middle=("DiningTable",),
-        in_corners=("GarbageCan",),
-        on_tops=("Toaster", "Microwave", "Kettle", "Pot", "Bowl", "Mug", "Bottle", "Apple", "Bread"),
-        on_walls=("Clock", "Window"),
-    ),
-    "living_room": Furnishing(
-        along_walls=("Sofa", "TVStand", "Bookshelf", "ArmChair"),
-        in_corners=("FloorLamp", "HousePlant", "Guitar", "BasketBall"),
-        on_tops=("Television", "Statue", "Vase", "Bowl", "Candle", "Book", "Mug", "Apple"),
-        on_walls=("Painting", "Window", "Clock"),
-    ),
-    "bedroom": Furnishing(
-        along_walls=("Bed", "Wardrobe", "Dresser", "Nightstand"),
-        in_corners=("TeddyBear", "LaundryBasket", "FloorLamp", "BasketBall"),
-        on_tops=("AlarmClock", "TableLamp", "Candle", "Book", "Vase", "Statue"),
-        on_walls=("Mirror", "Window", "Painting"),
-    ),
-    "bathroom": Furnishing(
-        along_walls=("Bathtub", "Toilet", "Sink", "WashingMachine"),
-        in_corners=("LaundryBasket", "GarbageCan", "HousePlant"),
-        on_tops=("SoapBottle", "RubberDuck", "Candle"),
-        on_walls=("Mirror", "Window"),
-    ),
-    "study": Furnishing(
-        along_walls=("Desk", "Bookshelf", "Dresser", "ArmChair"),
-        in_corners=("GarbageCan", "Box", "HousePlant", "Guitar"),
-        on_tops=("Laptop", "Globe", "TableLamp", "Book", "Mug", "Statue", "Bottle"),
-        on_walls=("Clock", "Painting", "Window"),
-    ),
-}
+FURNISHINGS: Mapping[str, Furnishing] = {room: Furnishing(**kinds) for room, kinds in _ROOMS["furnishings"].items()}
 """What each kind of room holds."""
 
-UNIQUE = (
-    "Television",
-    "Clock",
-    "Sofa",
-    "Bed",
-    "Fridge",
-    "Stove",
-    "Laptop",
-    "Guitar",
-    "BasketBall",
-    "FloorLamp",
-    "Sink",
-)
+UNIQUE: Collection[str] = _ROOMS["unique"]
 """Kinds of which a home has at most one."""
-
 
 NUM_FURNISHING_TRIES = 50
 _NUM_PLACES = 16
@@ -352,7 +304,7 @@ class _Furnisher:
         """Hangs a thing where neither a door nor tall furniture is."""
         inner = inner_cm(room)
         width, depth, height = KINDS[kind].size_cm
-        bottom = WALL_MIDDLE_CM[kind] - height // 2
+        bottom = KINDS[kind].middle_cm - height // 2
         for _ in range(_NUM_PLACES):
             turn = int(self.rng.integers(4))
             if kind == "Window" and not self._is_outer_wall(room, turn):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vlm_envs.content.colors import RGB, darker
-from vlm_envs.content.homes.furniture_art import FURNITURE_ART, SMALL_ART
+from vlm_envs.content.homes.furniture_art import drawn_parts
 from vlm_envs.content.homes.home import (
     DOOR_HEIGHT_CM,
     KINDS,
@@ -37,29 +37,12 @@ from vlm_envs.content.homes.home import (
     has_door,
     rooms_in_view,
 )
-from vlm_envs.content.homes.mesh_primitives import CEILING, COLORS, FLOORS, TRIM, WALLS, Mesh, box, joined, quad
+from vlm_envs.content.homes.mesh_primitives import COLORS, FLOORS, MATERIALS, WALLS, Mesh, box, joined, quad
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.requirements import install_command
 from vlm_envs.tools.data_files import BoundedCache
 
-ART = FURNITURE_ART | SMALL_ART
-"""Every kind's drawing."""
-
-BACKED = frozenset(kind for kind in KINDS if KINDS[kind].place == "wall") | {
-    "Bookshelf",
-    "Fridge",
-    "Stove",
-    "CounterTop",
-    "Sink",
-    "Wardrobe",
-    "Dresser",
-    "Nightstand",
-    "TVStand",
-    "Bed",
-    "WashingMachine",
-}
-"""Kinds that only ever stand with their backs to a wall: what nobody can see is not drawn."""
-
+_TRIM = MATERIALS["trim"]
 _CEILING_M, _DOOR_M = WALL_HEIGHT_CM / 100, DOOR_HEIGHT_CM / 100
 _INSET_M = WALL_THICKNESS_CM / 200
 _SKIRTING_M = 0.09
@@ -69,8 +52,8 @@ _FLOOR_STEP_M = 0.5
 @lru_cache(maxsize=2048)
 def thing_mesh(kind: str, color: str, turn: int) -> Mesh:
     """Returns a kind's drawing in a colour, turned, at the origin; equal arguments give the same object."""
-    mesh = joined(ART[kind](COLORS[color]))
-    return (mesh.without_back() if kind in BACKED else mesh).turned(turn)
+    mesh = joined(drawn_parts(kind, COLORS[color]))
+    return (mesh.without_back() if KINDS[kind].is_backed else mesh).turned(turn)
 
 
 def room_meshes(home: Home) -> list[list[Mesh]]:
@@ -116,7 +99,7 @@ def _shell(home: Home, room: Room) -> list[Mesh]:
         (east, south, _CEILING_M),
         (west, south, _CEILING_M),
     ]
-    meshes = [quad(ceiling, CEILING, (0, 0, -0.4)), *_floor(room.floor, west, south, east, north)]
+    meshes = [quad(ceiling, MATERIALS["ceiling"], (0, 0, -0.4)), *_floor(room.floor, west, south, east, north)]
     paint = WALLS[room.wall]
     for is_upright, line, low, high, inward in (
         (True, room.west, room.south, room.north, 1),
@@ -142,7 +125,7 @@ def _wall(
     for gap_low, gap_high in [*gaps, (high, high)]:
         if gap_low > start:
             meshes.append(_upright(is_upright, at, inward, start, gap_low, _SKIRTING_M, _CEILING_M, paint))
-            meshes.append(_upright(is_upright, at, inward, start, gap_low, 0, _SKIRTING_M, TRIM))
+            meshes.append(_upright(is_upright, at, inward, start, gap_low, 0, _SKIRTING_M, _TRIM))
         if gap_high > gap_low:
             meshes.append(_upright(is_upright, at, inward, gap_low, gap_high, _DOOR_M, _CEILING_M, paint))
         start = max(start, gap_high)
@@ -173,8 +156,8 @@ def _frame(door: Door) -> Mesh:
     def bar(first: float, last: float, bottom: float, top: float) -> Mesh:
         middle = (first + last) / 2
         if door.is_upright:
-            return box((line, middle), (deep, last - first), bottom, top, TRIM)
-        return box((middle, line), (last - first, deep), bottom, top, TRIM)
+            return box((line, middle), (deep, last - first), bottom, top, _TRIM)
+        return box((middle, line), (last - first, deep), bottom, top, _TRIM)
 
     sill = (low, line - _INSET_M, high, line + _INSET_M)
     if door.is_upright:
