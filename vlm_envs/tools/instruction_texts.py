@@ -11,10 +11,12 @@ and no other is for the caller to see; changes are drawn at random, so that anot
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,8 +56,8 @@ class Topic:
     """
 
     name: str
-    nouns: tuple[str, ...]
-    fillers: tuple[str, ...]
+    nouns: Sequence[str]
+    fillers: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,49 +141,18 @@ class Draft:
         return begun + (self.closing if closed else ".")
 
 
-_ADJECTIVES = (
-    *("old", "small", "bright", "quiet", "wooden", "narrow", "heavy", "faded", "clean", "broad", "dark", "pale"),
-    *("green", "yellow", "dusty", "smooth", "rusty", "tall", "round", "plain"),
-)
-_VERBS = (
-    *("stands beside", "leans against", "rests near", "faces", "hides", "waits behind", "points towards", "touches"),
-    *("reflects", "surrounds", "stays close to", "casts a shadow on"),
-)
-_COMMON_FILLERS = (
-    *("in the soft light", "without any hurry", "for most of the day", "under a clear sky", "on the left side"),
-    *("on the right side", "as if by chance", "just out of reach", "in plain sight", "at the very edge"),
-)
-_TOPICS = (
-    Topic(
-        "a harbour",
-        ("boat", "rope", "lantern", "pier", "net", "anchor", "crane", "gull", "barrel", "sail", "buoy", "ladder"),
-        ("above the calm water", "between two moored ships", "along the stone quay"),
-    ),
-    Topic(
-        "a market",
-        ("basket", "stall", "awning", "scale", "crate", "melon", "bell", "cart", "banner", "jar", "sack", "bench"),
-        ("among the waiting customers", "beside the narrow lane", "across the busy square"),
-    ),
-    Topic(
-        "a workshop",
-        ("hammer", "lathe", "shelf", "stool", "lamp", "drawer", "plank", "wheel", "clock", "bucket", "vice", "chisel"),
-        ("over the crowded bench", "beneath the high window", "behind the heavy door"),
-    ),
-    Topic(
-        "a garden",
-        ("hedge", "fountain", "statue", "path", "gate", "pond", "rake", "arbour", "pot", "fence", "swing", "beehive"),
-        ("among the tall flowers", "near the mossy wall", "beyond the trimmed lawn"),
-    ),
-    Topic(
-        "a railway station",
-        ("train", "platform", "signal", "clock", "suitcase", "bench", "tunnel", "bridge", "poster", "trolley", "rail"),
-        ("beside the empty track", "under the iron roof", "past the ticket hall"),
-    ),
-)
-_NUMBER_WORDS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty")
+_TEXTS = tomllib.loads(Path(__file__).with_name("instruction_texts.toml").read_text(encoding="utf-8"))
+_TOPICS = [Topic(**topic) for topic in _TEXTS["topics"]]
+_ADJECTIVES: list[str] = _TEXTS["adjectives"]
+_VERBS: list[str] = _TEXTS["verbs"]
+_NUMBER_WORDS: list[str] = _TEXTS["number_words"]
+_COMMON_FILLERS: list[str] = _TEXTS["fillers"]
+_OPENINGS: list[str] = _TEXTS["openings"]
+_CLOSINGS: list[str] = _TEXTS["closings"]
+_FORBIDDEN: list[str] = _TEXTS["forbidden"]
 
 
-def draw_text(rng: np.random.Generator, texts: tuple[str, ...]) -> str:
+def draw_text(rng: np.random.Generator, texts: Sequence[str]) -> str:
     """Returns one of several texts."""
     return texts[int(rng.integers(len(texts)))]
 
@@ -238,10 +209,6 @@ def with_numbers(rng: np.random.Generator, draft: Draft, style: NumberStyle, pre
 Rng = np.random.Generator
 Disturb = Callable[[Rng, Draft, Constraint, bool], Draft]
 """A small change of a draft against a constraint; the flag says whether counts are to grow or to shrink."""
-
-_OPENINGS = ("Notice:", "Indeed,", "Looking closely,", "As you can see,", "Here,", "To begin with,")
-_CLOSINGS = (" today.", " as the picture shows.", " at this hour.", " once again.", "!")
-_FORBIDDEN = ("umbrella", "piano", "volcano", "dragon", "satellite", "penguin", "cactus", "trumpet")
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,21 @@ import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, line, polygon, rect
+from vlm_envs.content.scenes.settings.setting import (
+    Pixels,
+    Setting,
+    Stroke,
+    Zone,
+    between,
+    grain,
+    line,
+    palette,
+    polygon,
+    rect,
+)
 from vlm_envs.tools.coordinates import PixelRectangle
 
-_WOODS: tuple[RGB, ...] = ((186, 146, 102), (142, 104, 74), (208, 184, 150), (168, 152, 136))
-_PAPERS: tuple[RGB, ...] = ((244, 242, 234), (238, 232, 214), (226, 234, 240), (246, 240, 226))
-_COVERS: tuple[RGB, ...] = ((76, 92, 112), (118, 74, 68), (84, 106, 88), (104, 96, 120), (66, 68, 74), (160, 140, 108))
-_SLIPS: tuple[RGB, ...] = ((240, 226, 140), (196, 226, 178), (242, 196, 190), (186, 214, 232))
-_PENCILS: tuple[RGB, ...] = ((206, 168, 66), (92, 128, 150), (128, 76, 70), (88, 118, 84))
-_TEXT: RGB = (150, 152, 160)
+_COLORS = palette("desk")
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class _Sheet:
 def _plan(width: int, height: int, rng: np.random.Generator) -> DeskPlan:
     longest = max(width, height)
     unit = min(longest / 2.2, max(90.0, between(rng, 200, 400) * max(1.0, longest / 5000)))
-    return DeskPlan(width, height, unit, pick(rng, _WOODS), int(rng.integers(2**32)))
+    return DeskPlan(width, height, unit, pick(rng, _COLORS.woods), int(rng.integers(2**32)))
 
 
 def _zones(plan: DeskPlan) -> tuple[Zone, ...]:
@@ -82,20 +88,20 @@ def _strokes(plan: DeskPlan, rng: np.random.Generator) -> Iterator[Stroke]:
 
 
 def _paper(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _PAPERS), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
+    color, sheet = pick(rng, _COLORS.papers), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
     yield from [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, color)]
     if rng.random() < 0.3:
         for index in range(6):
             top = 0.82 - 0.6 * float(rng.random())
-            yield sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COVERS))
+            yield sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COLORS.covers))
         return
     for index in range(int(rng.integers(6, 20))):
         v = 0.1 + 0.043 * index
-        yield sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _TEXT)
+        yield sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _COLORS.text)
 
 
 def _notebook(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    cover, sheet = pick(rng, _COVERS), _Sheet(middle, (unit * 0.55, unit * 0.72), between(rng, -0.8, 0.8))
+    cover, sheet = pick(rng, _COLORS.covers), _Sheet(middle, (unit * 0.55, unit * 0.72), between(rng, -0.8, 0.8))
     yield from [sheet.part(0.02, 0.02, 1.03, 1.02, darker(cover, 0.5)), sheet.part(0, 0, 1, 1, cover)]
     yield sheet.part(0, 0, 0.12, 1, darker(cover, 0.25))
     yield sheet.part(0.3, 0.18, 0.84, 0.34, lighter(cover, 0.7))
@@ -103,7 +109,7 @@ def _notebook(rng: np.random.Generator, middle: tuple[float, float], unit: float
 
 
 def _slip(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _SLIPS), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
+    color, sheet = pick(rng, _COLORS.slips), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
     yield from [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, color)]
     for v in (0.25, 0.45, 0.65):
         yield sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(color, 0.45))
@@ -116,7 +122,7 @@ def _ruler(rng: np.random.Generator, middle: tuple[float, float], unit: float) -
 
 
 def _pencil(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _PENCILS), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
+    color, sheet = pick(rng, _COLORS.pencils), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
     yield from [sheet.part(0, 0, 0.86, 1, color), sheet.part(0, 0.6, 0.86, 1, darker(color, 0.25))]
     yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], (222, 190, 148))
     yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], (50, 48, 50))
