@@ -28,5 +28,6 @@ def drawn_parts(kind: str, own: RGB) -> list[Mesh]:
 
 
 def _part(named: Mapping[str, RGB], *, shape: str, **arguments: Any) -> Mesh:
-    colors = {name: described_color(arguments[name], named) for name in ("color", "top_color") if name in arguments}
-    return _SHAPES[shape](**{**arguments, **colors})
+    for name in {"color", "top_color"} & arguments.keys():
+        arguments[name] = described_color(arguments[name], named)
+    return _SHAPES[shape](**arguments)

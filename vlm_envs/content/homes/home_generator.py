@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.data_tables import data_table
 from vlm_envs.content.homes.home import (
@@ -44,7 +44,7 @@ _DOOR_WIDTH = 4
 _DOOR_MARGIN = 2
 
 
-def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door, ...]]:
+def draw_plan(rng: Generator, split: str) -> tuple[tuple[Room, ...], tuple[Door, ...]]:
     """Returns the rooms and doors of a random home of a split.
 
     Args:
@@ -66,7 +66,7 @@ def draw_plan(rng: np.random.Generator, split: str) -> tuple[tuple[Room, ...], t
     raise GenerationError(f"No floor plan of split {split!r} was found in {NUM_PLAN_TRIES} tries; try another seed.")
 
 
-def _cut(rng: np.random.Generator, num_rooms: int) -> list[Rectangle]:
+def _cut(rng: Generator, num_rooms: int) -> list[Rectangle]:
     """Returns rectangles that fill one: two side by side, of which each may be cut once across."""
     widths = rng.integers(_MIN_SIDE, _MAX_SIDE, size=2).tolist()
     is_tall = num_rooms > 2
@@ -89,7 +89,7 @@ def _cut(rng: np.random.Generator, num_rooms: int) -> list[Rectangle]:
     return rectangles
 
 
-def _doors(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
+def _doors(rng: Generator, rectangles: list[Rectangle]) -> tuple[Door, ...]:
     """Returns a door in every shared wall that is long enough for one; such walls connect all rooms."""
     doors = []
     for index, one in enumerate(rectangles):
@@ -107,7 +107,7 @@ def _doors(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Door,
     return tuple(doors)
 
 
-def _named(rng: np.random.Generator, rectangles: list[Rectangle]) -> tuple[Room, ...]:
+def _named(rng: Generator, rectangles: list[Rectangle]) -> tuple[Room, ...]:
     """Returns the rectangles as rooms with a use, paint and floor each."""
     kinds = [ROOM_KINDS[index] for index in rng.permutation(len(ROOM_KINDS))[: len(rectangles)]]
     smallest = min(range(len(rectangles)), key=lambda index: rectangles[index].area)
@@ -186,7 +186,7 @@ _PASSAGE_CM = 60
 class _Furnisher:
     """Things placed so far, and the floor they need; only things of some kinds are."""
 
-    rng: np.random.Generator
+    rng: Generator
     rooms: tuple[Room, ...]
     kinds: Collection[str]
     things: list[Thing] = field(default_factory=list)
@@ -199,6 +199,10 @@ class _Furnisher:
         used = {thing.color for thing in self.things if thing.kind == kind}
         colors = [color for color in KINDS[kind].colors if color not in used] or KINDS[kind].colors
         return pick(self.rng, colors)
+
+    def thing(self, kind: str, place: tuple[int, int], turn: int, z_cm: int = 0) -> Thing:
+        """Returns a thing in a place, in a color of its own."""
+        return Thing(kind=kind, x_cm=place[0], y_cm=place[1], z_cm=z_cm, turn=turn, color=self.color(kind))
 
     def has(self, kind: str) -> bool:
         """Returns whether there is a thing of a kind."""
@@ -234,7 +238,7 @@ class _Furnisher:
             footprint = footprint_of(kind, x, y, turn)
             passage = floor_before(footprint, turn, _PASSAGE_CM)
             if self.fits(footprint, room) and not any(passage.meets(other) for other in self.taken):
-                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
+                thing = self.thing(kind, (x, y), turn)
                 companions = self._companions(thing, room)
                 self.stand(thing, None if companions else passage)
                 for companion in companions:
@@ -249,7 +253,7 @@ class _Furnisher:
             x = self._between(inner.west + _MIDDLE_CM, inner.east - _MIDDLE_CM)
             y = self._between(inner.south + _MIDDLE_CM, inner.north - _MIDDLE_CM)
             if self.fits(footprint_of(kind, x, y, turn), room):
-                thing = Thing(kind=kind, x_cm=x, y_cm=y, z_cm=0, turn=turn, color=self.color(kind))
+                thing = self.thing(kind, (x, y), turn)
                 for each in (thing, *self._companions(thing, room)):
                     self.stand(each)
                 return
@@ -297,7 +301,7 @@ class _Furnisher:
             return False
         taken.append(footprint)
         height = KINDS[support.kind].top_cm or 0
-        self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=height, turn=support.turn, color=self.color(kind)))
+        self.things.append(self.thing(kind, (x, y), support.turn, height))
         return True
 
     def on_wall(self, room: Room, kind: str) -> None:
@@ -318,7 +322,7 @@ class _Furnisher:
             if self._is_behind_something_tall(place, bottom):
                 continue
             self.wall_taken.append(place)
-            self.things.append(Thing(kind=kind, x_cm=x, y_cm=y, z_cm=bottom, turn=turn, color=self.color(kind)))
+            self.things.append(self.thing(kind, (x, y), turn, bottom))
             return
 
     def _is_behind_something_tall(self, place: Rectangle, bottom: int) -> bool:
@@ -336,7 +340,7 @@ class _Furnisher:
 
 
 def furnish(
-    rng: np.random.Generator,
+    rng: Generator,
     rooms: tuple[Room, ...],
     doors: tuple[Door, ...],
     kinds: Collection[str] | None = None,

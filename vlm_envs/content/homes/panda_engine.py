@@ -231,24 +231,6 @@ class Camera(NamedTuple):
         return 2 * math.degrees(math.atan2(across, ahead)) if ahead > 0 else 360.0
 
 
-class _Scene:
-    """A home's geometry, a node a room."""
-
-    def __init__(self, root: Any, rooms: list[Any]) -> None:
-        self.root, self._rooms = root, rooms
-        self._shown = tuple(range(len(rooms)))
-
-    def show_only(self, numbers: tuple[int, ...]) -> None:
-        """Hides all rooms but these."""
-        if numbers != self._shown:
-            for number, room in enumerate(self._rooms):
-                if number in numbers:
-                    room.show()
-                else:
-                    room.hide()
-            self._shown = numbers
-
-
 class PandaEngine:
     """A software renderer with the scenes of recent homes.
 
@@ -259,7 +241,7 @@ class PandaEngine:
     def __init__(self) -> None:
         self._core = _panda_core()
         self._lock = threading.Lock()
-        self._scenes: BoundedCache[_Scene] = BoundedCache(NUM_CACHED_SCENES)
+        self._scenes: BoundedCache[tuple[Any, list[Any]]] = BoundedCache(NUM_CACHED_SCENES)
         self._outputs: dict[int, tuple[Any, Any]] = {}
         selection = self._core.GraphicsPipeSelection.get_global_ptr()
         self._pipe = selection.make_pipe("TinyOffscreenGraphicsPipe", _RENDERER)
@@ -272,10 +254,12 @@ class PandaEngine:
     def picture(self, home: Home, camera: Camera) -> NDArray[np.uint8]:
         """Returns what a camera in a home sees, uint8[size_px, size_px, 3]."""
         with self._lock:
-            scene = self._scenes.get(home, lambda: self._scene(home))
-            scene.show_only(rooms_in_view(home, camera.x_m, camera.y_m, camera.heading_degrees, camera.width_degrees))
+            root, rooms = self._scenes.get(home, lambda: self._scene(home))
+            seen = rooms_in_view(home, camera.x_m, camera.y_m, camera.heading_degrees, camera.width_degrees)
+            for number, room in enumerate(rooms):
+                (room.show if number in seen else room.hide)()
             output, texture = self._output(camera.size_px)
-            self._camera.reparent_to(scene.root)
+            self._camera.reparent_to(root)
             self._camera.set_pos_hpr(
                 camera.x_m, camera.y_m, camera.z_m, -camera.heading_degrees, camera.tilt_degrees, 0
             )
@@ -285,7 +269,8 @@ class PandaEngine:
             output.set_active(False)
             return _unpacked(texture.get_ram_image(), camera.size_px)
 
-    def _scene(self, home: Home) -> _Scene:
+    def _scene(self, home: Home) -> tuple[Any, list[Any]]:
+        """Returns a home's geometry: its root, and a node per room."""
         root = self._core.NodePath("home")
         # Panda3d sorts opaque parts by their addresses in memory unless told otherwise, and where two surfaces are
         # equally deep the part drawn first would differ from process to process.
@@ -294,7 +279,7 @@ class PandaEngine:
         for room, meshes in zip(rooms, room_meshes(home), strict=True):
             for mesh in meshes:
                 room.attach_new_node(self._geometry(mesh))
-        return _Scene(root, rooms)
+        return root, rooms
 
     def _geometry(self, mesh: Mesh) -> Any:
         """Returns panda3d's form of a mesh."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import RGB, darker, lighter
 from vlm_envs.content.random_choice import pick
@@ -50,7 +51,7 @@ class MapPlan:
     coast: tuple[int, ...]
 
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> MapPlan:
+def _plan(width: int, height: int, rng: Generator) -> MapPlan:
     unit = min(max(width, height) / 3, max(70.0, between(rng, 120, 280) * max(1.0, max(width, height) / 5000)))
     rows = np.arange(4 * _NUM_CELLS + 1) / (4 * _NUM_CELLS)
     waves = sum(
@@ -81,7 +82,7 @@ def _zones(plan: MapPlan) -> tuple[Zone, ...]:
     return tuple(zone for zone in zones if zone.right > zone.left)
 
 
-def _strokes(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
+def _strokes(plan: MapPlan, rng: Generator) -> Iterator[Stroke]:
     columns, rows = math.ceil(plan.width / plan.unit) + 1, math.ceil(plan.height / plan.unit) + 1
     for row in range(rows):
         for column in range(columns):
@@ -91,7 +92,7 @@ def _strokes(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
     yield from _sea(plan, rng)
 
 
-def _region(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _region(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     """Adds what one part of the land is covered with."""
     chance = rng.random()
     if chance < 0.3:
@@ -117,7 +118,7 @@ def _region(rng: np.random.Generator, middle: tuple[float, float], unit: float) 
         yield from _town(rng, middle, unit)
 
 
-def _town(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _town(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     block = unit * 0.13
     for row in range(-3, 4):
         for column in range(-3, 4):
@@ -128,7 +129,7 @@ def _town(rng: np.random.Generator, middle: tuple[float, float], unit: float) ->
 
 
 def _blob(
-    rng: np.random.Generator, middle: tuple[float, float], radius: float, corners: int, *, wobble: float = 0.28
+    rng: Generator, middle: tuple[float, float], radius: float, corners: int, *, wobble: float = 0.28
 ) -> list[tuple[float, float]]:
     """Returns the corners of a rounded patch."""
     points = []
@@ -138,7 +139,7 @@ def _blob(
     return points
 
 
-def _roads(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
+def _roads(plan: MapPlan, rng: Generator) -> Iterator[Stroke]:
     number = max(3, round(max(plan.width, plan.height) / plan.unit / 1.6))
     roads = []
     for index in range(number):
@@ -154,7 +155,7 @@ def _roads(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
     yield from [line(points, wide, color) for points, wide, color in roads]
 
 
-def _sea(plan: MapPlan, rng: np.random.Generator) -> Iterator[Stroke]:
+def _sea(plan: MapPlan, rng: Generator) -> Iterator[Stroke]:
     last = len(plan.coast) - 1
     shore = [(float(x), plan.height * index / last) for index, x in enumerate(plan.coast)]
     shore = [(shore[0][0], -9.0), *shore, (shore[-1][0], plan.height + 9.0)]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from PIL import Image, ImageDraw
 
 from vlm_envs.content.colors import RGB, hex_color
@@ -118,7 +119,7 @@ class Zone:
     top: int
     right: int
     bottom: int
-    places: Collection[Place] = EVERYWHERE
+    places: tuple[Place, ...] = EVERYWHERE
     standing: bool = False
 
 
@@ -138,9 +139,9 @@ class Setting(Generic[PlanT]):
         ground: The pixels below the scenery of a region: uint8[rows, columns, 3], a function of position alone.
     """
 
-    plan: Callable[[int, int, np.random.Generator], PlanT]
+    plan: Callable[[int, int, Generator], PlanT]
     zones: Callable[[PlanT], tuple[Zone, ...]]
-    strokes: Callable[[PlanT, np.random.Generator], Iterator[Stroke]]
+    strokes: Callable[[PlanT, Generator], Iterator[Stroke]]
     ground: Callable[[PlanT, PixelRectangle], Pixels]
 
 
@@ -169,12 +170,12 @@ def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, s
     return pixels
 
 
-def between(rng: np.random.Generator, low: float, high: float) -> float:
+def between(rng: Generator, low: float, high: float) -> float:
     """Returns a number between two."""
     return float(low + (high - low) * rng.random())
 
 
-def spans(rng: np.random.Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
+def spans(rng: Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
     """Returns stretches from start to stop, each between two lengths, that fill a length; the last may be shorter."""
     found, at = [], 0.0
     while at < total:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.random_choice import pick
@@ -63,7 +64,7 @@ class Town:
     terraces: tuple[Terrace, ...]
 
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> Town:
+def _plan(width: int, height: int, rng: Generator) -> Town:
     step = min(height * 0.74, max(150.0, between(rng, 240, 440) * max(1.0, height / 4200)))
     horizon = round(height * between(rng, 0.13, 0.24))
     terraces = tuple(
@@ -74,7 +75,7 @@ def _plan(width: int, height: int, rng: np.random.Generator) -> Town:
     return Town(width, height, horizon, sky, int(rng.integers(2**32)), terraces)
 
 
-def _terrace(width: int, top: int, bottom: int, rng: np.random.Generator) -> Terrace:
+def _terrace(width: int, top: int, bottom: int, rng: Generator) -> Terrace:
     tall = bottom - top
     floor, kerb, verge = top + round(tall * 0.52), top + round(tall * 0.66), top + round(tall * 0.87)
     houses, storey = [], round(tall * 0.21)
@@ -101,7 +102,7 @@ def _zones(plan: Town) -> tuple[Zone, ...]:
     return tuple(zones)
 
 
-def _strokes(plan: Town, rng: np.random.Generator) -> Iterator[Stroke]:
+def _strokes(plan: Town, rng: Generator) -> Iterator[Stroke]:
     yield from _clouds(plan, rng)
     for row in plan.terraces:
         tall = row.bottom - row.top
@@ -114,7 +115,7 @@ def _strokes(plan: Town, rng: np.random.Generator) -> Iterator[Stroke]:
         yield from _ways(plan, row, rng)
 
 
-def _clouds(plan: Town, rng: np.random.Generator) -> Iterator[Stroke]:
+def _clouds(plan: Town, rng: Generator) -> Iterator[Stroke]:
     for _ in range(4 + plan.width // 500):
         x, y = between(rng, 0, plan.width), between(rng, 0, plan.horizon * 0.7)
         wide = plan.horizon * between(rng, 0.1, 0.3)
@@ -132,14 +133,14 @@ def _clouds(plan: Town, rng: np.random.Generator) -> Iterator[Stroke]:
         )
 
 
-def _tree(rng: np.random.Generator, x: float, floor: float, tall: float) -> Iterator[Stroke]:
+def _tree(rng: Generator, x: float, floor: float, tall: float) -> Iterator[Stroke]:
     leaves = pick(rng, _COLORS.leaves)
     yield rect(x - tall * 0.05, floor - tall * 0.5, x + tall * 0.05, floor, _COLORS.trunk)
     yield ellipse(x, floor - tall * 0.62, tall * 0.3, tall * 0.36, leaves)
     yield ellipse(x - tall * 0.08, floor - tall * 0.72, tall * 0.17, tall * 0.18, lighter(leaves, 0.16))
 
 
-def _house(rng: np.random.Generator, house: House, row: Terrace) -> Iterator[Stroke]:
+def _house(rng: Generator, house: House, row: Terrace) -> Iterator[Stroke]:
     wall, roof = pick(rng, _COLORS.walls), pick(rng, _COLORS.roofs)
     wide, storey = house.right - house.left, house.storey
     rise = min(storey * 0.9, wide * 0.4)
@@ -166,7 +167,7 @@ def _house(rng: np.random.Generator, house: House, row: Terrace) -> Iterator[Str
     yield from _openings(rng, house, row)
 
 
-def _bricks(rng: np.random.Generator, house: House, row: Terrace, tone: RGB) -> Iterator[Stroke]:
+def _bricks(rng: Generator, house: House, row: Terrace, tone: RGB) -> Iterator[Stroke]:
     course = max(3.0, house.storey / 14)
     for _ in range(60):
         x = between(rng, house.left, house.right - 2 * course)
@@ -174,7 +175,7 @@ def _bricks(rng: np.random.Generator, house: House, row: Terrace, tone: RGB) -> 
         yield rect(x, y, x + 2 * course, y + course * 0.8, tone)
 
 
-def _openings(rng: np.random.Generator, house: House, row: Terrace) -> Iterator[Stroke]:
+def _openings(rng: Generator, house: House, row: Terrace) -> Iterator[Stroke]:
     storey, wide = house.storey, house.right - house.left
     number = max(1, round(wide / (storey * 0.72)))
     door, awning = int(rng.integers(number)), rng.random() < 0.25
@@ -216,7 +217,7 @@ def _awning(house: House, y: float, tone: RGB) -> Iterator[Stroke]:
     yield rect(house.left, y + deep, house.right, y + deep * 1.12, darker(tone, 0.3))
 
 
-def _ways(plan: Town, row: Terrace, rng: np.random.Generator) -> Iterator[Stroke]:
+def _ways(plan: Town, row: Terrace, rng: Generator) -> Iterator[Stroke]:
     tall = row.bottom - row.top
     yield rect(0, row.floor, plan.width, row.kerb, _COLORS.pavement)
     slab = max(6.0, tall * 0.07)
