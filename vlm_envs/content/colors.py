@@ -24,6 +24,31 @@ def lighter(color: RGB, share: float) -> RGB:
     return mixed(color, (255, 255, 255), share)
 
 
+def hex_color(text: str) -> RGB:
+    """Returns the color that `#rrggbb` names."""
+    red, green, blue = bytes.fromhex(text.removeprefix("#"))
+    return red, green, blue
+
+
+def described_color(text: str, named: Mapping[str, RGB]) -> RGB:
+    """Returns the color that a data file describes, such as `#c82c2c`, `own darker 0.3`, or `own mixed light 0.25`.
+
+    Args:
+        text: A name or `#rrggbb`; after it perhaps `lighter`, `darker`, or `mixed` with another, and the share.
+        named: The colors that have names.
+    """
+    first, *change = text.split()
+    color = hex_color(first) if first.startswith("#") else named[first]
+    match change:
+        case ["lighter", share]:
+            return lighter(color, float(share))
+        case ["darker", share]:
+            return darker(color, float(share))
+        case ["mixed", other, share]:
+            return mixed(color, described_color(other, named), float(share))
+    return color
+
+
 COLORS: Mapping[str, RGB] = {
     "red": (214, 36, 40),
     "orange": (250, 136, 20),

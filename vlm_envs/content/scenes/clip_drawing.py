@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.random_choice import pick, pick_several
@@ -92,7 +93,7 @@ def keeps_off(clip: Clip) -> bool:
     return clip.crossing(0) is None and all(clip.is_clear(0, frame) for frame in range(1, clip.num_frames + 1))
 
 
-def draw_clip(rng: np.random.Generator, limits: ClipLimits | None = None, wants: Sequence[Want] = (crosses,)) -> Clip:
+def draw_clip(rng: Generator, limits: ClipLimits | None = None, wants: Sequence[Want] = (crosses,)) -> Clip:
     """Draws a clip whose first movers do what is wanted of them, one each; the others do what chance will have.
 
     Args:
@@ -112,7 +113,7 @@ def draw_clip(rng: np.random.Generator, limits: ClipLimits | None = None, wants:
     )
 
 
-def try_clip(rng: np.random.Generator, limits: ClipLimits, wants: Sequence[Want]) -> Clip | None:
+def try_clip(rng: Generator, limits: ClipLimits, wants: Sequence[Want]) -> Clip | None:
     """Returns a clip as `draw_clip` does; None where this try's line, or its things' sizes, left no room for it."""
     side = limits.side_px
     empty = Clip(
@@ -141,7 +142,7 @@ def try_clip(rng: np.random.Generator, limits: ClipLimits, wants: Sequence[Want]
     return clip if _all_are_seen(clip) else None
 
 
-def _wanted(rng: np.random.Generator, empty: Clip, thing: Thing, want: Want | None) -> Mover | None:
+def _wanted(rng: Generator, empty: Clip, thing: Thing, want: Want | None) -> Mover | None:
     for _ in range(_MAX_MOVERS_TRIED):
         mover = _mover(rng, empty, thing)
         if want is None or want(replace(empty, movers=(mover,))):
@@ -149,7 +150,7 @@ def _wanted(rng: np.random.Generator, empty: Clip, thing: Thing, want: Want | No
     return None
 
 
-def _mover(rng: np.random.Generator, empty: Clip, thing: Thing) -> Mover:
+def _mover(rng: Generator, empty: Clip, thing: Thing) -> Mover:
     """Returns a thing that goes somewhere or stays."""
     width, height = frame_size(thing.kind, thing.size_px)
     room = empty.width - width, empty.height - height

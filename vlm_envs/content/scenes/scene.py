@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.random_choice import pick
@@ -201,26 +202,26 @@ def colors_of(kind: str) -> tuple[str, ...]:
     return tuple(color for color in COLORS if kind not in ("clock", "sign") or color not in ("white", "grey"))
 
 
-def small(rng: np.random.Generator, limits: Limits, kind: str, color: str) -> Thing:
+def small(rng: Generator, limits: Limits, kind: str, color: str) -> Thing:
     """Returns a thing of the size that questions ask about, with a text or a time where it has one."""
     least = {"clock": CLOCK_PX, "sign": SIGN_PX}.get(kind, 0)
     low = max(limits.small_px[0], KINDS[kind].legible_px, least)
     return _made(rng, kind, color, int(rng.integers(low, limits.small_px[1] + 1)))
 
 
-def sign_text(rng: np.random.Generator) -> str:
+def sign_text(rng: Generator) -> str:
     """Returns a letter and two digits, or two letters and a digit."""
     shape = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
     return "".join(pick(rng, letters) for letters in shape)
 
 
-def clock_minutes(rng: np.random.Generator) -> int:
+def clock_minutes(rng: Generator) -> int:
     """Returns a time that a clock may show, in minutes past twelve."""
     return TIME_STEP_MINUTES * int(rng.integers(12 * 60 // TIME_STEP_MINUTES))
 
 
 def look_alikes(
-    rng: np.random.Generator, limits: Limits, kind: str, color: str, number: int, reserved: Collection[Trait]
+    rng: Generator, limits: Limits, kind: str, color: str, number: int, reserved: Collection[Trait]
 ) -> list[Thing]:
     """Returns small things that share the kind or the colour, never both, with something asked about.
 
@@ -246,7 +247,7 @@ def look_alikes(
     return found
 
 
-def filler(rng: np.random.Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
+def filler(rng: Generator, limits: Limits, reserved: Collection[Trait]) -> Thing | None:
     """Returns a thing that nobody asks about, small or large; None where the chosen traits are reserved."""
     kind = pick(rng, limits.kinds)
     colors = colors_of(kind)
@@ -265,7 +266,7 @@ def is_reserved(kind: str, color: str, reserved: Collection[Trait]) -> bool:
     return any(trait in reserved for trait in ((kind, color), (kind, None), (None, color)))
 
 
-def _made(rng: np.random.Generator, kind: str, color: str, size_px: int) -> Thing:
+def _made(rng: Generator, kind: str, color: str, size_px: int) -> Thing:
     if kind == "sign":
         return Thing(kind=kind, color=color, size_px=size_px, text=sign_text(rng))
     if kind == "clock":

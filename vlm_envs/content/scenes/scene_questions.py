@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-import string
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick, pick_several
+from vlm_envs.content.scenes.asked import Question, choice, exact, number_key
 from vlm_envs.content.scenes.brush import DIGITS, FRAME, LETTERS
 from vlm_envs.content.scenes.scene import (
     CLOCK_PX,
@@ -26,7 +27,7 @@ from vlm_envs.content.scenes.scene import (
     small,
 )
 from vlm_envs.content.scenes.scene_kinds import HOLDER_KINDS, KINDS
-from vlm_envs.responses.answers import AnswerKey, AnswerKind
+from vlm_envs.responses.answers import AnswerKind
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -55,24 +56,11 @@ def clock_time(minutes: int) -> str:
     return f"{minutes // 60 or 12}:{minutes % 60:02d}"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """A question about a scene.
-
-    Attributes:
-        text: What is asked, options not included.
-        key: The answer.
-        evidence: Indices of the things that the answer rests on.
-        facts: True sentences from which the answer follows.
-    """
-
-    text: str
-    key: AnswerKey
-    evidence: tuple[int, ...]
-    facts: str
+SceneQuestion = Question[int]
+"""A question whose evidence is the indices of things."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class QuestionDraft:
     """A question before its scene is there.
 
@@ -85,10 +73,10 @@ class QuestionDraft:
 
     things: tuple[Thing, ...]
     reserved: frozenset[Trait]
-    ask: Callable[[np.random.Generator, Scene], Question | None]
+    ask: Callable[[Generator, Scene], SceneQuestion | None]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class QuestionTemplate:
     """A way to ask.
 
@@ -104,7 +92,7 @@ class QuestionTemplate:
     name: str
     kind: AnswerKind
     chance: float
-    draft: Callable[[np.random.Generator, Limits], QuestionDraft]
+    draft: Callable[[Generator, Limits], QuestionDraft]
     least_px: int = 12
     ratio: float = 1.0
 
@@ -113,41 +101,34 @@ class QuestionTemplate:
         return small_px[1] >= self.least_px and small_px[1] >= self.ratio * small_px[0]
 
 
-def choice(rng: np.random.Generator, question: str, right: str, wrong: Sequence[str]) -> AnswerKey:
-    """Returns the key of a choice whose options are in random order.
-
-    Args:
-        rng: The source of chance.
-        question: For the key.
-        right: The right option.
-        wrong: The others, all different.
-    """
-    options = [right, *wrong]
-    order = rng.permutation(len(options))
-    shown = tuple(options[index] for index in order)
-    letter = string.ascii_uppercase[shown.index(right)]
-    return AnswerKey(kind="choice", answers=(letter,), options=shown, question=question)
+def draft_of(things: Iterable[Thing], ask: Callable[[Generator, Scene], SceneQuestion | None]) -> QuestionDraft:
+    """Returns a draft of things of which no further one may share both kind and color."""
+    needed = tuple(things)
+    return QuestionDraft(needed, frozenset((thing.kind, thing.color) for thing in needed), ask)
 
 
-def exact(question: str, *answers: str) -> AnswerKey:
-    """Returns the key of an answer that is compared as a text."""
-    return AnswerKey(kind="exact", answers=answers, question=question)
+def _any_kind(rng: Generator, limits: Limits) -> str:
+    return pick_several(rng, limits.plain_kinds, 1)[0]
+
+
+def _any_color(rng: Generator, kind: str) -> str:
+    return pick_several(rng, colors_of(kind), 1)[0]
 
 
 _NUM_LOOK_ALIKES = 4
 _NUM_OPTIONS = 4
 
 
-def _presence(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-    kind = pick_several(rng, limits.plain_kinds, 1)[0]
-    color = pick_several(rng, colors_of(kind), 1)[0]
+def _presence(rng: Generator, limits: Limits) -> QuestionDraft:
+    kind = _any_kind(rng, limits)
+    color = _any_color(rng, kind)
     reserved: frozenset[Trait] = frozenset(((kind, color),))
     there = bool(rng.random() < 0.5)
     things = look_alikes(rng, limits, kind, color, _NUM_LOOK_ALIKES, reserved)
     if there:  # In place of a look-alike, so that numbers tell nothing.
         things[0] = small(rng, limits, kind, color)
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
         name = f"{color} {kind}"
         text = pick(
             rng,
@@ -157,50 +138,46 @@ def _presence(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
                 f"Does the picture show {a(name)}?",
             ),
         )
-        return Question(
-            text=text,
-            key=exact(text, "yes" if there else "no"),
-            evidence=(0,) if there else (),
-            facts=there_are(int(there), kind, color),
-        )
+        key = exact(text, "yes" if there else "no")
+        return Question(key, (0,) if there else (), there_are(int(there), kind, color))
 
-    return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
+    return QuestionDraft(tuple(things), reserved, ask)
 
 
-def _which_is_there(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _which_is_there(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, _NUM_OPTIONS)
-    traits = [(kind, pick_several(rng, colors_of(kind), 1)[0]) for kind in kinds]
+    traits = [(kind, _any_color(rng, kind)) for kind in kinds]
     reserved: frozenset[Trait] = frozenset(traits)
     things = [small(rng, limits, *traits[0])]
     for kind, color in traits[1:]:  # Each absent thing has one of its kind there.
         things += look_alikes(rng, limits, kind, color, 1, reserved)
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
         text = pick(rng, ("Which of these things is in the picture?", "One of these is in the picture. Which?"))
         there, *absent = (f"{color} {kind}" for kind, color in traits)
         key = choice(rng, text, a(there), [a(name) for name in absent])
-        return Question(text=text, key=key, evidence=(0,), facts=there_are(1, *traits[0]))
+        return Question(key, (0,), there_are(1, *traits[0]))
 
-    return QuestionDraft(things=tuple(things), reserved=reserved, ask=ask)
+    return QuestionDraft(tuple(things), reserved, ask)
 
 
 _NUM_WRONG = 3
 
 
-def _color(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-        kind = pick_several(rng, limits.plain_kinds, 1)[0]
+def _color(answered_by: AnswerKind) -> Callable[[Generator, Limits], QuestionDraft]:
+    def draft(rng: Generator, limits: Limits) -> QuestionDraft:
+        kind = _any_kind(rng, limits)
         color, *others = pick_several(rng, colors_of(kind), 1 + _NUM_WRONG)
         reserved: frozenset[Trait] = frozenset(((kind, None),))
         others_there = [thing for other in others for thing in look_alikes(rng, limits, kind, other, 2, reserved)[:1]]
         things = (small(rng, limits, kind, color), *others_there)
 
-        def ask(rng: np.random.Generator, scene: Scene) -> Question:
+        def ask(rng: Generator, scene: Scene) -> SceneQuestion:
             text = pick(rng, (f"What colour is the {kind}?", f"Which colour does the only {kind} in the picture have?"))
             key = choice(rng, text, color, others) if answered_by == "choice" else exact(text, *_spellings(color))
-            return Question(text=text, key=key, evidence=(0,), facts=f"The {kind} is {color}.")
+            return Question(key, (0,), f"The {kind} is {color}.")
 
-        return QuestionDraft(things=things, reserved=reserved, ask=ask)
+        return QuestionDraft(things, reserved, ask)
 
     return draft
 
@@ -208,37 +185,34 @@ def _color(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Q
 def _shown(
     kind: str,
     field: str,
-    draw_four: Callable[[np.random.Generator], list[Any]],
-    ask: Callable[[np.random.Generator, str, Any, list[Any]], Question],
-) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
+    draw_four: Callable[[Generator], list[Any]],
+    ask: Callable[[Generator, str, Any, list[Any]], SceneQuestion],
+) -> Callable[[Generator, Limits], QuestionDraft]:
     """Returns a way to draft a question about what the first of three signs or clocks shows, of four values drawn."""
 
-    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+    def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         colors = pick_several(rng, colors_of(kind), 3)
         right, *wrong = draw_four(rng)
         things = tuple(
             replace(small(rng, limits, kind, color), **{field: value})
             for color, value in zip(colors, (right, *wrong[:2]), strict=True)
         )
-        reserved = frozenset((thing.kind, thing.color) for thing in things)
-        return QuestionDraft(
-            things=things, reserved=reserved, ask=lambda rng, scene: ask(rng, things[0].name, right, wrong)
-        )
+        return draft_of(things, lambda rng, scene: ask(rng, things[0].name, right, wrong))
 
     return draft
 
 
-def _text(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    def ask(rng: np.random.Generator, name: str, right: str, wrong: list[str]) -> Question:
+def _text(answered_by: AnswerKind) -> Callable[[Generator, Limits], QuestionDraft]:
+    def ask(rng: Generator, name: str, right: str, wrong: list[str]) -> SceneQuestion:
         text = pick(rng, (f"What is written on the {name}?", f"What does the {name} say?"))
         key = choice(rng, text, right, wrong) if answered_by == "choice" else exact(text, right)
-        return Question(text=text, key=key, evidence=(0,), facts=f'The {name} says "{right}".')
+        return Question(key, (0,), f'The {name} says "{right}".')
 
     return _shown("sign", "text", _four_texts, ask)
 
 
-def _time(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
-    def ask(rng: np.random.Generator, name: str, right: int, wrong: list[int]) -> Question:
+def _time(answered_by: AnswerKind) -> Callable[[Generator, Limits], QuestionDraft]:
+    def ask(rng: Generator, name: str, right: int, wrong: list[int]) -> SceneQuestion:
         time = clock_time(right)
         text = pick(rng, (f"What time does the {name} show?", f"What time is it by the {name}?"))
         if answered_by == "choice":
@@ -246,12 +220,12 @@ def _time(answered_by: AnswerKind) -> Callable[[np.random.Generator, Limits], Qu
         else:
             text = f"{text} Answer in hours and minutes with a colon between them."
             key = exact(text, time, *([f"0{time}"] if len(time) == 4 else []))
-        return Question(text=text, key=key, evidence=(0,), facts=f"The {name} shows {time}.")
+        return Question(key, (0,), f"The {name} shows {time}.")
 
     return _shown("clock", "minutes", _four_times, ask)
 
 
-def _four_texts(rng: np.random.Generator) -> list[str]:
+def _four_texts(rng: Generator) -> list[str]:
     """Returns four texts, of which any differs from two others in one place: none stands out without the picture."""
     pattern = (LETTERS, DIGITS, DIGITS) if rng.random() < 0.5 else (LETTERS, LETTERS, DIGITS)
     pairs = [pick_several(rng, letters, 2) for letters in pattern]
@@ -261,7 +235,7 @@ def _four_texts(rng: np.random.Generator) -> list[str]:
     return [texts[index] for index in rng.permutation(len(texts))]
 
 
-def _four_times(rng: np.random.Generator) -> list[int]:
+def _four_times(rng: Generator) -> list[int]:
     """Returns four times, of which any shares its hour or its minutes with two others."""
     hours = rng.permutation(12)[:2]
     quarters = rng.permutation(60 // TIME_STEP_MINUTES)[:2] * TIME_STEP_MINUTES
@@ -276,29 +250,29 @@ def _spellings(color: str) -> tuple[str, ...]:
 MAX_COUNT = 5
 
 
-def _of_a_color(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-    kind = pick_several(rng, limits.plain_kinds, 1)[0]
-    color = pick_several(rng, colors_of(kind), 1)[0]
+def _of_a_color(rng: Generator, limits: Limits) -> QuestionDraft:
+    kind = _any_kind(rng, limits)
+    color = _any_color(rng, kind)
     reserved: frozenset[Trait] = frozenset(((kind, color),))
     number = int(rng.integers(MAX_COUNT + 1))
     counted = [small(rng, limits, kind, color) for _ in range(number)]
     others = look_alikes(rng, limits, kind, color, int(rng.integers(2, 5)), reserved)
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
         names = several(kind, color)
         text = pick(rng, (f"How many {names} are there in the picture?", f"How many {names} does the picture show?"))
         return _counted(text, number, there_are(number, kind, color))
 
-    return QuestionDraft(things=(*counted, *others), reserved=reserved, ask=ask)
+    return QuestionDraft((*counted, *others), reserved, ask)
 
 
-def _of_a_kind(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
-    kind = pick_several(rng, limits.plain_kinds, 1)[0]
+def _of_a_kind(rng: Generator, limits: Limits) -> QuestionDraft:
+    kind = _any_kind(rng, limits)
     reserved: frozenset[Trait] = frozenset(((kind, None),))
     number = int(rng.integers(MAX_COUNT + 1))
-    counted = [small(rng, limits, kind, pick_several(rng, colors_of(kind), 1)[0]) for _ in range(number)]
+    counted = [small(rng, limits, kind, _any_color(rng, kind)) for _ in range(number)]
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
         text = pick(
             rng,
             (
@@ -308,12 +282,11 @@ def _of_a_kind(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         )
         return _counted(text, number, there_are(number, kind))
 
-    return QuestionDraft(things=tuple(counted), reserved=reserved, ask=ask)
+    return QuestionDraft(tuple(counted), reserved, ask)
 
 
-def _counted(text: str, number: int, facts: str) -> Question:
-    key = AnswerKey(kind="number", answers=(str(number),), question=text)
-    return Question(text=text, key=key, evidence=tuple(range(number)), facts=facts)
+def _counted(text: str, count: int, facts: str) -> SceneQuestion:
+    return Question(number_key(text, count), tuple(range(count)), facts)
 
 
 HOLDER_RATIO = 2.6
@@ -342,48 +315,44 @@ def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
 
 
 def _pair(
-    ask: Callable[[np.random.Generator, Scene, str, str], Question | None],
-) -> Callable[[np.random.Generator, Limits], QuestionDraft]:
+    ask: Callable[[Generator, Scene, str, str], SceneQuestion | None],
+) -> Callable[[Generator, Limits], QuestionDraft]:
     """Returns a way to draft a question about two things, each the only one of its kind and colour."""
 
-    def draft(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+    def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         # Kites are above mugs and boats beside them wherever one looks; pairs of one place tell nothing.
-        first = pick_several(rng, limits.plain_kinds, 1)[0]
+        first = _any_kind(rng, limits)
         alike = [kind for kind in limits.plain_kinds if KINDS[kind].place == KINDS[first].place and kind != first]
         kinds = [first, pick_several(rng, alike, 1)[0] if alike else first]
         kinds = [kinds[index] for index in rng.permutation(2)]
         colors = pick_several(rng, colors_of(kinds[0]), 2)
         one, other = (small(rng, limits, kind, color) for kind, color in zip(kinds, colors, strict=True))
-        return QuestionDraft(
-            things=(one, other),
-            reserved=frozenset(((one.kind, one.color), (other.kind, other.color))),
-            ask=lambda rng, scene: ask(rng, scene, one.name, other.name),
-        )
+        return draft_of((one, other), lambda rng, scene: ask(rng, scene, one.name, other.name))
 
     return draft
 
 
-def _side(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
+def _side(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
     across, _ = relation(scene, 0, 1)
     if not across:
         return None
     text = pick(rng, (f"On which side of the {other} is the {one}?", f"Where is the {one}, as seen from the {other}?"))
     sides = {"left": "to the left", "right": "to the right"}
     key = choice(rng, text, sides.pop(across), list(sides.values()))
-    return Question(text=text, key=key, evidence=(0, 1), facts=f"The {one} is to the {across} of the {other}.")
+    return Question(key, (0, 1), f"The {one} is to the {across} of the {other}.")
 
 
-def _height(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
+def _height(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
     _, upright = relation(scene, 0, 1)
     if not upright:
         return None
     text = f"Compared with the {other}, where in the height of the picture is the {one}?"
     words = {"above": "further up", "below": "further down"}
     key = choice(rng, text, words.pop(upright), list(words.values()))
-    return Question(text=text, key=key, evidence=(0, 1), facts=f"The {one} is {upright} the {other}.")
+    return Question(key, (0, 1), f"The {one} is {upright} the {other}.")
 
 
-def _direction(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
+def _direction(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
     across, upright = relation(scene, 0, 1)
     if not across or not upright:
         return None
@@ -400,10 +369,10 @@ def _direction(rng: np.random.Generator, scene: Scene, one: str, other: str) -> 
     options.remove(right := _diagonal(across, upright))
     key = choice(rng, text, right, options)
     facts = f"The {one} is to the {across} of the {other}. The {one} is {upright} the {other}."
-    return Question(text=text, key=key, evidence=(0, 1), facts=facts)
+    return Question(key, (0, 1), facts)
 
 
-def _claim(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Question | None:
+def _claim(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
     across, upright = relation(scene, 0, 1)
     true = across if rng.random() < 0.5 else upright
     if not true:
@@ -412,27 +381,27 @@ def _claim(rng: np.random.Generator, scene: Scene, one: str, other: str) -> Ques
     words = {"left": "to the left of", "right": "to the right of", "above": "above", "below": "below"}
     text = f"Is the {one} {words[claim]} the {other} in the picture?"
     facts = f"The {one} is {words[true]} the {other}."
-    return Question(text=text, key=exact(text, "yes" if claim == true else "no"), evidence=(0, 1), facts=facts)
+    return Question(exact(text, "yes" if claim == true else "no"), (0, 1), facts)
 
 
 def _diagonal(across: str, upright: str) -> str:
     return f"{upright} and to the {across}"
 
 
-def _contents(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _contents(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 1 + _NUM_ELSEWHERE)
-    inner, *elsewhere = (small(rng, limits, kind, pick_several(rng, colors_of(kind), 1)[0]) for kind in kinds)
+    inner, *elsewhere = (small(rng, limits, kind, _any_color(rng, kind)) for kind in kinds)
     holder_kind = pick_several(rng, HOLDER_KINDS, 1)[0]
     size_px = max(KINDS[holder_kind].legible_px, math.ceil(HOLDER_RATIO * inner.size_px))
-    holder = Thing(kind=holder_kind, color=pick_several(rng, colors_of(holder_kind), 1)[0], size_px=size_px)
+    holder = Thing(kind=holder_kind, color=_any_color(rng, holder_kind), size_px=size_px)
     things = (holder, replace(inner, inside=0), *elsewhere)
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
         text = pick(rng, (f"What lies in the {holder.name}?", f"Which thing is inside the {holder.name}?"))
         key = choice(rng, text, a(inner.name), [a(thing.name) for thing in elsewhere])
-        return Question(text=text, key=key, evidence=(1, 0), facts=f"In the {holder.name} lies {a(inner.name)}.")
+        return Question(key, (1, 0), f"In the {holder.name} lies {a(inner.name)}.")
 
-    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    return draft_of(things, ask)
 
 
 _MAX_COMPARED = 4
@@ -440,9 +409,9 @@ _HEIGHT_RATIO = 1.4
 _LEAST_SEEN_RATIO = 1.3
 
 
-def _more(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _more(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 2)
-    colors = [pick_several(rng, colors_of(kind), 1)[0] for kind in kinds]
+    colors = [_any_color(rng, kind) for kind in kinds]
     traits: tuple[Trait, ...] = tuple(zip(kinds, colors, strict=True))
     more = int(rng.integers(3))  # The first, the second, or neither.
     if more == 2:
@@ -457,18 +426,18 @@ def _more(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         for _ in range(number)
     ]
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
         text = pick(rng, ("Of which are there more in the picture?", "Which does the picture show more of?"))
         options = [several(kind, color) for kind, color in zip(kinds, colors, strict=True)]
         options.append("neither, there are as many of both")
         key = choice(rng, text, options.pop(more), options)
         facts = [there_are(number, kind, color) for kind, color, number in zip(kinds, colors, numbers, strict=True)]
-        return Question(text=text, key=key, evidence=tuple(range(len(things))), facts=" ".join(facts))
+        return Question(key, tuple(range(len(things))), " ".join(facts))
 
-    return QuestionDraft(things=tuple(things), reserved=frozenset(traits), ask=ask)
+    return QuestionDraft(tuple(things), frozenset(traits), ask)
 
 
-def _taller(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _taller(rng: Generator, limits: Limits) -> QuestionDraft:
     high = limits.small_px[1]
     # Kinds as high as their frames: of flat ones one would know without looking.
     upright = [
@@ -487,19 +456,19 @@ def _taller(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         for kind, color, size in zip(kinds, colors, sizes, strict=True)
     )
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question | None:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion | None:
         heights = [scene.box(index).y2 - scene.box(index).y1 for index in (0, 1)]
         if heights[0] < _LEAST_SEEN_RATIO * heights[1]:
             return None
         text = pick(rng, ("Which of the two is taller in the picture?", "Which of these takes up more of the height?"))
         first, second = (thing.name for thing in things)
         key = choice(rng, text, f"the {first}", [f"the {second}"])
-        return Question(text=text, key=key, evidence=(0, 1), facts=f"The {first} is taller than the {second}.")
+        return Question(key, (0, 1), f"The {first} is taller than the {second}.")
 
-    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    return draft_of(things, ask)
 
 
-def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
+def _same_time(rng: Generator, limits: Limits) -> QuestionDraft:
     colors = pick_several(rng, colors_of("clock"), 2)
     minutes = [clock_minutes(rng)] * 2
     same = bool(rng.random() < 0.5)
@@ -509,7 +478,7 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
         replace(small(rng, limits, "clock", color), minutes=shown) for color, shown in zip(colors, minutes, strict=True)
     )
 
-    def ask(rng: np.random.Generator, scene: Scene) -> Question:
+    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
         first, second = (thing.name for thing in things)
         text = pick(
             rng,
@@ -519,46 +488,39 @@ def _same_time(rng: np.random.Generator, limits: Limits) -> QuestionDraft:
             ),
         )
         times = [f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things]
-        return Question(text=text, key=exact(text, "yes" if same else "no"), evidence=(0, 1), facts=" ".join(times))
+        return Question(exact(text, "yes" if same else "no"), (0, 1), " ".join(times))
 
-    return QuestionDraft(things=things, reserved=frozenset((thing.kind, thing.color) for thing in things), ask=ask)
+    return draft_of(things, ask)
 
 
 TEMPLATES: Mapping[str, tuple[QuestionTemplate, ...]] = {
     "existence": (
-        QuestionTemplate(name="presence", kind="exact", chance=0.5, draft=_presence),
-        QuestionTemplate(name="which_is_there", kind="choice", chance=0.25, draft=_which_is_there),
+        QuestionTemplate("presence", "exact", 0.5, _presence),
+        QuestionTemplate("which_is_there", "choice", 0.25, _which_is_there),
     ),
     "attribute": (
-        QuestionTemplate(name="colour_choice", kind="choice", chance=0.25, draft=_color("choice")),
-        QuestionTemplate(name="colour", kind="exact", chance=1 / 11, draft=_color("exact")),
-        QuestionTemplate(name="text_choice", kind="choice", chance=0.25, draft=_text("choice"), least_px=SIGN_PX),
-        QuestionTemplate(name="text", kind="exact", chance=0.0, draft=_text("exact"), least_px=SIGN_PX),
-        QuestionTemplate(name="time_choice", kind="choice", chance=0.25, draft=_time("choice"), least_px=CLOCK_PX),
-        QuestionTemplate(name="time", kind="exact", chance=1 / 48, draft=_time("exact"), least_px=CLOCK_PX),
+        QuestionTemplate("colour_choice", "choice", 0.25, _color("choice")),
+        QuestionTemplate("colour", "exact", 1 / 11, _color("exact")),
+        QuestionTemplate("text_choice", "choice", 0.25, _text("choice"), least_px=SIGN_PX),
+        QuestionTemplate("text", "exact", 0.0, _text("exact"), least_px=SIGN_PX),
+        QuestionTemplate("time_choice", "choice", 0.25, _time("choice"), least_px=CLOCK_PX),
+        QuestionTemplate("time", "exact", 1 / 48, _time("exact"), least_px=CLOCK_PX),
     ),
     "relation": (
-        QuestionTemplate(name="side", kind="choice", chance=0.5, draft=_pair(_side)),
-        QuestionTemplate(name="height", kind="choice", chance=0.5, draft=_pair(_height)),
-        QuestionTemplate(name="direction", kind="choice", chance=0.25, draft=_pair(_direction)),
-        QuestionTemplate(name="claim", kind="exact", chance=0.5, draft=_pair(_claim)),
-        QuestionTemplate(name="contents", kind="choice", chance=0.25, draft=_contents),
+        QuestionTemplate("side", "choice", 0.5, _pair(_side)),
+        QuestionTemplate("height", "choice", 0.5, _pair(_height)),
+        QuestionTemplate("direction", "choice", 0.25, _pair(_direction)),
+        QuestionTemplate("claim", "exact", 0.5, _pair(_claim)),
+        QuestionTemplate("contents", "choice", 0.25, _contents),
     ),
     "count": (
-        QuestionTemplate(name="count", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_color),
-        QuestionTemplate(name="count_of_kind", kind="number", chance=1 / (MAX_COUNT + 1), draft=_of_a_kind),
+        QuestionTemplate("count", "number", 1 / (MAX_COUNT + 1), _of_a_color),
+        QuestionTemplate("count_of_kind", "number", 1 / (MAX_COUNT + 1), _of_a_kind),
     ),
     "comparison": (
-        QuestionTemplate(name="more", kind="choice", chance=1 / 3, draft=_more),
-        QuestionTemplate(
-            name="taller",
-            kind="choice",
-            chance=0.5,
-            draft=_taller,
-            least_px=18,
-            ratio=_HEIGHT_RATIO,
-        ),
-        QuestionTemplate(name="same_time", kind="exact", chance=0.5, draft=_same_time, least_px=CLOCK_PX),
+        QuestionTemplate("more", "choice", 1 / 3, _more),
+        QuestionTemplate("taller", "choice", 0.5, _taller, least_px=18, ratio=_HEIGHT_RATIO),
+        QuestionTemplate("same_time", "exact", 0.5, _same_time, least_px=CLOCK_PX),
     ),
 }
 """Ways to ask, by the category of their questions."""

@@ -6,19 +6,25 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
+from numpy.random import Generator
 
 from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, line, polygon, rect
+from vlm_envs.content.scenes.settings.setting import (
+    Pixels,
+    Setting,
+    Stroke,
+    Zone,
+    between,
+    grain,
+    line,
+    palette,
+    polygon,
+    rect,
+)
 from vlm_envs.tools.coordinates import PixelRectangle
 
-_WOODS: tuple[RGB, ...] = ((186, 146, 102), (142, 104, 74), (208, 184, 150), (168, 152, 136))
-_PAPERS: tuple[RGB, ...] = ((244, 242, 234), (238, 232, 214), (226, 234, 240), (246, 240, 226))
-_COVERS: tuple[RGB, ...] = ((76, 92, 112), (118, 74, 68), (84, 106, 88), (104, 96, 120), (66, 68, 74), (160, 140, 108))
-_SLIPS: tuple[RGB, ...] = ((240, 226, 140), (196, 226, 178), (242, 196, 190), (186, 214, 232))
-_PENCILS: tuple[RGB, ...] = ((206, 168, 66), (92, 128, 150), (128, 76, 70), (88, 118, 84))
-_TEXT: RGB = (150, 152, 160)
+_COLORS = palette("desk")
 
 
 @dataclass(frozen=True)
@@ -52,17 +58,17 @@ class _Sheet:
         return polygon([self.at(u1, v1), self.at(u2, v1), self.at(u2, v2), self.at(u1, v2)], color)
 
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> DeskPlan:
+def _plan(width: int, height: int, rng: Generator) -> DeskPlan:
     longest = max(width, height)
     unit = min(longest / 2.2, max(90.0, between(rng, 200, 400) * max(1.0, longest / 5000)))
-    return DeskPlan(width, height, unit, pick(rng, _WOODS), int(rng.integers(2**32)))
+    return DeskPlan(width, height, unit, pick(rng, _COLORS.woods), int(rng.integers(2**32)))
 
 
 def _zones(plan: DeskPlan) -> tuple[Zone, ...]:
     return (Zone(0, 0, plan.width, plan.height),)
 
 
-def _strokes(plan: DeskPlan, rng: np.random.Generator) -> Iterator[Stroke]:
+def _strokes(plan: DeskPlan, rng: Generator) -> Iterator[Stroke]:
     board, unit = plan.unit * 1.1, plan.unit
     for number in range(math.ceil(plan.height / board) + 1):
         tone = mixed(plan.wood, darker(plan.wood, 0.25), float(rng.random()))
@@ -81,49 +87,49 @@ def _strokes(plan: DeskPlan, rng: np.random.Generator) -> Iterator[Stroke]:
                 yield from article(rng, middle, unit * between(rng, 0.6, 1.25))
 
 
-def _paper(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _PAPERS), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
+def _paper(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+    color, sheet = pick(rng, _COLORS.papers), _Sheet(middle, (unit * 0.62, unit * 0.88), between(rng, -0.6, 0.6))
     yield from [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, color)]
     if rng.random() < 0.3:
         for index in range(6):
             top = 0.82 - 0.6 * float(rng.random())
-            yield sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COVERS))
+            yield sheet.part(0.14 + 0.12 * index, top, 0.22 + 0.12 * index, 0.84, pick(rng, _COLORS.covers))
         return
     for index in range(int(rng.integers(6, 20))):
         v = 0.1 + 0.043 * index
-        yield sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _TEXT)
+        yield sheet.part(0.1, v, 0.1 + 0.8 * between(rng, 0.5, 1), v + 0.013, _COLORS.text)
 
 
-def _notebook(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    cover, sheet = pick(rng, _COVERS), _Sheet(middle, (unit * 0.55, unit * 0.72), between(rng, -0.8, 0.8))
+def _notebook(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+    cover, sheet = pick(rng, _COLORS.covers), _Sheet(middle, (unit * 0.55, unit * 0.72), between(rng, -0.8, 0.8))
     yield from [sheet.part(0.02, 0.02, 1.03, 1.02, darker(cover, 0.5)), sheet.part(0, 0, 1, 1, cover)]
     yield sheet.part(0, 0, 0.12, 1, darker(cover, 0.25))
     yield sheet.part(0.3, 0.18, 0.84, 0.34, lighter(cover, 0.7))
     yield from [sheet.part(-0.03, v / 12, 0.05, v / 12 + 0.02, (200, 202, 206)) for v in range(1, 12)]
 
 
-def _slip(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _SLIPS), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
+def _slip(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+    color, sheet = pick(rng, _COLORS.slips), _Sheet(middle, (unit * 0.22, unit * 0.22), between(rng, -0.5, 0.5))
     yield from [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, color)]
     for v in (0.25, 0.45, 0.65):
         yield sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(color, 0.45))
 
 
-def _ruler(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _ruler(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     sheet = _Sheet(middle, (unit * 0.95, unit * 0.09), between(rng, -1.6, 1.6))
     yield sheet.part(0, 0, 1, 1, (224, 214, 176))
     yield from [sheet.part(u / 30, 0, u / 30 + 0.006, 0.6 if u % 5 == 0 else 0.35, (96, 88, 70)) for u in range(1, 30)]
 
 
-def _pencil(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
-    color, sheet = pick(rng, _PENCILS), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
+def _pencil(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+    color, sheet = pick(rng, _COLORS.pencils), _Sheet(middle, (unit * 0.5, unit * 0.032), between(rng, -3.1, 3.1))
     yield from [sheet.part(0, 0, 0.86, 1, color), sheet.part(0, 0.6, 0.86, 1, darker(color, 0.25))]
     yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], (222, 190, 148))
     yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], (50, 48, 50))
     yield sheet.part(0, 0, 0.07, 1, (206, 140, 136))
 
 
-def _keyboard(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _keyboard(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     case = pick(rng, ((70, 72, 78), (206, 208, 210), (168, 160, 150)))
     sheet = _Sheet(middle, (unit * 0.9, unit * 0.32), between(rng, -0.3, 0.3))
     cap = lighter(case, 0.22) if sum(case) < 400 else lighter(case, 0.7)
@@ -134,14 +140,14 @@ def _keyboard(rng: np.random.Generator, middle: tuple[float, float], unit: float
             yield sheet.part(u, v, u + 0.055, v + 0.17, cap)
 
 
-def _mat(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _mat(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     color, sheet = pick(rng, ((70, 112, 98), (92, 104, 128), (126, 118, 108))), _Sheet(middle, (unit, unit * 0.7), 0.0)
     yield from [sheet.part(0, 0, 1, 1, color), sheet.part(0.02, 0.03, 0.98, 0.97, lighter(color, 0.08))]
     yield from [sheet.part(u / 12, 0.03, u / 12 + 0.002, 0.97, lighter(color, 0.3)) for u in range(1, 12)]
     yield from [sheet.part(0.02, v / 8, 0.98, v / 8 + 0.003, lighter(color, 0.3)) for v in range(1, 8)]
 
 
-def _cable(rng: np.random.Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
+def _cable(rng: Generator, middle: tuple[float, float], unit: float) -> Iterator[Stroke]:
     x, y = middle
     bends, tone = between(rng, 2, 5), pick(rng, ((60, 60, 66), (214, 212, 206)))
     points = [(x + unit * (step / 48 - 0.5) * 1.6, y + unit * 0.16 * math.sin(bends * step / 12)) for step in range(49)]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from types import SimpleNamespace
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
+from numpy.random import Generator
 from PIL import Image, ImageDraw
 
-from vlm_envs.content.colors import RGB
+from vlm_envs.content.colors import RGB, hex_color
+from vlm_envs.content.data_tables import data_table
 from vlm_envs.content.scenes.scene_kinds import Place
 from vlm_envs.tools.coordinates import PixelRectangle
 
@@ -26,7 +29,7 @@ class Stroke:
         width: Of a line, in pixels.
     """
 
-    form: Literal["rect", "ellipse", "polygon", "line"]
+    form: Literal["rectangle", "ellipse", "polygon", "line"]
     points: tuple[int, ...]
     color: RGB
     width: int = 0
@@ -45,7 +48,7 @@ class Stroke:
 def rect(x1: float, y1: float, x2: float, y2: float, color: RGB) -> Stroke:
     """Returns a filled rectangle, its right and lower edge exclusive."""
     left, top = round(x1), round(y1)
-    return Stroke("rect", (left, top, max(left, round(x2) - 1), max(top, round(y2) - 1)), color)
+    return Stroke("rectangle", (left, top, max(left, round(x2) - 1), max(top, round(y2) - 1)), color)
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, color: RGB) -> Stroke:
@@ -77,19 +80,26 @@ def draw_strokes(canvas: Image.Image, strokes: Iterable[Stroke], region: PixelRe
         if not stroke.reaches(region):
             continue
         points = [value - (region.top if index % 2 else region.left) for index, value in enumerate(stroke.points)]
-        if stroke.form == "rect":
-            pen.rectangle(points, stroke.color)
-        elif stroke.form == "ellipse":
-            pen.ellipse(points, stroke.color)
-        elif stroke.form == "polygon":
-            pen.polygon(points, stroke.color)
-        else:
+        if stroke.form == "line":
             pen.line(points, stroke.color, stroke.width, joint="curve")
+        else:
+            getattr(pen, stroke.form)(points, stroke.color)
+
+
+def palette(setting: str) -> SimpleNamespace:
+    """Returns the colors of a setting by name: an RGB, or a list of some to choose from."""
+    return SimpleNamespace(
+        **{name: _rgb(value) for name, value in data_table(__file__, "palettes.toml")[setting].items()}
+    )
+
+
+def _rgb(value: str | list[Any]) -> Any:
+    return hex_color(value) if isinstance(value, str) else [_rgb(item) for item in value]
 
 
 Pixels = npt.NDArray[np.uint8]
 
-EVERYWHERE: frozenset[Place] = frozenset(("ground", "wall", "air", "water"))
+EVERYWHERE: tuple[Place, ...] = get_args(Place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +119,7 @@ class Zone:
     top: int
     right: int
     bottom: int
-    places: frozenset[Place] = EVERYWHERE
+    places: tuple[Place, ...] = EVERYWHERE
     standing: bool = False
 
 
@@ -129,9 +139,9 @@ class Setting(Generic[PlanT]):
         ground: The pixels below the scenery of a region: uint8[rows, columns, 3], a function of position alone.
     """
 
-    plan: Callable[[int, int, np.random.Generator], PlanT]
+    plan: Callable[[int, int, Generator], PlanT]
     zones: Callable[[PlanT], tuple[Zone, ...]]
-    strokes: Callable[[PlanT, np.random.Generator], Iterator[Stroke]]
+    strokes: Callable[[PlanT, Generator], Iterator[Stroke]]
     ground: Callable[[PlanT, PixelRectangle], Pixels]
 
 
@@ -160,12 +170,12 @@ def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, s
     return pixels
 
 
-def between(rng: np.random.Generator, low: float, high: float) -> float:
+def between(rng: Generator, low: float, high: float) -> float:
     """Returns a number between two."""
     return float(low + (high - low) * rng.random())
 
 
-def spans(rng: np.random.Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
+def spans(rng: Generator, total: float, low: float, high: float) -> list[tuple[float, float]]:
     """Returns stretches from start to stop, each between two lengths, that fill a length; the last may be shorter."""
     found, at = [], 0.0
     while at < total:

@@ -9,16 +9,10 @@ import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, rect, spans
+from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, palette, rect, spans
 from vlm_envs.tools.coordinates import PixelRectangle
 
-_WOODS: tuple[RGB, ...] = ((176, 132, 88), (120, 84, 56), (214, 202, 184), (150, 120, 92), (96, 104, 112))
-_WALLS: tuple[RGB, ...] = ((226, 220, 206), (198, 208, 206), (214, 200, 190), (204, 206, 218))
-_SPINES: tuple[RGB, ...] = (
-    (132, 62, 58), (72, 92, 124), (88, 112, 86), (174, 146, 96), (108, 88, 116), (196, 188, 172), (92, 84, 78),
-    (150, 108, 84), (66, 108, 112), (182, 128, 118), (126, 134, 98), (160, 166, 176),
-)  # fmt: skip
-_BOXES: tuple[RGB, ...] = ((196, 166, 124), (178, 184, 186), (164, 148, 130), (206, 196, 176), (140, 152, 160))
+_COLORS = palette("shelf")
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,9 @@ def _plan(width: int, height: int, rng: np.random.Generator) -> Shelves:
             room = (inner[1] - inner[0]) * between(rng, 0.3, 0.65)
             start = inner[0] + between(rng, 0, 1) * (inner[1] - inner[0] - room)
             bays.append(Bay(inner[0], round(top), inner[1], round(bottom) - board, (round(start), round(start + room))))
-    return Shelves(width, height, board, pick(rng, _WOODS), pick(rng, _WALLS), int(rng.integers(2**32)), tuple(bays))
+    return Shelves(
+        width, height, board, pick(rng, _COLORS.woods), pick(rng, _COLORS.walls), int(rng.integers(2**32)), tuple(bays)
+    )
 
 
 def _zones(plan: Shelves) -> tuple[Zone, ...]:
@@ -98,7 +94,7 @@ def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Iter
 def _book(
     rng: np.random.Generator, left: float, right: float, floor: float, height: float
 ) -> Generator[Stroke, None, float]:
-    spine, top = pick(rng, _SPINES), floor - height * between(rng, 0.5, 0.86)
+    spine, top = pick(rng, _COLORS.spines), floor - height * between(rng, 0.5, 0.86)
     wide = right - left
     yield rect(left, top, right, floor, spine)
     yield rect(right - max(1, wide * 0.14), top, right, floor, darker(spine, 0.3))
@@ -110,7 +106,7 @@ def _book(
 
 
 def _box(rng: np.random.Generator, left: float, floor: float, height: float) -> Generator[Stroke, None, float]:
-    color, right = pick(rng, _BOXES), left + height * between(rng, 0.4, 0.6)
+    color, right = pick(rng, _COLORS.boxes), left + height * between(rng, 0.4, 0.6)
     top = floor - height * between(rng, 0.3, 0.6)
     yield rect(left, top, right, floor, color)
     yield rect(left, top, right, top + (floor - top) * 0.22, darker(color, 0.15))
@@ -129,7 +125,7 @@ def _pile(rng: np.random.Generator, left: float, floor: float, height: float) ->
     wide, y = height * between(rng, 0.45, 0.6), floor
     for _ in range(int(rng.integers(2, 6))):
         thick, indent = height * between(rng, 0.06, 0.13), wide * between(rng, 0, 0.12)
-        spine = pick(rng, _SPINES)
+        spine = pick(rng, _COLORS.spines)
         yield rect(left + indent, y - thick, left + wide, y, spine)
         yield rect(left + indent, y - max(1, thick * 0.2), left + wide, y, darker(spine, 0.3))
         y -= thick
