@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -19,7 +19,7 @@ import numpy as np
 from vlm_envs.content.random_choice import pick, pick_by_group
 from vlm_envs.content.reports import subjects
 from vlm_envs.content.reports.composition import Page, Report, SubjectT
-from vlm_envs.content.reports.report_contents import COMMITTEES, TOPICS, Organisation, draw_policy
+from vlm_envs.content.reports.report_contents import COMMITTEES, TOPICS, Organisation, draw_policy, told_of
 from vlm_envs.content.reports.subjects import (
     DEPARTMENTS,
     FIRST_NAMES,
@@ -146,8 +146,7 @@ def facts_of(subject: subjects.Subject, organisation: Organisation) -> Iterator[
     Yields:
         Questions whose answers no other page of a report tells, without `pages`; none about a `Front`.
     """
-    told = {field.name: getattr(subject, field.name) for field in fields(subject)}
-    told = {"organisation": organisation.name, "trade": organisation.trade, "year": organisation.years[-1]} | told
+    told = told_of(subject, organisation)
     for group, more in _groups(subject, organisation):
         yield from _facts(_FACTS[group], told | more)
 

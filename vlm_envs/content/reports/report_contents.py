@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -103,6 +104,14 @@ class Organisation:
     years: tuple[int, ...]
     letter: Letter
     closing: str
+
+
+def told_of(subject: Subject, organisation: Organisation) -> dict[str, Any]:
+    """Returns what texts about a subject name: what the organisation is, and the fields of the subject."""
+    last_year = organisation.years[-1]
+    told = {"organisation": organisation.name, "trade": organisation.trade, "closing": organisation.closing}
+    told |= {"year": last_year, "next_year": last_year + 1}
+    return told | {field.name: getattr(subject, field.name) for field in fields(subject)}
 
 
 class _UnusedNames:
