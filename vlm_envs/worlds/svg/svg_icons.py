@@ -185,33 +185,6 @@ def _traffic_light(rng: np.random.Generator, pen: Pen) -> None:
         pen.draw(f"circle 32 {14 + 18 * index} 7 fill {color if index == lit else dark}")
 
 
-def _chart(rng: np.random.Generator, pen: Pen) -> None:
-    for index, color in enumerate(pick_colors(rng, 3)):
-        height = 8 * int(rng.integers(1, 7))
-        pen.draw(f"rect {10 + 16 * index} {56 - height} 12 {height} fill {color}")
-    pen.draw("line 4 58 60 58 stroke black 3")
-
-
-def _flower(rng: np.random.Generator, pen: Pen) -> None:
-    petal, middle = pick_colors(rng, 2)
-    count = int(rng.choice([4, 5, 6, 8]))
-    one = pen.copy()
-    one.draw(f"ellipse 32 16 {30 / count + 2} 13 fill {petal}")
-    pen.around(count, one.elements)
-    pen.draw(f"circle 32 32 9 fill {middle}")
-
-
-def _clock(rng: np.random.Generator, pen: Pen) -> None:
-    rim, hand = pick_colors(rng, 2)
-    pen.draw(f"circle 32 32 27 fill white stroke {rim} 5")
-    angles = [30 * int(rng.integers(12)) for _ in range(2)]
-    for end, width, angle in ((18, 4, angles[0]), (12, 3, angles[1])):
-        one = pen.copy()
-        one.draw(f"line 32 32 32 {end} stroke {hand} {width}")
-        pen.turned(angle, _MIDDLE, one.elements)
-    pen.draw(f"circle 32 32 3 fill {hand}")
-
-
 def _windmill(rng: np.random.Generator, pen: Pen) -> None:
     first, second, stick = pick_colors(rng, 3)
     pen.draw(f"line 32 28 32 63 stroke {stick} 3")
@@ -234,18 +207,6 @@ def _snowflake(rng: np.random.Generator, pen: Pen) -> None:
     pen.around(6, one.elements)
 
 
-def _pencil(rng: np.random.Generator, pen: Pen) -> None:
-    wood, rubber = pick_colors(rng, 2)
-    one = pen.copy()
-    one.draw(
-        f"rect 26 2 12 8 fill {rubber}",
-        f"rect 26 10 12 34 fill {wood}",
-        "polygon 26 44 38 44 32 60 fill tan",
-        "polygon 30 54 34 54 32 60 fill black",
-    )
-    pen.turned(15 * int(rng.integers(-5, 6)), _MIDDLE, one.elements)
-
-
 def _butterfly(rng: np.random.Generator, pen: Pen) -> None:
     upper, lower, body = pick_colors(rng, 3)
     wing = pen.copy()
@@ -258,17 +219,6 @@ def _butterfly(rng: np.random.Generator, pen: Pen) -> None:
     axis = number(2 * (pen.offset[0] + pen.scale * 32))
     pen.elements += [f"<g>{half}</g>", f'<g transform="translate({axis} 0) scale(-1 1)">{half}</g>']
     pen.draw(f"ellipse 32 34 3 22 fill {body}")
-
-
-def _die(rng: np.random.Generator, pen: Pen) -> None:
-    (side,) = pick_colors(rng, 1)
-    one = pen.copy()
-    one.draw(f"rect 12 12 40 40 7 fill {side}")
-    spots = {1: "e", 2: "ai", 3: "aei", 4: "acgi", 5: "acegi", 6: "acdfgi"}[int(rng.integers(1, 7))]
-    for spot in spots:
-        row, column = divmod("abcdefghi".index(spot), 3)
-        one.draw(f"circle {20 + 12 * column} {20 + 12 * row} 4 fill white")
-    pen.turned(15 * int(rng.integers(-2, 3)), _MIDDLE, one.elements)
 
 
 def _stars(rng: np.random.Generator, pen: Pen) -> None:
@@ -292,11 +242,8 @@ def _moon(rng: np.random.Generator, pen: Pen) -> None:
 
 _DRAWN_HERE = {
     function.__name__[1:]: function
-    for function in (
-        _one_shape, _few_shapes, _traffic_light, _chart, _flower, _clock, _windmill, _snowflake, _pencil, _butterfly,
-        _die, _stars, _moon,
-    )
-}  # fmt: skip
+    for function in (_one_shape, _few_shapes, _traffic_light, _windmill, _snowflake, _butterfly, _stars, _moon)
+}
 _DESCRIBED: dict[str, Any] = tomllib.loads(files(__package__).joinpath("icons.toml").read_text("utf-8"))
 
 BANDS: dict[int, tuple[str, ...]] = {
@@ -359,6 +306,10 @@ def _draw_steps(rng: np.random.Generator, pen: Pen, steps: Iterable[Any], colors
                 count, one = int(rng.choice(counts)), pen.copy()
                 _draw_steps(rng, one, repeated, colors)
                 pen.around(count, one.elements)
+            case {"turned": degrees, "from": first, "to": last, "draw": group}:
+                one = pen.copy()
+                _draw_steps(rng, one, group, colors)
+                pen.turned(degrees * int(rng.integers(first, last + 1)), _MIDDLE, one.elements)
 
 
 def _badge(rng: np.random.Generator) -> Pen:
