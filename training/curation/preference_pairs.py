@@ -33,11 +33,11 @@ from agents.api.failures import Unavailable
 from judges.llm.llm_graders import write_wrong_responses
 from training.curation.curation_config import JUDGED, PairsConfig
 from vlm_envs.content.judging.judging_cases import TRACKS
-from vlm_envs.content.judging.judging_datasets import judged_rows_of
-from vlm_envs.content.judging.preference_rows import FileRow, document_of, picture_of
+from vlm_envs.content.judging.judging_datasets import judged_row
+from vlm_envs.content.judging.preference_rows import document_of, picture_of
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.datasets.dataset_images import media_fault, row_image, without_marks
-from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, broken, each_row, text
+from vlm_envs.qa.datasets.dataset_images import TableImage, without_marks
+from vlm_envs.qa.datasets.dataset_rows import BrokenRowError, Fields, Row, read_rows, rows_of
 from vlm_envs.qa.datasets.document_datasets import answered_row, page_file
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.responses.answers import normalise
@@ -251,35 +251,32 @@ def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
     """
     root, layout = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
     read = partial(_question, root, layout, set())
-    return list(each_row(root, config.rows, read, under=layout.under))
+    return list(read_rows(rows_of(root, config.rows, under=layout.under), read))
 
 
-def _question(root: FileRoot, layout: Layout, known: set[str], values: Fields, where: str, number: int) -> Question:
+def _question(root: FileRoot, layout: Layout, known: set[str], row: Row) -> Question:
     """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
-    own = layout.own(root, values, where)
-    fields = {name: value for name, value in own.items() if value is not None}
+    fields = {name: value for name, value in layout.own(root, row).items() if value is not None}
+    own = replace(row, fields=fields)
     wrong = fields.get("wrong", [])
     if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
-        raise broken(where, "a list of texts as 'wrong'", wrong)
-    if fields.get("track", TRACKS[0]) not in TRACKS:
-        raise broken(where, f"one of {', '.join(TRACKS)} as 'track'", fields["track"])
+        row.broken("a list of texts as 'wrong'", wrong)
+    own.one_of("track", TRACKS)
     answers = fields.get("answer", [])
     answers = [answers] if isinstance(answers, str) else answers
     if not isinstance(answers, list) or not all(isinstance(each, str) for each in answers):
-        raise broken(where, "a text as 'answer', or a list of them", answers)
-    request, right, pages = text(fields, "question", where), text(fields, "response", where), fields.get("pages")
-    num_images = ("image" in fields) + (len(pages) if isinstance(pages, list) else 0)
-    if fault := media_fault(values, request, (right, *wrong), num_images):
-        raise BrokenRowError(f"{where}: {fault}. Correct the row or remove it.")
+        row.broken("a text as 'answer', or a list of them", answers)
+    request, right, pages = own.text("question"), own.text("response"), fields.get("pages")
+    row.check_media(request, (right, *wrong), ("image" in fields) + (len(pages) if isinstance(pages, list) else 0))
     question = Question(
-        where=where,
-        fields=_with_saved_picture(root, fields, where),
+        where=row.where,
+        fields=_with_saved_picture(root, fields, row.where),
         request=encodable(without_marks(request)),
         right=encodable(right),
         wrong=tuple(encodable(each.strip()) for each in wrong),
         answers=tuple(encodable(each.strip()) for each in answers if each.strip()),
     )
-    _require_usable(root, question, number, known)
+    _require_usable(root, question, row.number, known)
     return question
 
 
@@ -289,9 +286,7 @@ def _require_usable(root: FileRoot, question: Question, number: int, known: set[
     Many questions are about one document, so that each of its files is read once.
     """
     row = question.row(number + 1) | {"responses": [question.right], "answer": True}
-    (judged,) = judged_rows_of([FileRow(question.where, number + 1, row)])
-    if isinstance(judged, BrokenRowError):
-        raise judged
+    judged = judged_row(Row(row, question.where))
     if judged.image:
         picture_of(root, judged.image, question.where)
     files = [name for name in judged.pages or filter(None, [judged.document]) if name not in known]
@@ -303,9 +298,10 @@ def _require_usable(root: FileRoot, question: Question, number: int, known: set[
 def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[str, Any]:
     """Returns fields whose `image` is the name of a file, where it was a picture of a table."""
     image = fields.get("image")
-    if not isinstance(image, bytes):
+    if not isinstance(image, bytes | TableImage):
         return fields
     try:
+        image = image.read() if isinstance(image, TableImage) else image
         decode_image(image, name="image")
     except ToolError as error:
         raise BrokenRowError(f"{where}: the picture cannot be read: {error}") from error
@@ -327,78 +323,78 @@ class Layout:
     """How a file has its questions.
 
     Attributes:
-        own: Returns a row's fields by this project's own names, from the folder, the row, and its file and place; may
-            raise `BrokenRowError`.
+        own: Returns a row's fields by this project's own names, from the folder and the row; may raise
+            `BrokenRowError`.
         under: Key of the list of rows, where a `.json` file holds an object around it.
     """
 
-    own: Callable[[FileRoot, Fields, str], Fields]
+    own: Callable[[FileRoot, Row], Fields]
     under: str | None = None
 
 
-def _mp_docvqa(root: FileRoot, fields: Fields, where: str) -> Fields:
+def _mp_docvqa(root: FileRoot, row: Row) -> Fields:
     """Returns a question about a window of pages; its first accepted answer is the response."""
-    row = answered_row(fields, where, root.folder, "train")
+    asked = answered_row(row, root.folder, "train")
     try:
-        pages = [page_file(root, page) for page in row.document.pages]
+        pages = [page_file(root, page) for page in asked.document.pages]
     except ToolError as error:
-        raise BrokenRowError(f"{where}: {error}") from error
+        raise BrokenRowError(f"{row.where}: {error}") from error
     return {
-        "id": row.key,
+        "id": asked.key,
         "track": "document",
-        "question": row.answer.question,
-        "response": row.answer.answers[0],
-        "answer": list(row.answer.answers),
-        "document": row.document.name,
+        "question": asked.answer.question,
+        "response": asked.answer.answers[0],
+        "answer": list(asked.answer.answers),
+        "document": asked.document.name,
         "pages": pages,
-        "evidence_pages": list(row.pages),
+        "evidence_pages": list(asked.pages),
     }
 
 
-def _deepeyes(root: FileRoot, fields: Fields, where: str) -> Fields:
+def _deepeyes(root: FileRoot, row: Row) -> Fields:
     """Returns a question about one picture: `extra_info` has question and answer, `images` the picture.
 
     Rows without `extra_info` have `question` or `problem`, and `answer` or `solution`, themselves.
     """
-    told: Any = fields.get("extra_info") or fields
-    if not isinstance(told, Mapping):
-        raise broken(where, "an object as 'extra_info'", told)
-    image = row_image(fields, where)
+    info: Any = row.fields.get("extra_info") or row.fields
+    if not isinstance(info, Mapping):
+        row.broken("an object as 'extra_info'", info)
+    told, image = replace(row, fields=info), row.image()
     if image is None:
-        raise broken(where, "one image as 'images'", fields.get("images"))
-    answer = text(told, "answer" if told.get("answer") is not None else "solution", where)
+        row.broken("one image as 'images'", row.fields.get("images"))
+    answer = told.text("answer" if told.has("answer") else "solution")
     return {
         "track": "fine_grained",
-        "question": without_marks(text(told, "question" if told.get("question") is not None else "problem", where)),
+        "question": without_marks(told.text("question" if told.has("question") else "problem")),
         "response": answer,
         "answer": answer,
         "image": image,
     }
 
 
-def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
+def _mm_ifengine(root: FileRoot, row: Row) -> Fields:
     """Returns an instruction with the response that keeps to it, and the one that does not, where the row has one.
 
     `conversations` (`from` and `value`) or `messages` (`role` and `content`) end in the instruction, and `chosen` and
     `rejected` are messages or texts; without them the conversation ends in the response. One picture, in `images` or as
     `image`, or none.
     """
-    name = "conversations" if fields.get("conversations") is not None else "messages"
-    told: Any = fields.get(name)
+    name = "conversations" if row.has("conversations") else "messages"
+    told: Any = row.fields.get(name)
     if not isinstance(told, list) or not told:
-        raise broken(where, f"a list of messages as {name!r}", told)
-    said = [_message(each, name, where) for each in told]
+        row.broken(f"a list of messages as {name!r}", told)
+    said = [_message(row, each, name) for each in told]
     said = said[1:] if said[0][0] == "system" else said
-    chosen, rejected = (_response(fields, which, where) for which in ("chosen", "rejected"))
+    chosen, rejected = (_response(row, which) for which in ("chosen", "rejected"))
     if chosen is None and len(said) == 2 and said[1][0] == "assistant":
         chosen = said.pop()[1]
     if [role for role, _ in said] != ["user"] or chosen is None:
-        raise broken(where, f"one instruction in {name!r} and its response, there or as 'chosen'", told)
-    image, question = row_image(fields, where), said[0][1]
+        row.broken(f"one instruction in {name!r} and its response, there or as 'chosen'", told)
+    image, question = row.image(), said[0][1]
     if question.count("<image>") > (image is not None):
-        raise broken(where, "a picture in 'images' for each <image>", question)
+        row.broken("a picture in 'images' for each <image>", question)
     return {
-        "id": fields.get("id"),
+        "id": row.fields.get("id"),
         "track": "instruction_following",
         "question": without_marks(question),
         "response": chosen,
@@ -407,22 +403,22 @@ def _mm_ifengine(root: FileRoot, fields: Fields, where: str) -> Fields:
     }
 
 
-def _own(root: FileRoot, fields: Fields, where: str) -> Fields:
-    return {**fields, "image": row_image(fields, where)}
+def _own(root: FileRoot, row: Row) -> Fields:
+    return {**row.fields, "image": row.image()}
 
 
-def _response(fields: Fields, which: str, where: str) -> str | None:
+def _response(row: Row, which: str) -> str | None:
     """Returns a response, a message or a text; None where there is none."""
-    value: Any = fields.get(which)
-    return value if value is None or isinstance(value, str) else _message(value, which, where)[1]
+    value: Any = row.fields.get(which)
+    return value if value is None or isinstance(value, str) else _message(row, value, which)[1]
 
 
-def _message(message: Any, name: str, where: str) -> tuple[str, str]:
+def _message(row: Row, message: Any, name: str) -> tuple[str, str]:
     """Returns role and text of a message in either of the usual layouts."""
     told = message if isinstance(message, Mapping) else {}
     role, content = told.get("from", told.get("role")), told.get("value", told.get("content"))
     if not isinstance(role, str) or not isinstance(content, str):
-        raise broken(where, f"messages of role and text in {name!r}", message)
+        row.broken(f"messages of role and text in {name!r}", message)
     return _ROLES.get(role, role), content
 
 

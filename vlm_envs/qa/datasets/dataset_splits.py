@@ -153,7 +153,11 @@ def told_left_out(which: str, faults: Iterable[str]) -> str:
         which: Whose items they are.
         faults: What is wrong with each of at least one.
     """
-    told = tuple(faults)
-    named = " ".join(f"{fault.rstrip('.')}." for fault in told[:_MAX_NAMED])
-    more = f" And {len(told) - _MAX_NAMED} more." if len(told) > _MAX_NAMED else ""
-    return f"{which}: left out: {len(told)}, which cannot be shown. {named}{more}"
+    told = [f"{fault.rstrip('.')}." for fault in faults]
+    return f"{which}: left out: {len(told)}, which cannot be shown. {named_first(told)}"
+
+
+def named_first(messages: Sequence[str]) -> str:
+    """Returns the first few of some messages, and how many there are more."""
+    more = f" And {len(messages) - _MAX_NAMED} more." if len(messages) > _MAX_NAMED else ""
+    return f"{' '.join(messages[:_MAX_NAMED])}{more}"

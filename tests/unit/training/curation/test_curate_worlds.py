@@ -25,7 +25,7 @@ from training.curation.curation_loop import make_data_set
 from training.curation.curation_set import questions
 from training.pools.pool_config import PoolConfig
 from vlm_envs.content.judging import judging_datasets as datasets
-from vlm_envs.content.judging.preference_rows import DataFolder
+from vlm_envs.content.judging import preference_rows
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import to_json
 from vlm_envs.records.run_data import RunReader
@@ -216,8 +216,8 @@ def ids_of(folder: Path) -> tuple[str, ...]:
 def test_pictures_are_opened_when_their_question_is_asked(tmp_path, local, monkeypatch):
     ids = ids_of(local)
     assert len(ids) >= 6, "the case under test"
-    read, original = [], DataFolder.picture
-    monkeypatch.setattr(DataFolder, "picture", lambda *given: (read.append(given[1]), original(*given))[1])
+    read, original = [], preference_rows.picture_of
+    monkeypatch.setattr(preference_rows, "picture_of", lambda *given: (read.append(given[1]), original(*given))[1])
     pool = pool_of(tmp_path / "pool.jsonl", *ids)
     make_data_set(curated(tmp_path, judged(local, pool=pool), num_samples=2, expert="random"))
     assert len({*read}) == 2
