@@ -209,9 +209,9 @@ def _has_arm(state: PrimitiveSkillState) -> bool:
 _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
     (f"a task out of {', '.join(STAGES)}", lambda state: state.task in STAGES),
     (
-        f"1 to {MAX_NUM_CUBES} cubes of different colors out of {', '.join(COLORS)}, within "
-        f"{_MAX_COORDINATE_M:g} m and not in each other, rotations of length 1, a left and a right target to place or stack, and a drawer, open by "
-        f"0 to {DRAWER_TRAVEL_M:g} m, in its task only",
+        f"1 to {MAX_NUM_CUBES} cubes of different colors out of {', '.join(COLORS)}, within {_MAX_COORDINATE_M:g} m, "
+        "not in each other, with rotations of length 1, a left and a right target to place or stack, and a drawer, "
+        f"open by 0 to {DRAWER_TRAVEL_M:g} m, in its task only",
         _has_things,
     ),
     ("goals of its task about cubes and places that exist, one per cube, that can be met together", _has_goals),
