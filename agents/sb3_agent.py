@@ -64,8 +64,8 @@ class PolicyAgent:
         """
         controls = worlds.apply(dict.fromkeys(range(worlds.num_envs), Controls.of))
         for row, spec in enumerate(worlds.get_attr("spec")):
-            found = {"env_id": spec.id, **to_json(controls[row])}
-            if found.pop("max_actions") < self._seeing.actions_per_response:
+            found = {"env_id": spec.id, **_facts(controls[row])}
+            if controls[row].max_actions < self._seeing.actions_per_response:
                 raise ConfigError(f"This policy needs max_actions_per_turn={self._seeing.actions_per_response}.")
             expected = {name: self.trained_for[name] for name in found}
             if found != expected:
@@ -98,27 +98,6 @@ class PolicyAgent:
         return plans
 
 
-def require_policy(directory: str) -> Record:
-    """Returns the world that a directory's policy was trained for.
-
-    Raises:
-        FileNotFoundError: If there is no policy.
-        ValueError: If `trained.json` does not describe one.
-    """
-    path = Path(directory)
-    if not (path / MODEL).is_file() or not (path / RECORD).is_file():
-        raise FileNotFoundError(
-            f"No policy at {path}: expected {MODEL} and {RECORD} there. "
-            "Train one: python -m benchmarks sb3 VLM/FrozenLake-v0 --out DIR"
-        )
-    try:
-        trained_for: Record = json.loads((path / RECORD).read_text(encoding="utf-8"))["trained_for"]
-        Seeing(**trained_for["seeing"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path / RECORD} does not describe a policy: {error!r}") from error
-    return trained_for
-
-
 def load_agent(directory: str) -> PolicyAgent:
     """Returns the agent of a directory that `python -m benchmarks sb3` wrote.
 
@@ -128,13 +107,22 @@ def load_agent(directory: str) -> PolicyAgent:
         FileNotFoundError: If there is no policy.
         ValueError: If it cannot be read.
     """
-    trained_for, path = require_policy(directory), Path(directory) / MODEL
+    path = Path(directory)
     try:
-        policy = PPO.load(path, device="cpu").policy
+        record = json.loads((path / RECORD).read_text(encoding="utf-8"))
+        return PolicyAgent(PPO.load(path / MODEL, device="cpu").policy, record["trained_for"])
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"No policy at {path}: expected {MODEL} and {RECORD} there. "
+            "Train one: python -m benchmarks sb3 VLM/FrozenLake-v0 --out DIR"
+        ) from error
     except Exception as error:  # a foreign file makes torch and pickle raise anything
         reason = str(error).partition("\n")[0]
-        raise ValueError(f"{path} is damaged, or no PPO of stable-baselines3: {reason}") from error
-    return PolicyAgent(policy, trained_for)
+        raise ValueError(f"{path} holds no PPO policy of `benchmarks sb3`: {type(error).__name__}: {reason}") from error
+
+
+def _facts(controls: Controls) -> Record:
+    return {"action_names": list(controls.action_names), "picture_shape": list(controls.picture_shape)}
 
 
 class CellNetwork(BaseFeaturesExtractor):
@@ -219,8 +207,7 @@ def train_policy(
 
     worlds = DummyVecEnv([env_fn] * num_envs)
     discrete: DiscreteWorld = worlds.envs[0].env  # type: ignore[assignment]
-    facts = {name: value for name, value in to_json(discrete.controls).items() if name != "max_actions"}
-    trained_for = {"env_id": env_id, **facts, "seeing": to_json(discrete.seeing), "kwargs": to_json(dict(kwargs))}
+    trained_for = {"env_id": env_id, **_facts(discrete.controls), "seeing": discrete.seeing, "kwargs": dict(kwargs)}
     network = {"features_extractor_class": CellNetwork, "features_extractor_kwargs": {"cell_px": cell_px}}
     model = PPO(
         "CnnPolicy",
@@ -233,7 +220,7 @@ def train_policy(
         **ppo_kwargs,
     )
     out.mkdir(parents=True, exist_ok=True)
-    (out / RECORD).write_text(json.dumps({"trained_for": trained_for}, indent=2), encoding="utf-8")
+    (out / RECORD).write_text(json.dumps(to_json({"trained_for": trained_for}), indent=2), encoding="utf-8")
     try:
         model.learn(timesteps)
     finally:

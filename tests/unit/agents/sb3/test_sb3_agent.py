@@ -101,11 +101,11 @@ def broken(directory, name, content):
             "No policy at .*: expected model.zip and .*Train one: python",
         ),
         (RECORD, None, FileNotFoundError, "No policy at .*: expected model.zip and trained.json there"),
-        (RECORD, b"{", ValueError, "trained.json does not describe a policy"),
-        (RECORD, b"[]", ValueError, "trained.json does not describe a policy"),
-        (RECORD, b'{"trained_for": {"env_id": "VLM/X-v0"}}', ValueError, "does not describe a policy.*'seeing'"),
-        (MODEL, b"", ValueError, "model.zip is damaged, or no PPO of stable-baselines3"),
-        (MODEL, b"PK\x03\x04 half of it", ValueError, "model.zip is damaged"),
+        (RECORD, b"{", ValueError, "holds no PPO policy"),
+        (RECORD, b"[]", ValueError, "holds no PPO policy"),
+        (RECORD, b'{"trained_for": {"env_id": "VLM/X-v0"}}', ValueError, "holds no PPO policy.*'seeing'"),
+        (MODEL, b"", ValueError, "holds no PPO policy"),
+        (MODEL, b"PK\x03\x04 half of it", ValueError, "holds no PPO policy"),
     ],
 )
 def test_a_broken_folder_is_told_in_one_line(policy_directory, tmp_path, name, content, kind, said):
