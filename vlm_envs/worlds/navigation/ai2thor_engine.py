@@ -38,13 +38,6 @@ VERSION = "5.0.0"
 VISIBILITY_M = 10.0
 """How far away objects count as visible. Source: EmbodiedBench's navigation environment."""
 
-_NO_BUILD = (
-    "AI2-THOR has no Unity build for this machine: {error}. Its builds come from AI2's own server, by commit and "
-    "platform. Get one where that server can be reached, by running Controller(platform=CloudRendering) once there, "
-    "and copy it (it lies in ~/.ai2thor/releases); or build it from AI2-THOR's sources with Unity. Then pass the "
-    "executable's path as local_executable_path."
-)
-
 
 class Ai2Thor:
     """A simulator that is started when it is first needed.
@@ -166,11 +159,11 @@ def start_controller(**options: Any) -> Any:
     try:
         return controller.Controller(platform=platform.CloudRendering, **options)
     except Exception as error:  # downloads, Vulkan and Unity fail in many ways; each is told, none is hidden
-        if "no build exists" in str(error):
-            raise EngineUnavailableError(_NO_BUILD.format(error=error)) from error
         raise EngineUnavailableError(
             f"AI2-THOR did not start: {type(error).__name__}: {error}. CloudRendering needs a Vulkan driver, and the "
-            "first start a download; a build on your disk is used with local_executable_path."
+            "first start downloads a Unity build from AI2's server. Where it cannot be reached, copy a build (it lies "
+            "in ~/.ai2thor/releases), or build one from AI2-THOR's sources, and pass the executable's path as "
+            "local_executable_path."
         ) from error
 
 

@@ -18,16 +18,11 @@ import numpy as np
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.splits import split_of
 from vlm_envs.worlds.primitive_skill.skill_state import (
-    BASE_X_M,
     COLORS,
     CUBE_HALF_M,
     DRAWER_TRAVEL_M,
-    FRAME_X_M,
-    GRASP_RADIUS_M,
-    HELD_GAP_M,
     HOME_QPOS,
     MAX_NUM_CUBES,
-    NUM_ARM_JOINTS,
     STAGES,
     Cube,
     Drawer,
@@ -38,7 +33,6 @@ from vlm_envs.worlds.primitive_skill.skill_state import (
     is_met,
     num_phrasings,
     reached_stage,
-    tool_position,
     yaw_quaternion,
 )
 
@@ -186,24 +180,15 @@ def _has_goals(state: PrimitiveSkillState) -> bool:
 
 
 def _has_progress(state: PrimitiveSkillState) -> bool:
-    """Returns whether wording, stage, and outcome are possible."""
+    """Returns whether wording, stage, outcome, and arm are possible."""
     return (
-        0 <= state.phrasing < num_phrasings(state.task)
+        max(map(abs, state.qpos)) <= _MAX_JOINT
+        and state.held in (None, *range(len(state.cubes)))
+        and 0 <= state.phrasing < num_phrasings(state.task)
         and -1 <= state.highest_stage <= max(STAGES[state.task])
         and len(state.outcome) <= _MAX_OUTCOME_CHARS
         and state.outcome.isprintable()
     )
-
-
-def _has_arm(state: PrimitiveSkillState) -> bool:
-    """Returns whether joints are possible, and a held cube is between the fingers, as a pick leaves it."""
-    if max(map(abs, state.qpos)) > _MAX_JOINT or state.held not in (None, *range(len(state.cubes))):
-        return False
-    if state.held is None:
-        return True
-    hand = tool_position(state.qpos, BASE_X_M + FRAME_X_M[state.task])
-    is_near = math.dist(hand, state.cubes[state.held].position) < GRASP_RADIUS_M
-    return is_near and sum(state.qpos[NUM_ARM_JOINTS:]) >= HELD_GAP_M
 
 
 _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
@@ -216,14 +201,9 @@ _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
     ),
     ("goals of its task about cubes and places that exist, one per cube, that can be met together", _has_goals),
     (
-        "a phrasing and a highest stage that exist, and an outcome of one printable line of at most "
-        f"{_MAX_OUTCOME_CHARS} characters",
+        "a phrasing, a highest stage, and a held cube that exist, an outcome of one printable line of at most "
+        f"{_MAX_OUTCOME_CHARS} characters, and joints within {_MAX_JOINT:.2f}",
         _has_progress,
-    ),
-    (
-        f"joints within {_MAX_JOINT:.2f}, and a held cube between the fingers: within "
-        f"{1000 * GRASP_RADIUS_M:g} mm of the hand, the fingers {1000 * HELD_GAP_M:g} mm apart or more",
-        _has_arm,
     ),
 )
 """What a level needs, and whether a state has it; each relies on those before."""

@@ -238,9 +238,7 @@ def test_generated_searches_fit_the_split_and_the_band() -> None:
 
 def test_a_world_plays_on_it() -> None:
     rules = dynamics()
-    task: NavigationTask[SceneState] = NavigationTask(
-        step_length_m=0.25, success_threshold_m=1.0, require_visible=False
-    )
+    task = NavigationTask(step_length_m=0.25, success_threshold_m=1.0, require_visible=False)
     world = World(rules, SceneView(rules.thor, max_visible=5), task, max_turns=4, max_actions_per_turn=5)
     world.set_picture_shape((64, 64, 3))
     observation, info = world.reset(seed=4)
