@@ -92,7 +92,7 @@ AGENTS: dict[str, AgentEntry] = {
         factory="agents.sb3_agent:load_agent",
         summary="a PPO of stable-baselines3, as python -m benchmarks sb3 saves it",
         part="DIR",
-        check="agents.sb3_record:require_policy",
+        check="agents.sb3_agent:load_agent",
         extra="sb3",
     ),
     **{

@@ -40,29 +40,6 @@ _BRUSHES: tuple[tuple[Cell, ...], ...] = (
 )
 
 
-def rooms(
-    rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int, min_length: int, max_length: int
-) -> Iterator[SokobanState]:
-    """Yields random starts in one carved room, none with a box on a target; `is_within` accepts those of the band.
-
-    Args:
-        rng: Where chance comes from.
-        dim_room: Rows and columns, walls included.
-        num_boxes: And as many targets.
-        min_length: Fewest moves of a shortest solution, pushes included.
-        max_length: Most of them.
-
-    Rooms are carved by a wandering brush, so their shapes differ. With one box, the start is drawn among all positions
-    of the room whose exact cost fits. With more boxes, they are pulled away from the targets at random (the game played
-    backward, which keeps the room solvable) and the exact solver then checks the length.
-
-    Source: gym-sokoban's idea of carving and reverse play (after Racaniere et al. 2017). Deviations: our own carving;
-    randomness comes only from the given generator; lengths are exact; a failure is an error, not an easier room.
-    """
-    layout = _carve_layout(rng, dim_room, num_boxes)
-    yield from (_one_box_starts if num_boxes == 1 else _pulled_starts)(rng, layout, min_length, max_length)
-
-
 def _carve_layout(rng: np.random.Generator, dim_room: tuple[int, int], num_boxes: int) -> SokobanLayout:
     """Returns a room with a connected random floor and random targets on it."""
     num_rows, num_cols = dim_room
@@ -162,19 +139,12 @@ def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> lis
     return pulls
 
 
-def is_within(state: SokobanState, min_length: int, max_length: int) -> bool:
-    """Returns whether a start's shortest solution lies in a band; starts with one box do without a check."""
-    if len(state.boxes) == 1:
-        return True
-    try:
-        cost = sokoban_solver.cost_to_go(state, max_num_nodes=_NODES_PER_TRY)
-    except SolverLimitError:
-        return False  # An undecided room is drawn again, never assumed to fit.
-    return cost is not None and min_length <= cost <= max_length
-
-
 class SokobanDynamics(GridDynamics[SokobanState]):
     """The rules of one Sokoban configuration; holds no state of an episode.
+
+    Rooms are carved by a wandering brush, so their shapes differ. With one box, the start is drawn among all positions
+    of the room whose exact cost fits. With more boxes, they are pulled away from the targets at random (the game played
+    backward, which keeps the room solvable) and the exact solver then checks the length.
 
     Args:
         dim_room: (rows, columns) of every room, walls included; 3 to 512 each.
@@ -185,7 +155,9 @@ class SokobanDynamics(GridDynamics[SokobanState]):
     Raises:
         ConfigError: If the values do not allow any room.
 
-    Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules.
+    Source: VAGEN, Table 7, for the defaults; gym-sokoban 0.0.6 for the rules and the idea of carving and reverse play
+    (after Racaniere et al. 2017). Deviations: our own carving; randomness comes only from the given generator; lengths
+    are exact; a failure is an error, not an easier room.
     """
 
     num_tries = 3_000
@@ -198,32 +170,39 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         min_solution_length: int = 5,
         max_solution_length: int,
     ) -> None:
-        """Checks the configuration."""
         if len(dim_room) != 2:
             raise ConfigError(f"dim_room must be (rows, columns), e.g. (6, 6); got {dim_room!r}.")
-        self.dim_room = (
-            require_positive("dim_room[0]", dim_room[0], minimum=3, maximum=MAX_GRID),
-            require_positive("dim_room[1]", dim_room[1], minimum=3, maximum=MAX_GRID),
+        num_rows, num_cols = (
+            require_positive(f"dim_room[{axis}]", side, minimum=3, maximum=MAX_GRID)
+            for axis, side in enumerate(dim_room)
         )
+        self.dim_room = num_rows, num_cols
         self.num_boxes = require_positive("num_boxes", num_boxes)
         super().__init__(
             self.dim_room, min_solution_length=min_solution_length, max_solution_length=max_solution_length
         )
-        num_inner = (self.dim_room[0] - 2) * (self.dim_room[1] - 2)
-        if num_inner < 2 * self.num_boxes + 1:
-            raise ConfigError(
-                f"{self.num_boxes} boxes, as many targets and the player need {2 * self.num_boxes + 1} cells "
-                f"inside the walls; dim_room={self.dim_room} has {num_inner}. "
-                "Enlarge dim_room or use fewer boxes."
-            )
+        num_inner, num_needed = (num_rows - 2) * (num_cols - 2), 2 * self.num_boxes + 1
+        require(
+            num_inner >= num_needed,
+            f"{self.num_boxes} boxes, as many targets and the player need {num_needed} cells inside the walls; "
+            f"dim_room={self.dim_room} has {num_inner}. Enlarge dim_room or use fewer boxes.",
+        )
 
     def starts(self, rng: np.random.Generator) -> Iterator[SokobanState]:
         """Returns starts in one random room, no box on a target; see `GridDynamics.starts`."""
-        return rooms(rng, self.dim_room, self.num_boxes, self.min_solution_length, self.max_solution_length)
+        layout = _carve_layout(rng, self.dim_room, self.num_boxes)
+        drawn = _one_box_starts if self.num_boxes == 1 else _pulled_starts
+        return drawn(rng, layout, self.min_solution_length, self.max_solution_length)
 
     def fits(self, state: SokobanState) -> bool:
         """Returns whether a start is proved to be in the band; see `GridDynamics.fits`."""
-        return is_within(state, self.min_solution_length, self.max_solution_length)
+        if len(state.boxes) == 1:
+            return True  # drawn by its exact cost
+        try:
+            cost = sokoban_solver.cost_to_go(state, max_num_nodes=_NODES_PER_TRY)
+        except SolverLimitError:
+            return False  # an undecided room is drawn again, never assumed to fit
+        return cost is not None and self.min_solution_length <= cost <= self.max_solution_length
 
     @property
     def wanted(self) -> tuple[str, str]:
@@ -251,7 +230,7 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         if state.is_solved:
             raise LevelError("Every box is already on a target. Move at least one box (X) off its target (O).")
         try:
-            if sokoban_solver.is_deadlocked(state):
+            if sokoban_solver.cost_to_go(state) is None:
                 raise LevelError(f"This room has no solution; move the boxes, targets or walls:\n{state.level_text()}")
         except SolverLimitError as error:
             raise LevelError(f"It could not be checked that this room has a solution. {error}") from error

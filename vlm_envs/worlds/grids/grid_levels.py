@@ -175,8 +175,10 @@ with a side.
 
 def relation_between(subject: str, subject_cell: Cell, object: str, object_cell: Cell) -> Relation:
     """Returns the relation of one named cell to another: the signs of row and column differences with both names."""
-    vertical = _sign(subject_cell[0] - object_cell[0])
-    return Relation(subject, vertical, _sign(subject_cell[1] - object_cell[1]), object)
+    vertical, horizontal = (
+        (mine > other) - (mine < other) for mine, other in zip(subject_cell, object_cell, strict=True)
+    )
+    return Relation(subject, vertical, horizontal, object)
 
 
 def relations_of(subjects: Mapping[str, Cell], objects: Mapping[str, Cell]) -> tuple[Relation, ...]:
@@ -202,10 +204,6 @@ def relation_text(relation: Relation) -> str:
 def relations_text(relations: Iterable[Relation]) -> str:
     """Returns relations as sentences: clauses joined by `". "` and closed by a full stop."""
     return ". ".join(relation_text(relation) for relation in relations) + "."
-
-
-def _sign(difference: int) -> int:
-    return (difference > 0) - (difference < 0)
 
 
 _DIRECTIONS = tuple(Direction)

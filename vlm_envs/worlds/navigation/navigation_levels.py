@@ -48,19 +48,7 @@ class Action(IntEnum):
 
 
 ACTIONS = tuple(Action)
-ACTION_NAMES = tuple(
-    action.title
-    for action in (
-        Action.MOVE_AHEAD,
-        Action.MOVE_BACK,
-        Action.MOVE_RIGHT,
-        Action.MOVE_LEFT,
-        Action.ROTATE_RIGHT,
-        Action.ROTATE_LEFT,
-        Action.LOOK_UP,
-        Action.LOOK_DOWN,
-    )
-)
+ACTION_NAMES = tuple(ACTIONS[number].title for number in (0, 2, 1, 3, 4, 5, 6, 7))
 """The names in the order of the paper's prompt."""
 
 _BY_NAME = {action.title: action for action in Action}
@@ -107,7 +95,7 @@ class NavigationState:
 
     @property
     def target_bearing(self) -> tuple[float, float]:
-        """How far the target's middle lies ahead and to the right, level, in metres."""
+        """How far the target's middle lies ahead and to the right, level, in meters."""
         return bearing(self.pose, self.target_thing.x_cm / 100, self.target_thing.y_cm / 100)
 
 
@@ -148,12 +136,9 @@ def parse_level(level: str) -> NavigationState:
 def _read_pose(content: Any) -> Pose:
     if not isinstance(content, list) or len(content) != 4:
         raise LevelError("A level's pose is [x, y, heading, tilt].")
-    return Pose(
-        x=read_whole(content[0], "A pose's x", 0, 1000),
-        y=read_whole(content[1], "A pose's y", 0, 1000),
-        heading=read_whole(content[2], "A pose's heading", 0, 3),
-        tilt=read_whole(content[3], "A pose's tilt", -MAX_TILT, MAX_TILT),
-    )
+    bounds = ((0, 1000), (0, 1000), (0, 3), (-MAX_TILT, MAX_TILT))
+    named = zip(Pose._fields, content, bounds, strict=True)
+    return Pose(*(read_whole(value, f"A pose's {name}", low, high) for name, value, (low, high) in named))
 
 
 def _read_instruction(content: Any) -> str:

@@ -153,13 +153,7 @@ def _simulated(engine: Engine, state: PrimitiveSkillState, action: Primitive) ->
         held = carry_out(engine, action, state.held)
     except UnreachableError:
         return replace(state, outcome=f"{action} is out of the arm's reach"), False
-    snapshot = engine.take()
-    cubes = tuple(
-        replace(cube, position=position, rotation=rotation)
-        for cube, (position, rotation) in zip(state.cubes, snapshot.cubes, strict=True)
-    )
-    drawer = None if state.drawer is None else replace(state.drawer, open_m=snapshot.open_m)
-    after = replace(state, cubes=cubes, drawer=drawer, held=held, qpos=snapshot.qpos, outcome="")
+    after = replace(engine.take(), held=held, outcome="")
     if not _differs(state, after):
         return replace(state, outcome=_MISSED[action.skill].format(action)), False
     return replace(after, highest_stage=max(state.highest_stage, reached_stage(after))), True

@@ -137,7 +137,7 @@ class _Arm:
         nearest = int(np.argmin(distances))
         if distances[nearest] > GRASP_RADIUS_M:
             return 0.0
-        yaw = face_yaw(self._engine.take().cubes[nearest][1])
+        yaw = face_yaw(self._engine.take().cubes[nearest].rotation)
         across = yaw - math.copysign(math.pi / 2, yaw)
         others = np.delete(cubes, nearest, axis=0)
         others = others[np.abs(others[:, 2] - point[2]) < 2 * CUBE_HALF_M, :2]
