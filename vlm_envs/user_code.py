@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-import re
-import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Mapping
@@ -79,29 +77,11 @@ def fault_in_world(error: BaseException) -> str | None:
     return _told(error, theirs[-1]) if theirs else None
 
 
-def line_in_world(stack: traceback.StackSummary) -> str | None:
-    """Returns the innermost line that `fault_in_world` would name: `mine.py, line 3, in generate`; or None."""
-    theirs = _theirs(stack)
-    return f"{_shown(theirs[-1].filename)}, line {theirs[-1].lineno}, in {theirs[-1].name}" if theirs else None
-
-
 def _theirs(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
     folders = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
     ours = tuple(f"{folder}{os.sep}" for folder in folders)
     # Frames of compiled packages name source files that are not there
     return [frame for frame in stack if not frame.filename.startswith(ours) and Path(frame.filename).is_file()]
-
-
-def lacking_methods(error: TypeError) -> str | None:
-    """Returns what keeps a class from being made: `towers.py: BarTask lacks noop_terms`; None for other errors."""
-    named = re.match(r"Can't instantiate abstract class (\w+)", str(error))
-    if named is None:
-        return None
-    for module in reversed([*sys.modules.values()]):  # of two classes of one name the user's, which was imported last
-        made: Any = getattr(module, "__dict__", {}).get(named[1])
-        if inspect.isabstract(made):
-            return f"{_shown(inspect.getfile(made))}: {named[1]} lacks {', '.join(sorted(made.__abstractmethods__))}"
-    return None
 
 
 def _told(error: BaseException, frame: traceback.FrameSummary) -> str:

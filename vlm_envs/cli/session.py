@@ -96,11 +96,7 @@ class Session:
         self.world: World[Any, Any] = _for_a_person(env_id, {"format_reward": 0.0, **kwargs})
         usual = {name: getattr(self.world, name) for name in NO_LIMITS}
         own = {name: limit for name, limit in usual.items() if name in kwargs}
-        self.limits = (
-            f"Limits: {_listed(own)}; there are no others."
-            if own
-            else f"There is no limit on turns and actions. Agents have {_listed(usual)}; --set gives you limits, too."
-        )
+        self.limits = f"Limits: {_listed(own)}. Agents have {_listed(usual)}; --set gives you limits, too."
         for name, limit in {**NO_LIMITS, **own}.items():
             setattr(self.world, name, limit)
         self.seed, self.level = seed, level
@@ -242,7 +238,7 @@ class Session:
             return f"Lost. {self.what_was_right()}".strip()
         left = self.world.optimal_actions_left()
         if left is None:
-            return "" if self.fewest_actions is None else "It can no longer be solved."
+            return "It can no longer be solved." if self.fewest_actions is not None else ""
         return f"At least {left} action{'s' * (left != 1)} to go."
 
     def what_was_right(self) -> str:

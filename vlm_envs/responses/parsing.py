@@ -86,6 +86,10 @@ class ActionGrammar(Generic[ActionT]):
     separator: str = ","
     expected: str
 
+    def lenient_parser(self, section: str) -> Callable[[str], ActionT | None]:
+        """Returns what reads a section's text in lenient reading."""
+        return self.lenient_in.get(section) or self.parse_in.get(section, self.parse)
+
     def split(self, answer: str) -> list[str]:
         """Returns the stripped pieces of an answer."""
         if not self.separator:
@@ -270,10 +274,9 @@ def _lenient_actions(
         wanted = " or ".join(f"<{name}>…</{name}>" for name in response_format.endings)
         return (), 0, f"there is no complete {wanted} outside of thoughts"
     section, answer = found
-    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
+    parse = grammar.lenient_parser(section)
     if not grammar.separator or section in grammar.lenient_in:
-        action = _first(parse, (_unwrapped(answer), answer.strip()))
-        return ((), 0, _not_an_action(answer, section, grammar)) if action is None else ((action,), 0, "")
+        return _one_action((_unwrapped(answer), answer.strip()), answer, section, grammar)
     actions, num_cut = _read_list(answer, parse, grammar.separator, max_actions)
     return actions, num_cut, "" if actions else _not_an_action(answer, section, grammar)
 
@@ -283,9 +286,14 @@ def _read_thoughts(
 ) -> tuple[tuple[ActionT, ...], int, str]:
     """Reads the one action that is written among the thoughts."""
     section = response_format.thought_tag
-    parse = grammar.lenient_in.get(section) or grammar.parse_in.get(section, grammar.parse)
     _, thought = last_section(text, section) or ("", "")
-    action = _first(parse, (thought, without_thoughts(text), text))
+    return _one_action((thought, without_thoughts(text), text), text, section, grammar)
+
+
+def _one_action(
+    readings: Iterable[str], text: str, section: str, grammar: ActionGrammar[ActionT]
+) -> tuple[tuple[ActionT, ...], int, str]:
+    action = _first(grammar.lenient_parser(section), readings)
     return ((), 0, _not_an_action(text, section, grammar)) if action is None else ((action,), 0, "")
 
 

@@ -11,10 +11,9 @@ import pickle
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import gymnasium as gym
 import numpy as np
@@ -28,22 +27,13 @@ from vlm_envs.trajectory import Observation
 from vlm_envs.user_code import fault_in_world
 from vlm_envs.world import World
 
-SLOW_S = 0.1
-"""A planner that takes longer per call is reported."""
-
 _AT_LIMIT: Any = object()
 
 
 class Planner:
-    """Plans of a world's states.
-
-    Attributes:
-        num_calls: How often the world's own planner was called, for a plan or its length.
-        total_s: Seconds this took.
-    """
+    """Plans of a world's states; the world's own planner is called once per state."""
 
     def __init__(self) -> None:
-        self.num_calls, self.total_s = 0, 0.0
         self._answers: dict[tuple[str, Hashable], Any] = {}
 
     def plan(self, world: World[Any, Any]) -> tuple[Any, ...] | None:
@@ -68,25 +58,11 @@ class Planner:
         """Returns what a method of the dynamics returns for a state; it is called once."""
         key = method, _key(dynamics, state)
         if key not in self._answers:
-            started = time.perf_counter()
             try:
                 self._answers[key] = getattr(dynamics, method)(state)
             except SolverLimitError:
                 self._answers[key] = _AT_LIMIT
-            self.num_calls += 1
-            self.total_s += time.perf_counter() - started
         return self._answers[key]
-
-    @property
-    def note(self) -> str:
-        """A sentence on a slow planner; empty for one that is fast enough."""
-        per_call_s = self.total_s / max(1, self.num_calls)
-        if per_call_s < SLOW_S:
-            return ""
-        return (
-            f"the planner takes {per_call_s:.1f} s per call, which each new state costs on boards, in reports, and in "
-            "recordings. Search less, or raise SolverLimitError beyond a number of nodes"
-        )
 
 
 def has_planner(world: World[Any, Any]) -> bool:
@@ -117,13 +93,11 @@ class WorldUnderTest:
         env_id: Its registered id.
         kwargs: Arguments it is made with.
         planner: Its plans; all checks share them.
-        notes: What a check noticed that breaks no clause.
     """
 
     env_id: str
     kwargs: dict[str, Any] = field(default_factory=dict)
     planner: Planner = field(default_factory=Planner)
-    notes: list[str] = field(default_factory=list)
 
     def make(self, **overrides: Any) -> AnyWorld:
         """Returns a new world, without Gymnasium's wrappers."""
@@ -187,12 +161,12 @@ def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
         yield world.write_response(plan[start : start + size])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Move:
+class Move(NamedTuple):
     """One action, carried out by the dynamics alone.
 
     Attributes:
         where: The level and the actions before, for messages.
+        where_after: The level and the actions, this one included.
         before: State before the action.
         action: The action, as the task writes it.
         after: State after it.
@@ -200,15 +174,11 @@ class Move:
     """
 
     where: str
+    where_after: str
     before: Any
     action: str
     after: Any
-    is_planned: bool = False
-
-    @property
-    def where_after(self) -> str:
-        """The level and the actions, this one included."""
-        return f"{self.where}, {self.action}" if " after " in self.where else f"{self.where} after {self.action}"
+    is_planned: bool
 
 
 def moves(world: AnyWorld, seed: int, plan: Sequence[Any], num_random: int) -> Iterator[Move]:
@@ -225,10 +195,10 @@ def moves(world: AnyWorld, seed: int, plan: Sequence[Any], num_random: int) -> I
     level = f"seed {seed} ({_shown(dynamics.dump(start))})"
 
     def move(before: Any, done: Sequence[str], action: Any, *, is_planned: bool = False) -> Move:
-        where = f"{level} after {', '.join(done)}" if done else level
         after, _ = dynamics.step(before, action, rng)
         written = _shown(task.write_action(action))
-        return Move(where=where, before=before, action=written, after=after, is_planned=is_planned)
+        where = f"{level} after {', '.join(done)}" if done else level
+        return Move(where, f"{level} after {', '.join([*done, written])}", before, written, after, is_planned)
 
     for is_planned, count in ((True, len(plan)), (False, num_random)):
         state, done = start, list[str]()
