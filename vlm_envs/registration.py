@@ -183,7 +183,7 @@ def registered_name(env_id: str) -> str:
         # Ids without module and namespace are Gymnasium's own, so they are not suggested
         beside = [each for each in gym.registry if each.rpartition("/")[0] == namespace] if colon or namespace else []
         whole = [each for each in gym.registry if each.rpartition("/")[2].rpartition("-v")[0] == name]
-        meant = max(whole, key=lambda each: (each in env_ids(), each), default=name)  # the newest version
+        meant = max(whole, key=lambda each: (each.startswith(f"{NAMESPACE}/"), "/" not in each, each), default=name)
         prefix = f"{ADAPT}:" if _is_plain_env(meant) else module + colon
         hint = did_you_mean(meant, whole or [*env_ids(), *beside], prefix=prefix)
         if not hint and namespace and not colon and not name.lower().endswith(".toml"):
@@ -243,8 +243,6 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     except TypeError as error:
         if "abstract class" in str(error):
             raise ConfigError(f"{env_id} cannot be made: {error}.") from error
-        if unknown := unknown_argument(error, creator_of(name), kwargs):
-            raise ConfigError(f"{env_id} {unknown}") from error
         raise
 
 
@@ -323,8 +321,13 @@ class WorldType(ABCMeta):
         try:
             world = super().__call__(*args, **kwargs)
         except TypeError as error:
-            if unknown := unknown_argument(error, cls, kwargs):
-                raise ConfigError(f"{cls.__name__} {unknown}") from error
+            known = [*keyword_parameters(cls), *added_arguments(cls)]
+            for name in kwargs:
+                require(
+                    name in known or f"unexpected keyword argument '{name}'" not in str(error),
+                    f"{cls.__name__} cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}."
+                    f"{did_you_mean(name, known)} It takes {', '.join(known) or 'none'}.",
+                )
             raise
         if not is_discrete:
             return world
@@ -336,25 +339,6 @@ class WorldType(ABCMeta):
     def __signature__(cls) -> inspect.Signature:
         """The constructor's own, for help texts."""
         return inspect.signature(cls.__init__.__get__(object()))  # type: ignore[misc]
-
-
-def unknown_argument(error: TypeError, creator: Any, kwargs: Mapping[str, Any]) -> str | None:
-    """Returns what is wrong with a keyword argument that a creator does not have; None for other errors.
-
-    Args:
-        error: What calling the creator raised.
-        creator: A class or a function.
-        kwargs: What it was called with.
-    """
-    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-    name = match.group(1) if match else None
-    known = [*keyword_parameters(creator), *(added_arguments(creator) if isinstance(creator, WorldType) else ())]
-    if name is None or name not in kwargs or name in known:
-        return None
-    return (
-        f"cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}.{did_you_mean(name, known)} "
-        f"It takes {', '.join(known) or 'none'}."
-    )
 
 
 def added_arguments(cls: type) -> tuple[str, ...]:

@@ -34,15 +34,10 @@ def import_named(module: str, *, option: str, instead: str, shown: str = "") -> 
     except (Exception, SystemExit) as error:
         fault = fault_in_module(error)
         raise ConfigError(f"{option}: cannot import {shown or module!r}: {fault or f'{error}. {instead}'}") from error
-    _require_module(imported, option)
+    if getattr(imported, "__file__", None) is None and hasattr(imported, "__path__"):  # without `__init__.py`
+        folder = next(iter(imported.__path__))
+        raise ConfigError(f"{option}: {module!r} is a folder here, not a module; change into {folder} first.")
     return imported
-
-
-def _require_module(imported: ModuleType, option: str) -> None:
-    """Raises `ConfigError` for a folder without `__init__.py`, which Python imports as an empty namespace package."""
-    if getattr(imported, "__file__", None) is None and hasattr(imported, "__path__"):
-        name, folder = imported.__name__, next(iter(imported.__path__))
-        raise ConfigError(f"{option}: {name!r} is a folder here, not a module; change into {folder} first.")
 
 
 def fault_in_module(error: BaseException) -> str | None:
@@ -121,11 +116,6 @@ def resolved(
         raise ConfigError(
             f"{what} must be {', '.join(map(repr, known))}, 'module:factory' or an object; got {value!r}."
             f"{did_you_mean(value, known)}"
-        )
-    if settings and not isinstance(value, str):
-        raise ConfigError(
-            f"{what}_kwargs={dict(settings)!r} would do nothing: {what} is an object already. Leave them out, or name "
-            "a 'module:factory' that takes them."
         )
     made = _made_by(what, value, settings) if isinstance(value, str) else value
     if not all(hasattr(made, name) for name in attributes):

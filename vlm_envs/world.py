@@ -150,11 +150,11 @@ class World(gym.Env[Observation, str], Generic[StateT, ActionT], metaclass=World
         Raises:
             ConfigError: If a side is longer than `MAX_SIDE_PX`.
         """
-        require(
-            image_shape is None or self.obs_mode == "text" or max(image_shape) <= MAX_SIDE_PX,
-            f"Images of {self.task.name} would have the shape {image_shape}; at most {MAX_SIDE_PX} pixels a side. Ask "
-            "for a smaller world or smaller images.",
-        )
+        if image_shape is not None and self.obs_mode != "text" and max(image_shape) > MAX_SIDE_PX:
+            raise ConfigError(
+                f"Images of {self.task.name} would have {image_shape[0]} x {image_shape[1]} pixels; at most "
+                f"{MAX_SIDE_PX} a side. Ask for a smaller world or smaller images."
+            )
         self._image_shape = image_shape
         parts: dict[str, spaces.Space[Any]] = {"text": FreeText()}
         if self.system_prompt:

@@ -10,13 +10,12 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from vlm_envs.adapter.adapted_actions import Action
 from vlm_envs.adapter.adapter_settings import AdapterSettings
 from vlm_envs.adapter.simulator import AdaptedState, Simulator, notice
 from vlm_envs.errors import GenerationError, LevelError
-from vlm_envs.parts import Dynamics, Task, View
+from vlm_envs.parts import Dynamics, Task
 from vlm_envs.splits import SPLIT_SEEDS, split_of
 from vlm_envs.validation import require
 from vlm_envs.world import World
@@ -123,25 +122,6 @@ class PlannedDynamics(AdaptedDynamics):
     def plan(self, state: AdaptedState) -> tuple[Action, ...] | None:
         """Returns the plan of the function `plan`."""
         return self.simulator.plan(state)
-
-
-class AdaptedView(View[AdaptedState]):
-    """The environment's own image, and words where `describe` is given."""
-
-    def __init__(self, simulator: Simulator) -> None:
-        self.simulator = simulator
-
-    def image(self, state: AdaptedState) -> npt.NDArray[np.uint8]:
-        """Returns what the environment draws."""
-        return self.simulator.image(state)
-
-    def structured(self, state: AdaptedState) -> Mapping[str, Any]:
-        """Returns seed, number of actions, and return so far."""
-        return {"seed": state.seed, "num_actions": len(state.actions), "return": state.outcome.total}
-
-    def describe(self, state: AdaptedState, representation: str) -> str:
-        """Returns what the function `describe` returns; empty without one."""
-        return self.simulator.describe(state)
 
 
 class AdaptedTask(Task[AdaptedState, Action]):
@@ -252,7 +232,7 @@ class AdaptedWorld(World[AdaptedState, Action]):
         simulator = Simulator(settings)
         super().__init__(
             (PlannedDynamics if simulator.plan_function else AdaptedDynamics)(simulator),
-            AdaptedView(simulator),
+            simulator,
             AdaptedTask(simulator),
             prompt_format=prompt_format,
             obs_mode=obs_mode,

@@ -265,16 +265,9 @@ def _registration(name: str | None, arguments: Mapping[str, Any]) -> tuple[str, 
 
 
 def _register(world_id: str, kwargs: Mapping[str, Any]) -> None:
-    """Registers a world; raises `ConfigError` if Gymnasium refuses its name because of another one."""
     # Gymnasium compares versions of adapted worlds, whose environments may all be wanted
     warnings.filterwarnings("ignore", rf".*environment {NAMESPACE}/\S+ is out of date")
-    try:
-        register(world_id, ENTRY_POINT, **kwargs)
-    except gym.error.RegistrationError as error:
-        raise ConfigError(
-            f"{world_id} cannot be registered, because names with and without a version do not go together. Choose "
-            f"another name. {error}"
-        ) from error
+    register(world_id, ENTRY_POINT, **kwargs)
 
 
 def _is_registered(world_id: str, kwargs: Mapping[str, Any]) -> bool:
@@ -305,31 +298,21 @@ def plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _without_display() -> None:
-    """Sets the variables that make libraries draw without a display; most are read when a library is imported."""
-    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        for name, value in HEADLESS.items():
-            os.environ.setdefault(name, value)
-
-
 def require_env(env_id: str) -> str:
     """Returns the id of a registered environment, whose module is imported first.
 
     Raises:
         ConfigError: If there is none, or its package is not installed.
     """
-    _without_display()
+    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        for variable, value in HEADLESS.items():  # most are read when a library is imported
+            os.environ.setdefault(variable, value)
     module, _, name = env_id.rpartition(":")
+    if not module and name not in gym.registry:
+        module = next((package for start, package in PACKAGES.items() if name.startswith(start)), "")
     if module:
         likely = module.partition(".")[0].replace("_", "-")
         import_named(module, option=env_id, instead=f"Install what registers {name}, such as: pip install {likely}")
-    elif name not in gym.registry:
-        package = next((package for start, package in PACKAGES.items() if name.startswith(start)), None)
-        if package is not None:
-            instead = f"Install it: pip install {package.replace('_', '-')}"
-            registers = import_named(package, option=env_id, instead=instead)
-            if name not in gym.registry:
-                gym.register_envs(registers)
     if name not in gym.registry:
         whole = [other for other in gym.registry if other.rpartition("-v")[0] == name]
         hint = did_you_mean(name, whole or [*gym.registry])

@@ -22,6 +22,7 @@ from vlm_envs.adapter.adapted_actions import Action, action_texts
 from vlm_envs.adapter.adapter_settings import INFO_RULE, SUCCESS_RULES, AdapterSettings, function_of
 from vlm_envs.adapter.live_env import LiveEnv, made
 from vlm_envs.errors import ConfigError, WorldContractError
+from vlm_envs.parts import View
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.validation import did_you_mean, require
 
@@ -74,8 +75,8 @@ class AdaptedState:
     outcome: Outcome = field(default=Outcome(), compare=False, repr=False)
 
 
-class Simulator:
-    """One live environment, which is brought to the state that is asked about.
+class Simulator(View[AdaptedState]):
+    """One live environment, which is brought to the state that is asked about, and draws and describes it.
 
     Copies and pickles leave the environment out and replay, since many environments cannot be copied, and some are
     silently wrong afterwards.
@@ -202,7 +203,11 @@ class Simulator:
             self._shown = state, _resized(self.env.image(), self.image_shape)
         return self._shown[1].copy()
 
-    def describe(self, state: AdaptedState) -> str:
+    def structured(self, state: AdaptedState) -> Mapping[str, Any]:
+        """Returns seed, number of actions, and return so far."""
+        return {"seed": state.seed, "num_actions": len(state.actions), "return": state.outcome.total}
+
+    def describe(self, state: AdaptedState, representation: str = "natural_language") -> str:
         """Returns a state in words; empty without `describe`."""
         if self.describe_function is None:
             return ""

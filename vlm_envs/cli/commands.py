@@ -25,7 +25,7 @@ from vlm_envs import __version__
 from vlm_envs.cli import gallery, play
 from vlm_envs.cli.named_worlds import Settings, describe, parse_settings
 from vlm_envs.command_line import Commands, run_command
-from vlm_envs.errors import ConfigError, EngineUnavailableError
+from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import (
     VARIANTS,
     Need,
@@ -156,9 +156,7 @@ class NewOptions:
 def run_new(options: NewOptions) -> None:
     """Writes the package and prints what to do with it."""
     package = options.folder.expanduser() / options.name
-    _require_new_module(options.name)
-    if package.exists():
-        raise ConfigError(f"{package} exists already and is left as it is. Choose another name or --folder.")
+    _require_new_module(options.name, package)
     title = "".join(part.capitalize() for part in options.name.split("_"))
     env_id = f"Own/{title}-v0"
     names = {"module": options.name, "title": title, "env_id": env_id, "distribution": options.name.replace("_", "-")}
@@ -169,10 +167,11 @@ def run_new(options: NewOptions) -> None:
     print(_next_commands(package, f"{options.name}:{env_id}"))
 
 
-def _require_new_module(name: str) -> None:
+def _require_new_module(name: str, package: Path) -> None:
     """Raises `ConfigError` unless a name can be that of a new module that hides no other one."""
     is_name = _NAME.fullmatch(name) is not None and not keyword.iskeyword(name)
     require(is_name, f"NAME is a Python module in lower case, such as my_world; got {name!r}.")
+    require(not package.exists(), f"{package} exists already and is left as it is. Choose another name or --folder.")
     is_taken = name in sys.stdlib_module_names | _IMPORTED_BY_TOOLS or importlib.util.find_spec(name) is not None
     require(not is_taken, f"There is a module {name!r} already, or Python or its tools use the name. Choose another.")
 

@@ -142,14 +142,13 @@ def _usage(tool: Tool[Any]) -> str:
 
 def _answer_fault(text: str, key: AnswerKey) -> str:
     """Returns why a text cannot be an answer of its kind; empty if it can."""
+    numbers = key.kind == "number" and all(stated_number(truth) is not None for truth in key.answers)
     if key.kind == "choice" and chosen_letter(text, key) is None:
-        return f"The answer is one of {' '.join(options_of(key)) or 'the letters'}; got {text!r}."
-    if (
-        key.kind == "number"
-        and stated_number(text) is None
-        and all(stated_number(truth) is not None for truth in key.answers)
-    ):
-        return f"The answer is a number, such as 3; got {text!r}."
-    if key.kind == "verdict" and stated_verdict(text) is None:
-        return f"The answer is a verdict, as the question offers them; got {text!r}."
-    return ""
+        expected = f"one of {' '.join(options_of(key)) or 'the letters'}"
+    elif numbers and stated_number(text) is None:
+        expected = "a number, such as 3"
+    elif key.kind == "verdict" and stated_verdict(text) is None:
+        expected = "a verdict, as the question offers them"
+    else:
+        return ""
+    return f"The answer is {expected}; got {text!r}."

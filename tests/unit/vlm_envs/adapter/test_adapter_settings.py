@@ -122,13 +122,6 @@ def test_ids_without_the_prefix_name_the_id_to_use(tmp_path, monkeypatch):
         registered_name("none.toml")
 
 
-@pytest.mark.parametrize("names", [("count", "count-v0"), ("count-v0", "count")])
-def test_names_that_differ_in_having_a_version_are_explained(names):
-    vlm_envs.adapt(TALLY, name=names[0])
-    with pytest.raises(ConfigError, match=rf"Adapted/{names[1]} cannot be registered.*with and without a version"):
-        vlm_envs.adapt(TALLY, name=names[1], goal="Count.")
-
-
 @pytest.mark.parametrize(
     ("kwargs", "words"),
     [
