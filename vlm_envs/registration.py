@@ -10,8 +10,7 @@ import importlib.util
 import inspect
 import re
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -398,13 +397,6 @@ def packages_missing(need: Need) -> str | None:
         noun = "packages" if len(missing) > 1 else "package"
         return f"no {noun} {', '.join(missing)}. Install: {install_command(need.extra)}{besides}"
     return None
-
-
-def reasons_missing(needs: Iterable[Need]) -> dict[Need, str | None]:
-    """Returns `reason_missing` of each need; engines start side by side, which takes seconds for some."""
-    distinct = tuple(dict.fromkeys(needs))
-    with ThreadPoolExecutor(max_workers=max(1, len(distinct))) as pool:
-        return dict(zip(distinct, pool.map(reason_missing, distinct), strict=True))
 
 
 def require_available(env_id: str) -> None:

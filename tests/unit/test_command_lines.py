@@ -65,7 +65,7 @@ def test_a_mistake_is_one_plain_line(words, told, capsys, tmp_path, monkeypatch)
         ("vlm_envs play VLM/Sokoban-v0 --colors red", "--colors"),
         ("vlm_envs play VLM/Sokoban-v0 --seed x", "--seed"),
         ("vlm_envs report", "RUN"),
-        ("vlm_envs report runs --every-s", "--every-s"),
+        ("vlm_envs report runs --beside", "--beside"),
         ("agents play", "AGENT"),
         ("judges score VLM/Sokoban-v0 --state {}", "TEXT"),
         ("judges calibrate VLM/Sokoban-v0 --threshold x", "--threshold"),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vlm_envs.adapter.adapted_actions import Action
-from vlm_envs.adapter.adapter_settings import AdapterSettings
+from vlm_envs.adapter.adapter_settings import SETTINGS, AdapterSettings
 from vlm_envs.adapter.simulator import AdaptedState, Simulator, notice
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.parts import Dynamics, Task
@@ -175,8 +175,8 @@ class AdaptedWorld(World[AdaptedState, Action]):
     """A Gymnasium environment as a world; `vlm_envs.adapt` registers one.
 
     Args:
-        env: Id of the environment.
-        actions: As in `vlm_envs.adapt`, like all up to `image_px`.
+        env: Id of the environment. All up to `image_px` are as in `vlm_envs.adapt`.
+        actions: Names of actions.
         goal: One sentence.
         rules: Further sentences.
         success: What counts as success.
@@ -217,19 +217,8 @@ class AdaptedWorld(World[AdaptedState, Action]):
         format_reward: float = FORMAT_REWARD,
         **world_kwargs: Any,
     ) -> None:
-        settings = AdapterSettings(
-            env=env,
-            actions=actions,
-            goal=goal,
-            rules=rules,
-            success=success,
-            describe=describe,
-            plan=plan,
-            hint=hint,
-            make=make,
-            image_px=image_px,
-        )
-        simulator = Simulator(settings)
+        arguments = {name: value for name, value in locals().items() if name in SETTINGS}
+        simulator = Simulator(AdapterSettings(**arguments))
         super().__init__(
             (PlannedDynamics if simulator.plan_function else AdaptedDynamics)(simulator),
             simulator,

@@ -43,7 +43,7 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
             EngineUnavailableError: If a package that it needs is missing.
         """
         self.num_changes += 1
-        with _reported(self.env_id), quiet_stdout():
+        with _reported(self.env_id):
             result: Any = self.env.reset(seed=seed, options=options)
         is_pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping)
         require(is_pair, f"{self.env_id}: reset() should return an observation and a dict. {_WRAP}")
@@ -58,7 +58,7 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
             WorldContractError: If the reward is not finite.
         """
         self.num_changes += 1
-        with _reported(self.env_id), quiet_stdout():
+        with _reported(self.env_id):
             result: Any = self.env.step(action)
         require(
             isinstance(result, tuple) and len(result) == 5 and isinstance(result[4], Mapping),
@@ -82,7 +82,7 @@ class LiveEnv(gym.Wrapper[Any, Any, Any, Any]):
             ConfigError: If it draws no image.
             EngineUnavailableError: If a package that it needs is missing.
         """
-        with _reported(self.env_id), quiet_stdout():
+        with _reported(self.env_id):
             was_centered = _center_camera(self.env)
             frame: Any = self.env.render()
             if not was_centered and _center_camera(self.env):  # the first image makes the camera
@@ -127,7 +127,7 @@ def made(settings: AdapterSettings) -> LiveEnv:
     require_env(settings.env)
     kwargs = {"render_mode": "rgb_array", "disable_env_checker": True, **(settings.make or {})}
     try:
-        with warnings.catch_warnings(), _reported(settings.env), quiet_stdout():
+        with warnings.catch_warnings(), _reported(settings.env):
             warnings.simplefilter("ignore")  # of old versions, and of libraries about each other
             return LiveEnv(gym.make(settings.env, **kwargs), settings.env)
     except ConfigError:
@@ -143,9 +143,10 @@ _WRAP = "Give it the interface of gymnasium.Env, or a wrapper that has it."
 
 @contextlib.contextmanager
 def _reported(env_id: str) -> Iterator[None]:
-    """Explains missing packages and methods; other errors are raised as they are."""
+    """Explains missing packages and methods, and drops what is printed; other errors are raised as they are."""
     try:
-        yield
+        with quiet_stdout():
+            yield
     except (ImportError, gym.error.DependencyNotInstalled) as error:
         raise EngineUnavailableError(f"{env_id} cannot run here: {_line(error)}.") from error
     except NotImplementedError as error:

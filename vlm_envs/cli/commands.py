@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import keyword
 import os
 import re
@@ -27,71 +26,36 @@ from vlm_envs.cli.named_worlds import Settings, describe, parse_settings
 from vlm_envs.command_line import Commands, run_command
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import (
-    VARIANTS,
-    Need,
     env_ids,
     need_of,
     packages_missing,
-    reasons_missing,
     registered_name,
     require_available,
 )
 from vlm_envs.requirements import install_command
 from vlm_envs.terminal_tables import table, wrapped
-from vlm_envs.validation import require, require_at_least
+from vlm_envs.validation import require
 
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions:
-    """List the worlds.
-
-    Attributes:
-        json: Whether to print a JSON object: id to what is known of the world.
-        start_engines: Also start each engine whose packages are installed, which takes seconds: only that shows
-            whether its drivers and libraries fit.
-    """
-
-    json: bool = False
-    start_engines: bool = False
+    """List the worlds, and what is missing for some of them."""
 
 
 def run_list(options: ListOptions) -> None:
-    """Prints every registered world, sorted by id, and what is missing."""
+    """Prints every registered world, sorted by id, and which packages are missing. Starts no engine."""
     needs = {env_id: need_of(env_id) for env_id in env_ids()}
-    needed = [need for need in needs.values() if need is not None]
-    found = reasons_missing(needed) if options.start_engines else {need: packages_missing(need) for need in needed}
-    reasons: dict[Need | None, str | None] = {None: None, **found}
-    if options.json:
-        listed = {env_id: _as_json(env_id, need, reasons[need]) for env_id, need in needs.items()}
-        print(json.dumps(listed, indent=2, ensure_ascii=False))
-        return
+    reasons = {need: packages_missing(need) for need in needs.values() if need is not None}
     rows = []
     for env_id, need in needs.items():
-        is_found = need is not None and bool(need.probe) and not options.start_engines
-        status = "missing" if reasons[need] else "installed" if is_found else "ready"
+        status = "missing" if need and reasons[need] else "installed" if need and need.probe else "ready"
         rows.append((env_id, f"[{need.extra}]" if need else "", status))
     lines = table(rows, notes=[*map(describe, needs)])
-    if any("installed" in row for row in rows):
-        lines += ["", *wrapped("installed: its packages are. To start its engine, too: list --start-engines")]
-    if any(reasons.values()):
-        lines.append("")
     for missing, reason in reasons.items():
         if reason:
             worlds = ", ".join(env_id for env_id, need in needs.items() if need == missing)
-            lines += wrapped(f"{worlds}: {reason}", indent="    ")
+            lines += ["", *wrapped(f"{worlds}: {reason}", indent="    ")]
     print("\n".join(lines))
-
-
-def _as_json(env_id: str, need: Need | None, reason: str | None) -> dict[str, object]:
-    variant = VARIANTS.get(env_id)
-    return {
-        "summary": describe(env_id),
-        "variant_of": None if variant is None else variant.base_id,
-        "arguments": {} if variant is None else dict(variant.kwargs),
-        "needs": [] if need is None else [f"vlm-envs[{need.extra}]", *filter(None, [need.besides])],
-        "available": reason is None,
-        "reason": reason,
-    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,19 +164,17 @@ class ReportOptions:
     Attributes:
         run: The run's directory, such as runs/frozenlake_tiny; of a run of stages, that of all of them.
         beside: Directory of another run to lay beside it.
-        live: Whether to write the report again and again, until interrupted; an open page follows by itself, but for
-            one of stages.
-        every_s: Seconds between two reports with `live`.
+        live: Whether to write the report again every 20 seconds, until interrupted; an open page follows by itself, but
+            for one of stages.
     """
 
     run: Annotated[str, Positional, arg(metavar="RUN")]
     beside: str | None = None
     live: bool = False
-    every_s: float = 20.0
 
-    def __post_init__(self) -> None:
-        """Refuses a report that would be written without pause."""
-        require_at_least(self, 1, "every_s")
+
+_EVERY_S = 20.0
+"""Seconds between two reports with `--live`."""
 
 
 def run_report(options: ReportOptions) -> None:
@@ -227,11 +189,11 @@ def run_report(options: ReportOptions) -> None:
             return build_stages_report(options.run, folders)
         return build_report(options.run, beside=options.beside, reload_s=reload_s)
 
-    print(write(options.every_s if options.live else None), flush=True)
+    print(write(_EVERY_S if options.live else None), flush=True)
     try:
         while options.live:
-            time.sleep(options.every_s)
-            write(options.every_s)
+            time.sleep(_EVERY_S)
+            write(_EVERY_S)
     except KeyboardInterrupt:  # the page that stays behind must not wait for another
         write(None)
 
@@ -244,19 +206,13 @@ class FilmOptions:
         run: Directory of a run, such as runs/frozenlake_tiny, or of any recorded episodes.
         out: The file; film.gif of the run by default.
         label: Which evaluation's, such as before; by default after, or the last one where there is no after.
-        seeds: Levels to show, in this order; by default the first solved ones of several turns.
-        num_episodes: How many of those.
+        seeds: Levels to show, in this order; by default the first three solved ones of several turns.
     """
 
     run: Annotated[str, Positional, arg(metavar="RUN")]
     out: Path | None = None
     label: str | None = None
     seeds: tuple[int, ...] = ()
-    num_episodes: int = 3
-
-    def __post_init__(self) -> None:
-        """Refuses a film of nothing."""
-        require_at_least(self, 1, "num_episodes")
 
 
 def run_film(options: FilmOptions) -> None:
@@ -264,7 +220,7 @@ def run_film(options: FilmOptions) -> None:
     from vlm_envs.records.film import write_film  # Pillow, for which a wrong option must not wait
 
     path = options.out or Path(options.run) / "film.gif"
-    size = write_film(options.run, path, label=options.label, seeds=options.seeds, num_episodes=options.num_episodes)
+    size = write_film(options.run, path, label=options.label, seeds=options.seeds)
     print(f"{path} ({size / 2**20:.2f} MB)")
 
 

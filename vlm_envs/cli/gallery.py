@@ -18,7 +18,6 @@ from PIL import Image, ImageDraw, ImageFont
 from vlm_envs.cli.named_worlds import describe, make_world
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.registration import env_ids, require_available
-from vlm_envs.validation import require_at_least
 from vlm_envs.world import World
 
 Picture = npt.NDArray[np.uint8]
@@ -59,15 +58,9 @@ class GalleryOptions:
 
     Attributes:
         out: Folder for the pictures.
-        seed: Seed of every episode.
     """
 
     out: Path
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuses seeds that Gymnasium does."""
-        require_at_least(self, 0, "seed")
 
 
 def run(options: GalleryOptions) -> None:
@@ -78,7 +71,7 @@ def run(options: GalleryOptions) -> None:
     for env_id in env_ids():
         try:
             require_available(env_id)
-            strips.append(strip_of(env_id, options.seed))
+            strips.append(strip_of(env_id, seed=0))
         except EngineUnavailableError as error:
             print(f"{env_id} is left out: {error}", file=sys.stderr)
     for strip in strips:

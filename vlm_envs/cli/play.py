@@ -26,10 +26,10 @@ from vlm_envs.cli.terminal import (
     half_blocks,
     raw_keys,
     read_keys,
+    wrapped,
 )
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.registration import creator_of
-from vlm_envs.terminal_tables import wrapped
 from vlm_envs.validation import require_at_least
 
 KEYS_HELP = {
@@ -125,14 +125,10 @@ def serve(session: Session, lines: Iterable[str], show: Callable[[], None]) -> b
 
 def frame(session: Session, colors: Colors, help_line: str, told: Sequence[str]) -> list[str]:
     """Returns everything to show: picture, state in words if the mode has it, what is told, status, help."""
-    below = _wrapped([*session.state_lines(), *told, *session.status(), help_line])
+    below = wrapped([*session.state_lines(), *told, *session.status(), help_line])
     if "image" not in session.world.obs_mode:
         return below
     return [*_picture(session, colors, below), *below]
-
-
-def _wrapped(lines: Iterable[str]) -> list[str]:
-    return [row for line in lines for row in wrapped(line)]
 
 
 def _picture(session: Session, colors: Colors, below: Sequence[str]) -> list[str]:
@@ -161,7 +157,7 @@ class _Printer:
         """Prints the session as it stands."""
         session = self.session
         if self._level is None:
-            print("\n".join(_wrapped(session.opening())))
+            print("\n".join(wrapped(session.opening())))
         level = session.seed, session.num_restarts
         told = session.reminder() if level == self._level else session.told()
         self._level = level

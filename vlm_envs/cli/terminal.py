@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TextIO
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
+
+from vlm_envs import terminal_tables
 
 try:
     import termios
@@ -50,6 +52,11 @@ def half_blocks(image: npt.NDArray[np.uint8], colors: Colors, *, max_columns: in
     small = Image.fromarray(image).resize((num_columns, 2 * num_rows), Image.Resampling.BOX)
     pixels = np.asarray(small, np.uint8)
     return [_line(pixels[2 * row], pixels[2 * row + 1], colors) for row in range(num_rows)]
+
+
+def wrapped(lines: Iterable[str]) -> list[str]:
+    """Returns lines broken between words where a terminal is too narrow; whole for a file or a pipe."""
+    return [row for line in lines for row in terminal_tables.wrapped(line)]
 
 
 def _line(upper: npt.NDArray[np.uint8], lower: npt.NDArray[np.uint8], colors: Colors) -> str:

@@ -1,6 +1,5 @@
 """The command line, driven as a person or a script drives it."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -45,11 +44,6 @@ def test_list_names_every_world_and_what_it_is(capsys):
     lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()  # Below stands what this machine lacks.
     assert [line.split()[0] for line in lines] == vlm_envs.env_ids()
     assert any("Sokoban: push every box onto a target" in line for line in lines)
-
-
-def test_list_as_json_has_the_same_ids(capsys):
-    assert main(["list", "--json"]) == 0
-    assert list(json.loads(capsys.readouterr().out)) == vlm_envs.env_ids()
 
 
 # --- Wrong calls ----------------------------------------------------------------------------------

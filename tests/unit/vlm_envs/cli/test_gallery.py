@@ -50,9 +50,8 @@ def test_gallery_into_what_is_no_folder_is_one_sentence(tmp_path, capsys):
     assert "File exists" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [["play", "VLM/FrozenLake-v0"], ["gallery", "--out", "anywhere"]])
-def test_seeds_are_counted_from_0(command, capsys):
-    assert main([*command, "--seed", "-1"]) == 2
+def test_seeds_are_counted_from_0(capsys):
+    assert main(["play", "VLM/FrozenLake-v0", "--seed", "-1"]) == 2
     assert capsys.readouterr().err == "error: --seed must be at least 0; got -1.\n"
 
 
