@@ -47,21 +47,7 @@ _FUNCTION_HELP = "a function or its 'module:function'"
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterSettings:
-    """How an environment becomes a world; the arguments of `adapt` that describe the environment.
-
-    Attributes:
-        env: Id of the Gymnasium environment, with or without a module in front.
-        actions: Names of actions: a mapping from names to values, which may be a subset, or a list of one name for each
-            number of a discrete space. None for the environment's own names, or numbers.
-        goal: One sentence.
-        rules: Further sentences.
-        success: What counts as success. None for `success` or `is_success` of `info`, or what is known of the
-            environment, or `"reward"`.
-        describe: `describe(env) -> str` gives the state in words, or its `"module:function"`.
-        plan: `plan(env)` gives an optimal plan, names or values of actions, or None; or its `"module:function"`.
-        hint: Entries of a dict observation whose text is part of every observation; None for all texts.
-        make: Arguments of `gymnasium.make`.
-        image_px: Longer side of images, in pixels; None for the size of the environment's own.
+    """How an environment becomes a world: the arguments of `adapt` that describe it.
 
     Raises:
         ConfigError: If a setting has the wrong type.

@@ -10,8 +10,10 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import cast
 
 import gymnasium as gym
+from gymnasium import spaces
 from gymnasium.utils.env_checker import check_env
 
 from vlm_envs.errors import ConfigError, EpisodeOverError, GenerationError, LevelError, WorldContractError
@@ -25,6 +27,7 @@ from vlm_envs.testing.world_under_test import (
     NotApplicableError,
     Planner,
     WorldUnderTest,
+    actions_per_turn,
     digest_elsewhere,
     episode_digest,
     expect_error,
@@ -93,26 +96,19 @@ def info_is_complete(under_test: WorldUnderTest) -> None:
 
 
 def observations_are_in_their_space(under_test: WorldUnderTest) -> None:
-    """Every observation is in `observation_space`, and has text, and a picture unless the mode is `text`."""
+    """Every observation is in `observation_space`, which has text, and an image unless the mode is `text`."""
     world = under_test.make()
-    keys = (
-        {"text"}
-        if world.obs_mode == "text"
-        else {"text", "images" if under_test.make(obs_mode="image").shows_several else "image"}
-    )
-    if world.system_prompt:
-        keys.add("system")
+    parts = {*cast("spaces.Dict", world.observation_space).spaces}
+    has_image = bool(parts & {"image", "images"})
+    require("text" in parts and has_image == (world.obs_mode != "text"), f"observation_space has {sorted(parts)}")
     for where, observation, _, _ in transitions(world, under_test.planner):
         require(observation in world.observation_space, f"{where}: not in {world.observation_space}")
-        require(set(observation) == keys, f"{where}: has {sorted(observation)}, should have {sorted(keys)}")
 
 
 def reward_terms_sum_to_the_reward(under_test: WorldUnderTest) -> None:
-    """`info["reward_terms"]` sums to the reward of each step and is empty at reset."""
+    """`info["reward_terms"]` sums to the reward of each step."""
     for where, _, reward, info in transitions(under_test.make(), under_test.planner):
         terms = info["reward_terms"]
-        if where == "reset":
-            require(not terms, f"reset: reward_terms should be empty, are {terms}")
         require(abs(sum(terms.values()) - reward) < TOLERANCE, f"{where}: {terms} do not sum to {reward}")
 
 
@@ -163,8 +159,7 @@ def oracle_is_maximal(under_test: WorldUnderTest) -> None:
         require(world.optimal_actions_left() == len(plan), f"seed {seed}: optimal_actions_left() is wrong")
         total, num_left, terminated, truncated = 0.0, len(plan), False, False
         for response in oracle_responses(world, plan):
-            require(not truncated, f"seed {seed}: the episode is truncated before its plan ends")
-            require(not terminated, f"seed {seed}: the world ends before its plan does")
+            require(not (terminated or truncated), f"seed {seed}: the episode ends before its plan does")
             _, _, terminated, truncated, info = world.step(response)
             require(info["format_correct"], f"seed {seed}: {response!r} is refused: {info['parse_error']}")
             total += sum(value for name, value in info["reward_terms"].items() if name != "format")
@@ -218,7 +213,7 @@ def _seeds(world: AnyWorld) -> Iterator[int]:
 
 def _require_plans_fit(world: AnyWorld, planner: Planner) -> None:
     """Raises `WorldContractError` unless the plans of many levels fit into an episode."""
-    per_turn = world.max_actions_per_turn if world.task.grammar.separator else 1
+    per_turn = actions_per_turn(world)
     most = min(world.max_turns * per_turn, world.max_steps or math.inf)
     lengths: dict[int, int] = {}
     for seed in _seeds(world):

@@ -154,9 +154,14 @@ MAX_SHOWN_CHARS = 120
 """Longer levels and actions are cut in messages."""
 
 
+def actions_per_turn(world: AnyWorld) -> int:
+    """Returns how many actions a response can hold."""
+    return world.max_actions_per_turn if world.task.grammar.separator else 1
+
+
 def oracle_responses(world: AnyWorld, plan: Sequence[Any]) -> Iterator[str]:
     """Yields the responses that carry out a plan, a turn's worth of actions each."""
-    size = world.max_actions_per_turn if world.task.grammar.separator else 1
+    size = actions_per_turn(world)
     for start in range(0, len(plan), size):
         yield world.write_response(plan[start : start + size])
 
@@ -240,8 +245,7 @@ def _play(world: AnyWorld, seed: int, digest: hashlib.blake2b, planner: Planner)
             plan = tuple(world.task.sample_action(world.state, rng) for _ in range(world.max_actions_per_turn))
         picks = [plan[i] for i in rng.permutation(len(plan))[: world.max_actions_per_turn]]
         sensible = bool(picks) and rng.random() < 0.8
-        size = world.max_actions_per_turn if world.task.grammar.separator else 1
-        response = world.write_response(picks[:size]) if sensible else BAD_RESPONSES["unicode"]
+        response = world.write_response(picks[: actions_per_turn(world)]) if sensible else BAD_RESPONSES["unicode"]
         observation, reward, terminated, truncated, info = world.step(response)
         for part in (observation, reward, terminated, truncated, info):
             _absorb(digest, part)
@@ -298,7 +302,7 @@ def _rest_by_oracle(world: AnyWorld, planner: Planner) -> Iterator[str]:
     plan = planner.plan(world)
     if plan is None:
         rng = np.random.default_rng(0)
-        num_actions = world.max_turns * (world.max_actions_per_turn if world.task.grammar.separator else 1)
+        num_actions = world.max_turns * actions_per_turn(world)
         plan = tuple(world.task.sample_action(world.state, rng) for _ in range(num_actions))
     yield from oracle_responses(world, plan)
 
