@@ -13,6 +13,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.requirements import CHECKOUT
 from vlm_envs.validation import did_you_mean
 
 
@@ -43,45 +44,26 @@ def import_named(module: str, *, option: str, instead: str, shown: str = "") -> 
 def fault_in_module(error: BaseException) -> str | None:
     """Returns where a user's own code failed, and how: `worlds/mine.py, line 3: KeyError: 'HOME'`.
 
-    Call it where the error is caught, in the function that imported the module or called what is in it.
+    That is the last line outside of this checkout's packages, Python's library, and installed packages; None if no such
+    code was reached.
 
     Args:
-        error: What was raised.
-
-    Returns:
-        The last line within the folder of the code that was called, since what a library does below it says less to
-        whoever wrote it; None if none of their code was reached, as where there is no such module.
+        error: What was raised by code that somebody else wrote.
     """
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
         return f"{_shown(error.filename)}, line {error.lineno}: {type(error).__name__}: {error.msg}"
-    _, *called = traceback.extract_tb(error.__traceback__)
-    theirs = [each for each in called if not each.filename.startswith("<") and each.filename != importlib.__file__]
+    ours = tuple(str(CHECKOUT / name) + os.sep for name in ("vlm_envs", "agents", "judges", "training", "benchmarks"))
+    ours += tuple(map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
+    # Frames of compiled packages name source files that are not there
+    theirs = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(ours) and Path(frame.filename).is_file()
+    ]
     if not theirs:
         return None
-    home = Path(theirs[0].filename).parent
-    return _told(error, [each for each in theirs if Path(each.filename).parent == home][-1])
-
-
-def fault_in_world(error: BaseException) -> str | None:
-    """Returns the last line outside this package, Python's library and installed ones, and how it failed, or None.
-
-    Args:
-        error: What was raised while this package played a world that somebody else wrote.
-    """
-    theirs = _theirs(traceback.extract_tb(error.__traceback__))
-    return _told(error, theirs[-1]) if theirs else None
-
-
-def _theirs(stack: traceback.StackSummary) -> list[traceback.FrameSummary]:
-    folders = (str(Path(__file__).parent), *map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))
-    ours = tuple(f"{folder}{os.sep}" for folder in folders)
-    # Frames of compiled packages name source files that are not there
-    return [frame for frame in stack if not frame.filename.startswith(ours) and Path(frame.filename).is_file()]
-
-
-def _told(error: BaseException, frame: traceback.FrameSummary) -> str:
     said = (str(error).splitlines() or [""])[0]
-    return f"{_shown(frame.filename)}, line {frame.lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
+    return f"{_shown(theirs[-1].filename)}, line {theirs[-1].lineno}: {type(error).__name__}{': ' * bool(said)}{said}"
 
 
 def _shown(filename: str) -> str:

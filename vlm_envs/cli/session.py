@@ -145,12 +145,10 @@ class Session:
         """Returns the whole response that a text stands for, or None after `note` was set: no turn is taken."""
         world = self.world
         response = written_response(world, typed)
-        parsed = read_response(
-            response, world.turn_format, world.task.grammar, world.max_actions_per_turn, world.reading
-        )
-        most = world.max_actions_per_turn
-        if parsed.num_actions_cut:
-            fault = f"That is {most + parsed.num_actions_cut} actions; a turn has at most {most}. Nothing was done."
+        parsed = read_response(response, world.turn_format, world.task.grammar, sys.maxsize, world.reading)
+        num_actions, most = len(parsed.actions), world.max_actions_per_turn
+        if num_actions > most:
+            fault = f"That is {num_actions} actions; a turn has at most {most}. Nothing was done."
         elif parsed.error is not None and not (world.reading == "lenient" and parsed.actions):
             fault = f"{parsed.error}. Nothing was done."
         else:
