@@ -338,10 +338,8 @@ def _has_address_in_label(entry: Record) -> bool:
 
 def _is_same_model(entry: Record, agent: Record) -> bool:
     """Returns whether two records are of one served model with the same settings."""
-    identities = [record.get("identity", {}) for record in (entry, agent)]
-    return all("provider" in identity for identity in identities) and _deciding(identities[0]) == _deciding(
-        identities[1]
-    )
+    one, other = (record.get("identity", {}) for record in (entry, agent))
+    return "provider" in one and "provider" in other and _deciding(one) == _deciding(other)
 
 
 def _deciding(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from benchmarks.models.measures.board_export import Format, exported
 from benchmarks.models.page.board_page import build_page
 from benchmarks.models.play.board_forecast import PRICE_UNKNOWN, Forecast, forecast
 from benchmarks.models.play.board_progress import duration
-from benchmarks.models.text_table import text_table
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.records.json_lines import replace_file
 from vlm_envs.registration import registered_name, require_available
 from vlm_envs.statistics.paired_tests import FamilyPower, family_levels_needed
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.validation import require, require_above, require_at_least, require_between
 
 

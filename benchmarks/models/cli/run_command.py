@@ -41,12 +41,12 @@ from benchmarks.models.play.contestants import (
     skip_unplayable,
 )
 from benchmarks.models.play.playing import BoardRun, RunPlan, require_prices, second_interrupt_quits
-from benchmarks.models.text_table import text_table
 from vlm_envs.adapter.stored import fixed
 from vlm_envs.command_line import EXIT_INTERRUPTED, Program, description_of, parsed
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import RunDataError
 from vlm_envs.registration import registered_name, require_available
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.validation import did_you_mean, require, require_above, require_at_least, require_flag
 
 EXIT_INCOMPLETE = 1

@@ -13,7 +13,6 @@ from typing import Any
 
 from benchmarks.models.board.board_spec import REFERENCES, WorldSpec
 from benchmarks.models.measures.measures import Row, corrected, rows
-from benchmarks.models.text_table import text_table
 from vlm_envs.content.judging.judging_cases import TRACKS
 from vlm_envs.records.json_lines import Record
 from vlm_envs.statistics.paired_tests import sign_flip_test
@@ -26,6 +25,7 @@ from vlm_envs.statistics.success_rates import (
     repeated_interval,
     share_interval,
 )
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.validation import require
 
 SIGNIFICANT = 0.05

@@ -125,6 +125,17 @@ class Row:
         return None if self.tokens is None or not self.num_successes else self.tokens / self.success
 
 
+def with_interval(value: float, interval: tuple[float, float], form: str = ".3f") -> str:
+    """Returns a value with its interval as tables of text have it."""
+    low, high = interval
+    return f"{value:{form}} ({low:{form}} to {high:{form}})"
+
+
+def success_text(row: Row) -> str:
+    """Returns the success rate of a row with its interval; a dash without episodes."""
+    return with_interval(row.success, row.interval) if row.num_episodes else "–"
+
+
 def rows(lines: Sequence[Record], worlds: Iterable[Record] = ()) -> list[Row]:
     """Returns a row for each agent in each world, in the order in which they first appear.
 

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from benchmarks.models.board.board_spec import WorldSpec, label_of
-from benchmarks.models.text_table import text_table
 from vlm_envs.adapter.stored import recorded_id
 from vlm_envs.errors import ConfigError
 from vlm_envs.records.json_lines import Record
@@ -35,6 +34,7 @@ from vlm_envs.statistics.success_rates import (
     paired_rates_interval,
     repeated_interval,
 )
+from vlm_envs.terminal_tables import text_table
 from vlm_envs.world import World
 
 SEEN = "image"
