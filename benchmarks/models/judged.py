@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from agents.api.endpoint_config import COMPATIBLE, PROVIDERS, EndpointConfig
-from benchmarks.models.measures.measures import GRADED, ZOOM_NEED, with_interval
+from benchmarks.models.measures.measures import GRADED, ZOOM_NEED
+from benchmarks.models.measures.perception_gaps import with_interval
 from judges.batched_judging import score_together
 from judges.episode_rewards.argos import spatial_score
 from judges.episode_rewards.episode_reading import (

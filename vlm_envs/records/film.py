@@ -84,15 +84,17 @@ def _film(episodes: Sequence[Record], images: ImageStore) -> Iterator[tuple[Imag
     height = max(_height([*_question(turn), *_sections(turn)]) for episode in episodes for turn in episode["turns"])
     for episode in episodes:
         picture: Image.Image | None = None
-        for number, turn in enumerate(episode["turns"]):
+        name = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}"
+        for number, turn in enumerate(episode["turns"], start=1):
             picture, asked, sections = _picture(turn, images) or picture, _question(turn), _sections(turn)
-            title = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}, turn {number + 1}"
             for shown in range(len(sections) + 1):
-                is_whole = shown == len(sections)
-                yield _frame(title, picture, [*asked, *sections[:shown]], height), TURN_MS if is_whole else SECTION_MS
+                duration_ms = TURN_MS if shown == len(sections) else SECTION_MS
+                yield _frame(f"{name}, turn {number}", picture, [*asked, *sections[:shown]], height), duration_ms
         end = "solved" if episode["success"] else "not solved"
-        title = f"{episode['world'] or episode['env_id']}, {level_name(int(episode['seed']))}: {end}"
-        yield _frame(title, _picture(episode["final"], images) or picture, [*asked, *sections], height), END_MS
+        yield (
+            _frame(f"{name}: {end}", _picture(episode["final"], images) or picture, [*asked, *sections], height),
+            END_MS,
+        )
 
 
 def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
@@ -147,11 +149,8 @@ def _frame(
         frame.paste(picture, (MARGIN_PX, top))
     left, y = PICTURE_PX + 2 * MARGIN_PX, top
     for name, lines in sections:
-        if name:
-            draw.text((left, y), name, COLOURS.get(name, INK), font)
-            y += FONT_PX + 5
-        for line in lines:
-            draw.text((left, y), line, INK, font)
+        for text, colour in [(name, COLOURS.get(name, INK))] * bool(name) + [(line, INK) for line in lines]:
+            draw.text((left, y), text, colour, font)
             y += FONT_PX + 5
         y += 4
     return frame

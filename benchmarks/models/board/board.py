@@ -275,10 +275,11 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
     new = to_json(definition)
     after = settings_of(new)
     for name, before in settings_of(known).items():
+        hint = "" if before == "none" else f", or add --{name} {before.partition(' ')[0]}"
         require(
             before == after[name],
             f"{path} was made with {name} {before}, not {after[name]}, so their success rates do not compare. "
-            f"Name another folder with --out, or leave --{name} as it was.",
+            f"Name another folder with --out{hint}.",
         )
     by_label = {world["label"]: world for world in known["worlds"]}
     has_new_adapted = any("adapted" in world and world["label"] not in by_label for world in new["worlds"])

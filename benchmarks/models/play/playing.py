@@ -87,12 +87,15 @@ class RunPlan:
         """Returns the episodes that an agent shall play in a world, every level once before any is repeated."""
         if world.label in contestant.skipped:
             return []
-        num_episodes = self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
         return [
             EpisodeKey(world.digest, contestant.digest, seed, repeat)
             for repeat in range(self.repeats)
-            for seed in split_seeds(world.split, num_episodes)
+            for seed in split_seeds(world.split, self.num_levels(world))
         ]
+
+    def num_levels(self, world: WorldSpec) -> int:
+        """Returns how many levels of a world are played."""
+        return self.episodes if world.num_levels is None else min(self.episodes, world.num_levels)
 
 
 class BoardRun:
