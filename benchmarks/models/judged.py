@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
@@ -291,7 +292,6 @@ class ZoomEndpoint(EndpointConfig):
 
 NO_ANSWER_JUDGE = AnswerEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
 NO_ZOOM_JUDGE = ZoomEndpoint(model=NOBODY.model, base_url=NOBODY.base_url)
-_UNASKED: tuple[EndpointConfig, ...] = (NO_ANSWER_JUDGE, NO_ZOOM_JUDGE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -336,32 +336,37 @@ class JudgeOptions:
             f"--judge must be {', '.join(kinds)} or MODULE:FACTORY; got {self.judge!r}."
             f"{did_you_mean(self.judge, kinds)}",
         )
-        require(
-            self.judge not in _BY_MODEL or _is_named(self.judge_endpoint),
-            f"--judge {self.judge} needs --judge-endpoint.model and --judge-endpoint.base-url.",
-        )
-        for option, endpoint in (("--answer-judge", self.answer_judge), ("--zoom-judge", self.zoom_judge)):
+        for option, endpoint in self._asked().items():
             require(
-                endpoint in _UNASKED or _is_named(endpoint),
+                endpoint.model != NOBODY.model and endpoint.base_url != NOBODY.base_url,
                 f"{option} needs both {option}.model and {option}.base-url; got {endpoint.model} at "
-                f"{endpoint.base_url}. Leave its options out where nobody is to be asked.",
+                f"{endpoint.base_url}.",
             )
+
+    def _asked(self) -> dict[str, EndpointConfig]:
+        """Returns the models that are asked, by option."""
+        asked: dict[str, EndpointConfig] = {}
+        if self.judge in _BY_MODEL:
+            asked["--judge-endpoint"] = self.judge_endpoint
+        if self.answer_judge != NO_ANSWER_JUDGE:
+            asked["--answer-judge"] = self.answer_judge
+        if self.zoom_judge != NO_ZOOM_JUDGE:
+            asked["--zoom-judge"] = self.zoom_judge
+        return asked
 
     @property
     def label(self) -> str:
         """What a board calls it."""
-        own = f"{self.judge} {self.judge_endpoint.model}" if self.judge in _BY_MODEL else self.judge
-        further = {"answers": self.answer_judge, "zoom": self.zoom_judge}
-        return ", ".join([own, *(f"{what} {each.model}" for what, each in further.items() if each not in _UNASKED)])
+        called = {"--judge-endpoint": self.judge, "--answer-judge": "answers", "--zoom-judge": "zoom"}
+        named = [f"{called[option]} {endpoint.model}" for option, endpoint in self._asked().items()]
+        return ", ".join(named if self.judge in _BY_MODEL else [self.judge, *named])
 
     def endpoints(self) -> dict[str, EndpointConfig]:
         """Returns the models that are asked, by option; without those whose replies may all be cached."""
-        asked = {"--judge": self.judge_endpoint} if self.judge in _BY_MODEL else {}
-        asked |= {"--answer-judge": self.answer_judge, "--zoom-judge": self.zoom_judge}
         return {
-            f"{option} {endpoint.model}": endpoint
-            for option, endpoint in asked.items()
-            if endpoint not in _UNASKED and endpoint.cache_dir is None
+            f"{option.replace('judge-endpoint', 'judge')} {endpoint.model}": endpoint
+            for option, endpoint in self._asked().items()
+            if endpoint.cache_dir is None
         }
 
     @contextmanager
@@ -383,22 +388,21 @@ class JudgeOptions:
     @contextmanager
     def graders(self) -> Iterator[Graders]:
         """Gives who grades answers and pictures, and lets go of their connections afterwards."""
-        if self.answer_judge in _UNASKED and self.zoom_judge in _UNASKED:
-            yield Graders()
+        asked = self._asked()
+        if asked.keys() <= {"--judge-endpoint"}:
+            yield NO_GRADERS
             return
         from agents.api.client import ChatClient
         from judges.llm.llm_graders import LLMAnswerExtractor, LLMAnswerJudge, LLMZoomJudge
 
+        made: dict[str, Any] = {}
         with ExitStack() as opened:
-            asked, seeing = (
-                None if each in _UNASKED else opened.enter_context(ChatClient(each))
-                for each in (self.answer_judge, self.zoom_judge)
-            )
-            yield Graders(
-                extract=None if asked is None else LLMAnswerExtractor(asked),
-                grade=None if asked is None else LLMAnswerJudge(asked),
-                zoom_need=None if seeing is None else LLMZoomJudge(seeing),
-            )
+            if endpoint := asked.get("--answer-judge"):
+                client = opened.enter_context(ChatClient(endpoint))
+                made |= {"extract": LLMAnswerExtractor(client), "grade": LLMAnswerJudge(client)}
+            if endpoint := asked.get("--zoom-judge"):
+                made["zoom_need"] = LLMZoomJudge(opened.enter_context(ChatClient(endpoint)))
+            yield Graders(**made)
 
 
 def _endpoint_options(provider: str, served: str) -> str:
@@ -408,10 +412,6 @@ def _endpoint_options(provider: str, served: str) -> str:
     return " ".join(options + ([] if provider == COMPATIBLE else [f"--judge-endpoint.provider {provider}"]))
 
 
-def _is_named(endpoint: EndpointConfig) -> bool:
-    return endpoint.model != NOBODY.model and endpoint.base_url != NOBODY.base_url
-
-
 def _own(name: str) -> JudgeFor:
     """Returns the user's judges, each made once, as judges are told apart by what they are."""
     module, _, attribute = name.partition(":")
@@ -419,14 +419,12 @@ def _own(name: str) -> JudgeFor:
     factory: Any = getattr(import_named(module, option=f"--judge {name}", instead=instead), attribute, None)
     if not callable(factory):
         raise ConfigError(f"--judge {name}: {module} has no {attribute!r} that could be called.")
-    made: dict[tuple[str, str], Any] = {}
 
+    @cache
     def judge_for(env_id: str, representation: Any) -> Any:
-        key = env_id, representation
-        if key not in made:
-            made[key] = factory(env_id, representation)
-            require(hasattr(made[key], "score"), f"--judge {name} must return a judge with score(text, state).")
-        return made[key]
+        judge = factory(env_id, representation)
+        require(hasattr(judge, "score"), f"--judge {name} must return a judge with score(text, state).")
+        return judge
 
     return judge_for
 

@@ -360,11 +360,12 @@ def _zoomed(episode: Record, index: int, images: Mapping[str, int]) -> Iterator[
     if state.get("strategy") in _LOOKS:
         yield from _boxed(find_boxes(written), state)
         return
-    name, arguments = _call(written)
-    box, number = arguments.get("bbox_2d"), images.get(str(arguments.get("image")))
-    is_box = isinstance(box, list) and len(box) == 4 and all(isinstance(side, (int, float)) for side in box)
-    if name is not None and is_box and number and (inside := _inside([side / 1000 for side in box])):
-        yield {"image": number - 1, "box": inside}
+    _, arguments = _call(written)
+    number, sides = images.get(str(arguments.get("image"))), arguments.get("bbox_2d")
+    if number is None or not isinstance(sides, list) or len(sides) != 4:
+        return
+    if all(isinstance(side, (int, float)) for side in sides) and (box := _inside([side / 1000 for side in sides])):
+        yield {"image": number - 1, "box": box}
 
 
 def _call(written: str) -> tuple[str | None, Mapping[str, Any]]:
@@ -385,10 +386,8 @@ def _looking(turn: Record) -> str | None:
 
 def _boxed(boxes: Sequence[WrittenBox], state: Record) -> Iterator[Record]:
     """Yields boxes in the space of the first image as marks."""
-    if (size := _image_extent(state)) is None:
-        return
     for box in boxes:
-        if box.is_proper and (inside := _inside([side / size[i % 2] for i, side in enumerate(box)])):
+        if box.is_proper and (inside := _fractions(box, state)):
             yield {"image": 0, "box": inside}
 
 
@@ -406,11 +405,15 @@ def _pointed(text: str, state: Record) -> Iterator[Record]:
 
 def _evidence(state: Record) -> Iterator[Record]:
     """Yields where the things are that the answer rests on, as far as the state records it."""
-    if (size := _image_extent(state)) is None:
-        return
     for each in state.get("evidence") or ():
-        if box := _inside([side / size[i % 2] for i, side in enumerate(each["box"])]):
+        if box := _fractions(each["box"], state):
             yield {"image": each.get("frame", 1) - 1, "box": box, "label": each["label"], "is_truth": True}
+
+
+def _fractions(box: Sequence[float], state: Record) -> list[float] | None:
+    """Returns a box in the space of the first image as fractions of its sides; None outside of it or if unknown."""
+    size = _image_extent(state)
+    return None if size is None else _inside([side / size[i % 2] for i, side in enumerate(box)])
 
 
 def _image_extent(state: Record) -> tuple[float, float] | None:

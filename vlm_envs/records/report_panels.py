@@ -459,7 +459,9 @@ def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[flo
     The cold start counts its own steps; all others share the iterations of learning.
     """
     sharing = [each for each in groups if (each.title == COLD_START) == (group.title == COLD_START)]
-    drawn = [line for each in sharing for panel in each.panels for line in (*panel.curves, *panel.estimates)]
+    drawn: list[Curve | Estimates] = [
+        line for each in sharing for panel in each.panels for line in (*panel.curves, *panel.estimates)
+    ]
     xs = [x for line in drawn for x in line.xs] or [0.0]
     return min(xs), max(max(xs), min(xs) + 1)
 

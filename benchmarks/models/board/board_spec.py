@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -279,19 +277,6 @@ def name_without_address(name: str) -> str:
     """Returns an agent's name without its server's address: `compatible:qwen` for `compatible:qwen@http://…/v1`."""
     kind = name.partition(":")[0]
     return name.partition("@http")[0] if kind == COMPATIBLE else name
-
-
-def short_names(agents: Sequence[str]) -> dict[str, str]:
-    """Returns names without server addresses by label; agents that differ only in their address keep it."""
-    short = {agent: re.sub(r"@https?://[^\s,]+", "", agent) or agent for agent in agents}
-    counts = Counter(short.values())
-    return {agent: name if counts[name] == 1 else agent for agent, name in short.items()}
-
-
-def with_short_names(episodes: Sequence[Record]) -> list[Record]:
-    """Returns episodes with their agents' short names."""
-    names = short_names(list(dict.fromkeys(episode["agent"] for episode in episodes)))
-    return [episode | {"agent": names[episode["agent"]]} for episode in episodes]
 
 
 def entry_for(agent: Record, entries: Sequence[Record], where: object) -> Record | None:

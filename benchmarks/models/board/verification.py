@@ -166,7 +166,9 @@ def _verify_world(
     for agent, episodes in by_agent.items():
         row = ReplayedRow(agent=agent, world=label, digest=_digest(board, (agent, label), episodes), obstacle=obstacle)
         row.differences += [f"{agent} in {label}: {fault}"] if fault else []
-        for episode in episodes if world is not None else ():
+        for episode in episodes:
+            if world is None:
+                break
             if difference := _difference(episode, world.unwrapped, board):
                 row.differences.append(f"{name_of(episode)}, {difference}")
             else:

@@ -24,7 +24,6 @@ from tyro.conf import Positional, arg
 
 from agents.api.probe import UnreachableModelError, require_reachable
 from benchmarks.models.board.board import Board, name_of, require_as_written
-from benchmarks.models.board.board_spec import with_short_names
 from benchmarks.models.board.verification import as_recorded, make_recorded
 from benchmarks.models.judged import (
     NO_GRADERS,
@@ -272,7 +271,6 @@ def judged_text(episodes: Sequence[Record]) -> str:
 
     Where a judge has said how much must be magnified, a second table tells them by stratum.
     """
-    episodes = with_short_names(episodes)
     found = sorted(rows(episodes), key=lambda row: (row.world, -row.success, row.agent))
     names = dict.fromkeys(name for row in found for name in row.judged)
     of_rows = text_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -18,9 +18,7 @@ from benchmarks.models.board.board_spec import (
     AgentSpec,
     WorldSpec,
     entry_for,
-    short_names,
     suite_named,
-    with_short_names,
 )
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.cli.endings import told_of, unread_of
@@ -184,8 +182,8 @@ def play_board(options: RunOptions) -> tuple[BoardRun, int]:
             code = max(code, code_of_views)
         print(board_text(board_run.board))
         if views is not None:
-            episodes = with_short_names(board_run.board.episodes())
-            print(f"\n{gaps_text(perception_gaps(episodes, board_run.board.record['worlds']))}")
+            gaps = perception_gaps(board_run.board.episodes(), board_run.board.record["worlds"])
+            print(f"\n{gaps_text(gaps)}")
         print(page_of(board_run.board))
     return board_run, code
 
@@ -267,8 +265,9 @@ def with_file(kind: type[Any], words: Sequence[str], prog: str) -> list[str]:
         content = tomllib.loads(Path(names[0]).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ConfigError(f"Cannot read {names[0]}: {error}.") from error
-    of_file = {name.replace("_", "-"): list(_words(name.replace("_", "-"), value)) for name, value in content.items()}
+    options = {name.replace("_", "-"): value for name, value in content.items()}
     try:
+        of_file = {name: list(_words(name, value)) for name, value in options.items()}
         require("config" not in of_file, "A file of options cannot name another one.")
         parsed(kind, list(chain(*of_file.values())), Program(prog=prog, description=description_of(kind)))
     except ConfigError as error:
@@ -282,8 +281,12 @@ def _words(name: str, value: object) -> Iterator[str]:
     """Yields an option of a file as a command line has it."""
     if isinstance(value, bool):
         yield f"--{name}" if value else f"--no-{name}"
-    else:
-        yield from (f"--{name}={each}" for each in (value if isinstance(value, list) else [value]))
+        return
+    for each in value if isinstance(value, list) else [value]:
+        require(
+            isinstance(each, str | int | float), f"{name} must be a text, a number, or a list of those; got {each!r}."
+        )
+        yield f"--{name}={each}"
 
 
 _ON_THE_PAGE_ONLY = ("actions × best", "ruined", "seconds")
@@ -302,33 +305,31 @@ def board_text(board: Board) -> str:
         replace(row, metrics={}, judged={}, num_unjudged=None) for row in rows(board.lines(), board.record["worlds"])
     ]
     found.sort(key=lambda row: (order.get(row.world, len(order)), -row.success, row.agent))
-    names = short_names(list(dict.fromkeys(row.agent for row in found)))
     measured = [column for column in columns(found) if column.title not in _ON_THE_PAGE_ONLY]
     table = [
         {
             "world": row.world,
-            "agent": names[row.agent],
+            "agent": row.agent,
             "success": success_text(row),
             **{column.title: column.texts[index] for column in measured},
             "verified": "yes" if (row.agent, row.world) in verified else "",
         }
         for index, row in enumerate(found)
     ]
-    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes), names))))
+    return "\n\n".join(filter(None, (text_table(table), overall_text(overall(episodes)))))
 
 
-def overall_text(rows: Sequence[OverallRow], names: Mapping[str, str] | None = None) -> str:
+def overall_text(rows: Sequence[OverallRow]) -> str:
     """Returns the agents over all worlds as a table under a heading; empty unless there are several worlds."""
     if not rows or rows[0].num_worlds < 2:
         return ""
-    short = dict(names or {})
     table = [
         {
-            "agent": short.get(row.agent, row.agent),
+            "agent": row.agent,
             "mean success": with_interval(row.success, (row.low, row.high)),
             "mean rank": f"{row.mean_rank:.1f}",
             "below lazy": "yes" if row.below_lazy else "",
-            "not distinguished from": ", ".join(short.get(agent, agent) for agent in row.indistinguishable_from),
+            "not distinguished from": ", ".join(row.indistinguishable_from),
         }
         for row in rows
     ]

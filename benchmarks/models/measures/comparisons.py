@@ -148,11 +148,13 @@ def not_above(agent: str, worlds: Sequence[str], rates: Rates) -> str | None:
     """
     if not any(rates[agent][world] for world in worlds):
         return ""
-    if is_below(LAZY, agent, worlds, rates):
-        return LAZY
-    has_random = any(world in rates.get(RANDOM, {}) for world in worlds)
-    mine, its = shared_means(RANDOM, agent, worlds, rates)
-    return RANDOM if has_random and (mine < its or math.isclose(mine, its, abs_tol=1e-9)) else None
+    for reference in (LAZY, RANDOM):
+        mine, its = shared_means(reference, agent, worlds, rates)
+        is_equal = math.isclose(mine, its, abs_tol=1e-9)
+        has_played = any(world in rates.get(reference, {}) for world in worlds)
+        if (mine < its and not is_equal) or (is_equal and has_played and reference == RANDOM):
+            return reference
+    return None
 
 
 def _compared(played: Played) -> tuple[list[str], list[str]]:

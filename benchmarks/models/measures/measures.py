@@ -337,8 +337,10 @@ def regrets(episode: Record) -> list[float | None]:
     for index, turn in enumerate(episode["turns"]):
         # Whatever a world says of a plan from its end
         before, left = _optimal(turn), 0 if _solves(episode, index) else turn["optimal_actions_left"]
-        is_known = before and left is not None and turn["actions"] and not _ruins(episode, index)
-        wasted.append(max(0.0, float(len(turn["actions"]) + left - before)) if is_known else None)
+        if not before or left is None or not turn["actions"] or _ruins(episode, index):
+            wasted.append(None)
+        else:
+            wasted.append(max(0.0, float(len(turn["actions"]) + left - before)))
     return wasted
 
 

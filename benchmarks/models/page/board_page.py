@@ -15,7 +15,6 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from benchmarks.models.board.board import STRICT, Board, EpisodeKey
-from benchmarks.models.board.board_spec import short_names
 from benchmarks.models.board.verification import verified_rows
 from benchmarks.models.measures.comparisons import LAZY, OverallRow, best_of, not_above, overall, shared_means
 from benchmarks.models.measures.measures import Pair, Row, pairs, rows
@@ -88,8 +87,7 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
     table = rows(lines, board.record["worlds"])
     compared = pairs(episodes)
     worlds = [each["label"] for each in board.record["worlds"]]
-    names = short_names(_agents(table))
-    parts = [_part(name, index, table, compared, names) for index, name in enumerate(worlds)]
+    parts = [_part(name, index, table, compared) for index, name in enumerate(worlds)]
     parts = [part for part in parts if part.rows]
     ranking = overall(episodes)
     verified = verified_rows(board, episodes)
@@ -101,7 +99,6 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
         payload={
             "labels": outlines(episodes, _order(worlds, table)),
             "commands": {each["label"]: command for each in board.record["worlds"] if (command := play_command(each))},
-            "names": {name: short for name, short in names.items() if name != short},
             **source,
         },
         loads_files=not single_file,
@@ -109,12 +106,11 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
             "id": short_id,
             "settings": _settings,
             "breakable": _breakable,
-            "agent_name": lambda agent: names.get(agent, agent),
         },
         address=_address,
         name=board.directory.resolve().name,
         facts=_facts(board.record, table, len(verified)),
-        lede=lede(table, [agent for agent in _agents(table) if agent not in REFERENCES], names, ranking),
+        lede=lede(table, [agent for agent in _agents(table) if agent not in REFERENCES], ranking),
         overall=[row for row in ranking if row.num_worlds > 1],
         parts=parts,
         agents=_agents(table),
@@ -137,7 +133,7 @@ def _beside_page(board: Board, episodes: Sequence[Record]) -> dict[str, Any]:
     return {"episode_folder": FOLDER, "episodes_per_file": EPISODES_PER_FILE, "image_folder": "images"}
 
 
-def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair], names: Mapping[str, str]) -> WorldPart:
+def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> WorldPart:
     of_world = sorted((row for row in table if row.world == name), key=lambda row: (-row.success, row.agent))
     kinds = dict.fromkeys(kind for row in of_world for kind in row.mistakes)
     return WorldPart(
@@ -146,7 +142,7 @@ def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair],
         rows=of_world,
         columns=columns(of_world),
         matrix=matrix([row.agent for row in of_world], [pair for pair in compared if pair.world == name]),
-        scatter=scatter(of_world, names),
+        scatter=scatter(of_world),
         endings={row.agent: _endings(row, list(kinds)) for row in of_world},
         legend=list(dict.fromkeys(kind for row in of_world for kind, _, _ in _endings(row, list(kinds)))),
     )
@@ -230,7 +226,6 @@ def play_command(world: Record) -> str:
 def lede(
     table: Sequence[Row],
     models: Sequence[str],
-    names: Mapping[str, str] | None = None,
     ranking: Sequence[OverallRow] = (),
 ) -> str:
     """Returns who solves the most, in a sentence; agents that are on every board are its measure.
@@ -241,7 +236,6 @@ def lede(
     Args:
         table: All rows.
         models: Agents other than the references.
-        names: What the sentence calls agents, by label.
         ranking: The agents over all worlds; tells which of them cannot be distinguished from the best.
     """
     rates: dict[str, dict[str, float]] = {}
@@ -250,7 +244,6 @@ def lede(
             rates.setdefault(row.agent, {})[row.world] = row.success
     models = [agent for agent in models if agent in rates]
     worlds = list(dict.fromkeys(world for agent in models for world in rates[agent]))
-    short = dict(names or {})
 
     def mean(agent: str, worlds: Sequence[str] = worlds) -> str:
         return written(fmean(rates[agent][world] for world in worlds), "rate")
@@ -260,7 +253,7 @@ def lede(
             world: best_of([agent for agent in models if world in rates[agent]], [world], rates) for world in worlds
         }
         told = [
-            f"in {short_id(world)} {_listed([short.get(agent, agent) for agent in best])} with {mean(best[0], [world])}"
+            f"in {short_id(world)} {_listed(best)} with {mean(best[0], [world])}"
             for world, best in bests.items()
             if not_above(best[0], [world], rates) is None
         ]
@@ -268,7 +261,7 @@ def lede(
     if not models:
         return ""
     best = best_of(models, worlds, rates)
-    subject = _listed([short.get(agent, agent) for agent in best])
+    subject = _listed(best)
     solves = f"{subject} {'solves' if len(best) == 1 else 'solve'}"
     where = f"of the levels{f', on average of {len(worlds)} worlds' if len(worlds) > 1 else ''}"
     reference = not_above(best[0], worlds, rates)
@@ -282,7 +275,7 @@ def lede(
     sentence = f"Of {len(models)} agents {solves} the most: " if len(models) > 1 else f"{solves} "
     sentence += f"{mean(best[0])} {where}{'; ' if measured else ''}{', '.join(measured)}."
     similar = [
-        short.get(agent, agent)
+        agent
         for row in ranking
         if [row.agent] == best and row.num_worlds == len(worlds)
         for agent in row.indistinguishable_from

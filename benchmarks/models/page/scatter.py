@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -64,14 +64,13 @@ class Scatter:
     y_ticks: list[tuple[str, float]]
 
 
-def scatter(rows: Sequence[Row], names: Mapping[str, str] | None = None) -> Scatter | None:
+def scatter(rows: Sequence[Row]) -> Scatter | None:
     """Returns the graph of one world's rows; None where nobody knows the cost of anybody.
 
     The axis is of US dollars an episode if all agents that counted tokens have a price, else of tokens.
 
     Args:
         rows: Those of one world.
-        names: What the graph calls agents, by label.
     """
     played = [row for row in rows if row.num_episodes]
     counted = [row for row in played if row.tokens]
@@ -90,10 +89,9 @@ def scatter(rows: Sequence[Row], names: Mapping[str, str] | None = None) -> Scat
         return LEFT_PX + share * (WIDTH_PX - LEFT_PX - RIGHT_PX)
 
     kind: Kind = "usd" if is_priced else "count"
-    short = dict(names or {})
     marks = []
     for row in played:
-        name, x = short.get(row.agent, row.agent), place(costs[row.agent]) if row.agent in costs else None
+        name, x = row.agent, place(costs[row.agent]) if row.agent in costs else None
         success, low_end, high_end = (written(rate, "rate") for rate in (row.success, *row.interval))
         mark = Mark(
             name=name,

@@ -187,7 +187,7 @@ def format_warnings(worlds: Sequence[WorldSpec], players: Iterable[Contestant]) 
     """Returns a warning for each checkpoint and world whose format differs from training."""
     warnings = []
     for player in players:
-        directory = getattr(player.agent, "directory", None)
+        directory = str(getattr(player.agent, "directory", None) or "")
         for world in worlds if directory else ():
             if differences := format_differences(Path(directory), world.env_id, world.kwargs):
                 trained, own = (

@@ -166,7 +166,7 @@ def test_interrupted_the_board_stays_as_it_was(board, monkeypatch, stop):
         (["--judge.model", "judge"], "--judge-endpoint.model VALUE"),
         (["--judge.base-url", "URL"], "--judge-endpoint.base-url VALUE"),
         (["--judge", "exakt"], "Did you mean 'exact'?"),
-        (["--judge", "direct"], "--judge direct needs --judge-endpoint.model and --judge-endpoint.base-url"),
+        (["--judge", "direct"], "--judge-endpoint needs both --judge-endpoint.model and --judge-endpoint.base-url"),
         (["--judge", "no_such_module:judge"], "cannot import 'no_such_module'"),
         (["--judge", "own_judges:stingy"], "own_judges has no 'stingy'"),
     ],

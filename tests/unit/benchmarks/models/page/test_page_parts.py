@@ -12,7 +12,6 @@ import pytest
 
 from benchmarks.__main__ import main
 from benchmarks.models.board.board import Board
-from benchmarks.models.board.board_spec import short_names
 from benchmarks.models.measures.comparisons import overall
 from benchmarks.models.measures.measures import Row, pairs, rows
 from benchmarks.models.measures.perception_gaps import perception_gaps
@@ -198,13 +197,6 @@ def test_a_thousand_episodes_have_an_index_of_a_megabyte_at_most(board):
     assert len(json.dumps(outlines(many, order))) < 400_000  # the rest of the page has less than half
 
 
-def test_agents_behind_an_address_have_short_names_unless_these_are_ambiguous():
-    toy, other = "compatible:toy@http://127.0.0.1:8799/v1", "compatible:toy@http://127.0.0.1:8800/v1"
-    assert short_names([toy, "random"]) == {toy: "compatible:toy", "random": "random"}
-    assert short_names([f"{toy},temperature=0"]) == {f"{toy},temperature=0": "compatible:toy,temperature=0"}
-    assert short_names([toy, other]) == {toy: toy, other: other}
-
-
 def test_a_board_without_episodes_has_a_page(board, tmp_path):
     (tmp_path / "board.json").write_bytes((board / "board.json").read_bytes())
     assert "No episode has been played yet" in build_page(tmp_path).read_text(encoding="utf-8")
@@ -291,7 +283,7 @@ def test_the_first_sentence_praises_nobody_who_solves_nothing_or_no_more_than_ra
 def test_the_first_sentence_names_agents_that_may_be_as_good():
     def said(*rates):
         played_ = [episode(agent, seed, seed < 8 * rate) for agent, rate in rates for seed in range(8)]
-        return lede(rows(played_), [agent for agent, _ in rates], None, overall(played_))
+        return lede(rows(played_), [agent for agent, _ in rates], overall(played_))
 
     assert said(("a", 0.5), ("b", 0.375)).endswith("The difference from b may be chance.")
     assert "chance" not in said(("a", 1.0), ("b", 0.0))
