@@ -127,11 +127,11 @@ def judge_episodes(
 def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: EarlierScores) -> JudgedEpisode:
     values = {place: score for place, score in earlier.scores.items() if place in said or place in earlier.final}
     values |= {place: score.value for place, score in said.items() if score.available}
-    scores = tuple(
+    scores: list[Mapping[str, float]] = [
         {section: values[turn, section] for section in _NAME_OF if (turn, section) in values}
         for turn in range(len(episode.turns))
-    )
-    measures = {
+    ]
+    measures: dict[str, float | None] = {
         name: _mean([of_turn[section] for of_turn in scores if section in of_turn])
         for section, name in _NAME_OF.items()
     }
@@ -139,7 +139,7 @@ def _judged(episode: Trajectory, said: Mapping[Place, JudgeScore], earlier: Earl
     if "sample_id" in final_state(episode):
         measures |= _of_question(episode)
     return JudgedEpisode(
-        scores=scores,
+        scores=tuple(scores),
         measures={name: value for name, value in measures.items() if value is not None},
         num_asked=len(said),
         unjudged={place: score.reason for place, score in said.items() if not score.available},
@@ -444,17 +444,19 @@ def stratum_of(episode: Record) -> str | None:
 def strata_text(episodes: Sequence[Record]) -> str:
     """Returns a table with a row for every stratum, agent and world; empty where no episode has a stratum."""
     groups: dict[tuple[str, int, str], list[Record]] = defaultdict(list)
+    order = list(STRATA)
     for each in episodes:
         if not each["error"] and (stratum := stratum_of(each)) is not None:
-            groups[each["world"], list(STRATA).index(stratum), each["agent"]].append(each)
+            groups[each["world"], order.index(stratum), each["agent"]].append(each)
     table = []
-    for (world, stratum, agent), group in sorted(groups.items()):
+    for world, place, agent in sorted(groups):
+        group = groups[world, place, agent]
         included = [each for each in group if "inclusion" in each["judged"]]
         grades = [each["judged"][GRADED] for each in group if GRADED in each["judged"]]
         table.append(
             {
                 "world": world,
-                "zoom": list(STRATA)[stratum],
+                "zoom": order[place],
                 "agent": agent,
                 "episodes": str(len(group)),
                 "success": _share(group, [float(each["success"]) for each in group]),

@@ -459,10 +459,10 @@ def shared_x_range(groups: Sequence[PanelGroup], group: PanelGroup) -> tuple[flo
     The cold start counts its own steps; all others share the iterations of learning.
     """
     sharing = [each for each in groups if (each.title == COLD_START) == (group.title == COLD_START)]
-    drawn: list[Curve | Estimates] = [
-        line for each in sharing for panel in each.panels for line in (*panel.curves, *panel.estimates)
-    ]
-    xs = [x for line in drawn for x in line.xs] or [0.0]
+    panels = [panel for each in sharing for panel in each.panels]
+    xs = [x for panel in panels for curve in panel.curves for x in curve.xs]
+    xs += [x for panel in panels for estimates in panel.estimates for x in estimates.xs]
+    xs = xs or [0.0]
     return min(xs), max(max(xs), min(xs) + 1)
 
 

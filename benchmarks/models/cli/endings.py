@@ -35,8 +35,6 @@ _REMEDIES = {
 }
 """What helps against a provider's lasting failures, by pattern; the first that fits counts."""
 _AGAIN = "The same command tries again."
-_OF_IMAGES = re.compile(r"\b(?:images?|pictures?)\b", re.IGNORECASE)
-_OF_CONTEXT = re.compile(r"context|tokens?\b|prompt|input", re.IGNORECASE)
 
 
 def told_of(run: BoardRun) -> list[str]:
@@ -112,20 +110,22 @@ def unread_of(run: BoardRun) -> list[str]:
 
 def _limit_lines(player: Contestant, where: str, episodes: Sequence[Record]) -> Iterator[str]:
     """Yields a line for each limit of the model that some episodes met, with what the server said most often."""
-    for reason in ("context", "content_filter"):
-        met = [turn for episode in episodes for turn in episode["turns"] if turn["stop_reason"] == reason]
-        if not met:
-            continue
-        num_met = sum(any(turn["stop_reason"] == reason for turn in episode["turns"]) for episode in episodes)
-        [(detail, _)] = Counter(one_line(turn.get("stop_detail") or "") for turn in met).most_common(1)
-        said = f" ({detail.rstrip('.')})" if detail else ""
-        of_all = f"{player.label}: {num_met:,} of {len(episodes):,} episodes{where}"
-        if reason == "content_filter":
-            yield f"{of_all} had turns that the model or its provider refused to answer{said}."
-            continue
-        limit = "image limit" if _OF_IMAGES.search(detail) and not _OF_CONTEXT.search(detail) else "context"
-        remedy = " Raise it on the server, or send less with history=last_images:N." if player.asks_endpoint else ""
-        yield f"{of_all} exceeded the model's {limit}{said}.{remedy}"
+    remedy = " Raise it on the server, or send less with history=last_images:N." if player.asks_endpoint else ""
+    happened = {
+        "context": ("exceeded a limit of the model", remedy),
+        "content_filter": ("had turns that the model or its provider refused to answer", ""),
+    }
+    for reason, (what, helps) in happened.items():
+        met = [
+            [turn for turn in episode["turns"] if turn["stop_reason"] == reason]
+            for episode in episodes
+            if any(turn["stop_reason"] == reason for turn in episode["turns"])
+        ]
+        if met:
+            details = Counter(one_line(turn.get("stop_detail") or "") for turns in met for turn in turns)
+            [(detail, _)] = details.most_common(1)
+            said = f" ({detail.rstrip('.')})" if detail else ""
+            yield f"{player.label}: {len(met):,} of {len(episodes):,} episodes{where} {what}{said}.{helps}"
 
 
 def _unread_line(label: str, where: str, turns: Sequence[Record]) -> Iterator[str]:

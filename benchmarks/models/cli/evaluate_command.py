@@ -17,7 +17,7 @@ from agents.api.probe import UnreachableModelError, require_reachable
 from agents.registry import require_agent, setting_names
 from benchmarks.models.board.board import Board
 from benchmarks.models.board.board_spec import WorldSpec
-from benchmarks.models.cli.rescore_command import EXIT_UNJUDGED, judged_text, rescore, tell_unjudged
+from benchmarks.models.cli.rescore_command import EXIT_UNJUDGED, judged_text, rescore
 from benchmarks.models.cli.run_command import RunOptions, play_board, print_unread
 from benchmarks.models.judged import JudgeOptions
 from benchmarks.models.measures.comparisons import grouped_rows, grouped_text, in_modes, modes_text
@@ -123,4 +123,4 @@ def run_evaluate(options: EvaluateOptions) -> int:
     if options.modes is not None:
         print(f"\n{modes_text(board.episodes(), options.world, options.modes, options.split)}")
     print_unread(board_run)
-    return max(code, tell_unjudged(rescored, options.label))
+    return max(code, rescored.report(options.label))

@@ -84,17 +84,20 @@ class Rescored:
         """Whether there was no verdict at all, so that nothing was written."""
         return self.num_unjudged == self.num_asked > 0
 
-    def report(self, label: str) -> str:
-        """Returns a line about missing verdicts; empty where none is missing."""
-        why = f" ({self.reason.rstrip('.')})" if self.reason else ""
-        if self.is_refused:
-            return f"{label} gave no verdict on any of {self.num_asked:,} texts{why}, so no score was changed."
+    def report(self, label: str) -> int:
+        """Prints a line about missing verdicts, if any, and returns the exit code."""
         if not self.num_unjudged:
-            return ""
-        return (
-            f"{label} gave no verdict on {self.num_unjudged:,} of {self.num_asked:,} texts{why}. Their earlier scores "
-            "were kept, if they had any. The same command asks about these texts only."
+            return 0
+        why = f" ({self.reason.rstrip('.')})" if self.reason else ""
+        report = (
+            f"{label} gave no verdict on any of {self.num_asked:,} texts{why}, so no score was changed."
+            if self.is_refused
+            else f"{label} gave no verdict on {self.num_unjudged:,} of {self.num_asked:,} texts{why}. Their earlier "
+            "scores were kept, if they had any. The same command asks about these texts only."
         )
+        sys.stdout.flush()
+        print(report, file=sys.stderr)
+        return EXIT_UNJUDGED
 
 
 def run_rescore(options: RescoreOptions) -> int:
@@ -107,21 +110,11 @@ def run_rescore(options: RescoreOptions) -> int:
         return EXIT_UNJUDGED
     with options.chosen() as judge_for, options.graders() as graders:
         rescored = rescore(board, judge_for, options.label, graders=graders)
-    if rescored.is_refused:
-        tell(rescored.report(options.label))
-        return EXIT_UNJUDGED
-    print(judged_text(board.episodes()))
-    print(f"{rescored.num_changed} episodes have other scores than before.")
-    build_page(options.board)
-    return tell_unjudged(rescored, options.label)
-
-
-def tell_unjudged(rescored: Rescored, label: str) -> int:
-    """Prints how many verdicts are missing, and returns the exit code that says so."""
-    if report := rescored.report(label):
-        sys.stdout.flush()
-        print(report, file=sys.stderr)
-    return EXIT_UNJUDGED if rescored.num_unjudged else 0
+    if not rescored.is_refused:
+        print(judged_text(board.episodes()))
+        print(f"{rescored.num_changed} episodes have other scores than before.")
+        build_page(options.board)
+    return rescored.report(options.label)
 
 
 def rescore(

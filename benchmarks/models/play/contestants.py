@@ -21,6 +21,7 @@ from vlm_envs.qa.datasets.dataset_splits import BY_HASH
 from vlm_envs.records.json_lines import Record
 from vlm_envs.registration import make
 from vlm_envs.splits import split_seeds
+from vlm_envs.validation import require
 
 BATCH = 32
 """Episodes that agents which answer in batches play side by side."""
@@ -112,10 +113,11 @@ def asked_agents(texts: Sequence[str], *, references: bool = True) -> list[Agent
     named = {spec.name for spec in asked if not spec.settings}
     asked += [AgentSpec(name=name) for name in REFERENCES if references and name not in named]
     labels = [_label(spec) for spec in asked]
-    if twice := next((label for label in labels if labels.count(label) > 1), None):
-        names = dict.fromkeys(spec.name for spec, label in zip(asked, labels, strict=True) if label == twice)
-        served = f" ({', '.join(names)}). Give each server a name of its own with as=NAME" if len(names) > 1 else ""
-        raise ConfigError(f"--agent {twice} is there twice{served}.")
+    for spec, label in zip(asked, labels, strict=True):
+        require(
+            labels.count(label) == 1,
+            f"--agent {label} is there twice. To play one model at several servers ({spec.name}), use as=NAME.",
+        )
     for spec in asked:  # All of them before the first one's weights are loaded
         require_agent(spec.name)
         require_settings(spec.name, spec.settings, _known_settings(spec.name))

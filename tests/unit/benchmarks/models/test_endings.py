@@ -96,8 +96,8 @@ class Limited(OracleAgent):
 @pytest.mark.parametrize(
     ("stop_reason", "detail", "told"),
     [
-        ("context", "maximum context length is 4096 tokens", "4 of 4 episodes exceeded the model's context (maximum"),
-        ("context", "too many images: 20 > 16", "4 of 4 episodes exceeded the model's image limit (too many images"),
+        ("context", "maximum context length is 4096 tokens", "4 of 4 episodes exceeded a limit of the model (maximum"),
+        ("context", "too many images: 20 > 16", "4 of 4 episodes exceeded a limit of the model (too many images"),
         ("content_filter", "data may contain\ninappropriate content", "refused to answer (data may contain inappr"),
     ],
 )
