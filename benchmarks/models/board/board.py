@@ -275,7 +275,7 @@ def _merged(path: Path, known: Record, definition: Mapping[str, Any]) -> Record:
     new = to_json(definition)
     after = settings_of(new)
     for name, before in settings_of(known).items():
-        hint = "" if before == "none" else f", or add --{name} {before.partition(' ')[0]}"
+        hint = "" if name == "suite" else f", or add --{name} {before}"
         require(
             before == after[name],
             f"{path} was made with {name} {before}, not {after[name]}, so their success rates do not compare. "

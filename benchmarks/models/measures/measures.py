@@ -301,7 +301,7 @@ def pairs(episodes: Sequence[Record]) -> list[Pair]:
 
 def actions_over_optimal(episode: Record) -> float | None:
     """Returns the actions a solved episode carried out, over those of an optimal plan; None where nobody knows one."""
-    needed = _optimal(episode["turns"][0])
+    needed = _needed(episode)
     return sum(len(turn["actions"]) for turn in _until_solved(episode)) / needed if needed else None
 
 
@@ -320,7 +320,7 @@ def turns_over_optimal(episode: Record, actions_per_turn: int | None) -> float |
     Returns:
         The ratio, at least 1; None where nobody knows a plan or how many actions a turn has.
     """
-    needed = _optimal(episode["turns"][0])
+    needed = _needed(episode)
     if not needed or not actions_per_turn:
         return None
     return turns_to_success(episode) / math.ceil(needed / actions_per_turn)
@@ -352,6 +352,10 @@ def ruined_at(episode: Record) -> int | None:
 def is_solver_known(episode: Record) -> bool:
     """Returns whether the world said of any turn how far the level was from its solution."""
     return any(_optimal(turn) is not None for turn in episode["turns"])
+
+
+def _needed(episode: Record) -> int | None:
+    return _optimal(episode["turns"][0]) if episode["turns"] else None
 
 
 def _optimal(turn: Record) -> int | None:
