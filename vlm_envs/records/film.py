@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import string
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from PIL import Image, ImageDraw, ImageFont
 
 from vlm_envs.records.json_lines import MissingRunDataError, Record, replace_file
+from vlm_envs.records.report_mistakes import options_of
 from vlm_envs.records.run_data import ImageStore, RunReader, is_training_label
 from vlm_envs.splits import level_name
 from vlm_envs.validation import require
@@ -110,8 +110,7 @@ def _with_one_palette(frames: Sequence[Image.Image]) -> list[Image.Image]:
 def _question(turn: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     """Returns the question that an episode asks, with its options, as a section in lines; none for other episodes."""
     state = turn.get("state") or {}
-    options = zip(string.ascii_uppercase, state.get("options") or (), strict=False)
-    texts = filter(None, (state.get("question"), *(f"{letter}. {text}" for letter, text in options)))
+    texts = filter(None, (state.get("question"), *options_of(state)))
     lines = [line for text in texts for line in textwrap.wrap(str(text), _WIDTH)]
     return [("question", lines[:_MAX_QUESTION_LINES])] if lines else []
 

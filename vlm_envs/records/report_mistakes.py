@@ -273,7 +273,7 @@ def is_question(episode: Record) -> bool:
 def answers_of(episode: Record) -> tuple[str | None, str]:
     """Returns the answer that an episode gave, None without one, and the correct one; choices with their text."""
     state = _first_state(episode)
-    options = _options(state)
+    options = options_of(state)
     answered = None
     if episode["turns"][-1].get("terminated") and episode["turns"][-1].get("actions"):
         answered = str(episode["turns"][-1]["actions"][0]).strip()
@@ -295,7 +295,7 @@ def question_of(episode: Record) -> Record | None:
     answered, correct = answers_of(episode)
     return {
         "text": state["question"],
-        "options": _options(state),
+        "options": options_of(state),
         "texts": _texts(episode),
         "answered": answered,
         "correct": correct,
@@ -457,7 +457,8 @@ def _texts(episode: Record) -> list[tuple[str, str]]:
     return [(name, re.sub(r"(?m)^\| ?", "", text).strip()) for name, text in quoted]
 
 
-def _options(state: Record) -> list[str]:
+def options_of(state: Record) -> list[str]:
+    """Returns the options of a state's question, with their letters."""
     return [
         f"{letter}. {text}" for letter, text in zip(string.ascii_uppercase, state.get("options") or (), strict=False)
     ]

@@ -76,11 +76,7 @@ def build_report(
     compared = comparisons(reader) if beside is None else compare_runs(readers)
     browser = episode_browser(readers, max_episodes, max_bytes)
     figures, drawn = _figures(groups)
-    evaluations = [
-        {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
-        for run, each in readers.items()
-        for line in each.evaluations()
-    ]
+    evaluations = _evaluations(readers)
     configs = {run or name: each.config for run, each in readers.items()}
     worlds = list(dict.fromkeys(each.env_id for each in compared))
     html = document(
@@ -107,6 +103,15 @@ def build_report(
     path = reader.directory / ("report.html" if beside is None else f"report_beside_{slug(list(readers)[1])}.html")
     write_document(path, html)
     return path
+
+
+def _evaluations(readers: Mapping[str, RunReader]) -> list[Record]:
+    """Returns the evaluations of all runs; of two, their labels begin with the run's name."""
+    return [
+        {**line, "label": f"{run} · {line.get('label')}" if run else line.get("label")}
+        for run, reader in readers.items()
+        for line in reader.evaluations()
+    ]
 
 
 def _name(reader: RunReader) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from benchmarks.models.board.board_spec import digest_of, entry_for
 from vlm_envs.adapter.stored import changed_since, differing, differing_functions, functions_changed
@@ -455,6 +455,10 @@ def _seal(line: Mapping[str, Any]) -> str:
     return digest_of({name: value for name, value in line.items() if name not in ("turns", _SEAL)})
 
 
+_Number = Annotated[float, BeforeValidator(lambda value: float(value) if isinstance(value, bool) else value)]
+"""A number; truth values of metrics are numbers, too."""
+
+
 class Stored(BaseModel):
     """An object of a file; fields that are not declared may hold anything."""
 
@@ -478,9 +482,9 @@ class _Turn(_Shown):
     optimal_actions_left: int | None
     terminated: bool
     truncated: bool
-    scores: dict[str, float | None]
-    usage: dict[str, float]
-    reward: float = 0.0
+    scores: dict[str, _Number | None]
+    usage: dict[str, _Number]
+    reward: _Number = 0.0
     thoughts: str = ""
     model: str = ""
     stop_detail: str = ""
@@ -508,13 +512,13 @@ class _FailedEpisode(Stored):
     turns: list[_Turn] = []
     final: _Shown | None = None
     success: bool = False
-    total_reward: float = 0.0
-    usd: float | None = None
-    tokens: float | None = None
-    wall_s: float | None = None
-    seconds: float | None = None
-    metrics: dict[str, float | None] = {}
-    judged: dict[str, float | None] = {}
+    total_reward: _Number = 0.0
+    usd: _Number | None = None
+    tokens: _Number | None = None
+    wall_s: _Number | None = None
+    seconds: _Number | None = None
+    metrics: dict[str, _Number | None] = {}
+    judged: dict[str, _Number | None] = {}
     judge: str | None = None
     unjudged: list[_Unjudged] = []
     start_state_hash: str | None = None
@@ -528,7 +532,7 @@ class _Episode(_FailedEpisode):
     turns: list[_Turn]
     final: _Shown
     success: bool
-    total_reward: float
+    total_reward: _Number
 
 
 class _Adapted(Stored):

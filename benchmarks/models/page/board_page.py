@@ -6,7 +6,6 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -27,8 +26,8 @@ from benchmarks.models.page.page_episodes import (
     remove_files,
     write_files,
 )
-from benchmarks.models.page.page_tables import SIGNIFICANT, Cell, Column, columns, matrix, signed_points, written
-from benchmarks.models.page.scatter import Scatter, scatter
+from benchmarks.models.page.page_tables import SIGNIFICANT, columns, matrix, signed_points, written
+from benchmarks.models.page.scatter import scatter
 from benchmarks.models.play.contestants import REFERENCES
 from vlm_envs.records.json_lines import Record
 from vlm_envs.records.report_page import EPISODE_SCRIPTS, document, write_document
@@ -36,31 +35,6 @@ from vlm_envs.records.report_panels import written_p
 
 _HERE = Path(__file__).parent
 _SCRIPTS = ("board_browsing.js", "episode_files.js", "table.js", "board.js")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WorldPart:
-    """What the page says of one world.
-
-    Attributes:
-        name: What the board calls it.
-        anchor: Its place on the page.
-        rows: The agents, the most successful first.
-        columns: What is measured of them.
-        matrix: Every agent against every other; empty without pairs.
-        scatter: Success against cost, if anybody's is known.
-        endings: By agent the share of episodes with each ending, the number of them before it.
-        legend: All endings.
-    """
-
-    name: str
-    anchor: str
-    rows: list[Row]
-    columns: list[Column]
-    matrix: list[list[Cell | None]]
-    scatter: Scatter | None
-    endings: dict[str, list[tuple[str, int, float]]]
-    legend: list[str]
 
 
 def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: int = 16_000_000) -> Path:
@@ -87,8 +61,8 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
     table = rows(lines, board.record["worlds"])
     compared = pairs(episodes)
     worlds = [each["label"] for each in board.record["worlds"]]
-    parts = [_part(name, index, table, compared) for index, name in enumerate(worlds)]
-    parts = [part for part in parts if part.rows]
+    played = {row.world for row in table}
+    parts = [_part(name, index, table, compared) for index, name in enumerate(worlds) if name in played]
     ranking = overall(episodes)
     verified = verified_rows(board, episodes)
     source = embedded(board, episodes, max_bytes) if single_file else _beside_page(board, episodes)
@@ -102,11 +76,7 @@ def build_page(directory: str | Path, *, single_file: bool = False, max_bytes: i
             **source,
         },
         loads_files=not single_file,
-        filters={
-            "id": short_id,
-            "settings": _settings,
-            "breakable": _breakable,
-        },
+        filters={"id": short_id, "settings": _settings, "breakable": _breakable},
         address=_address,
         name=board.directory.resolve().name,
         facts=_facts(board.record, table, len(verified)),
@@ -133,28 +103,27 @@ def _beside_page(board: Board, episodes: Sequence[Record]) -> dict[str, Any]:
     return {"episode_folder": FOLDER, "episodes_per_file": EPISODES_PER_FILE, "image_folder": "images"}
 
 
-def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> WorldPart:
+def _part(name: str, index: int, table: Sequence[Row], compared: Sequence[Pair]) -> dict[str, Any]:
+    """Returns what the page says of one world: `endings` are by agent, and `legend` names all of them."""
     of_world = sorted((row for row in table if row.world == name), key=lambda row: (-row.success, row.agent))
-    kinds = dict.fromkeys(kind for row in of_world for kind in row.mistakes)
-    return WorldPart(
-        name=name,
-        anchor=f"world-{index}",
-        rows=of_world,
-        columns=columns(of_world),
-        matrix=matrix([row.agent for row in of_world], [pair for pair in compared if pair.world == name]),
-        scatter=scatter(of_world),
-        endings={row.agent: _endings(row, list(kinds)) for row in of_world},
-        legend=list(dict.fromkeys(kind for row in of_world for kind, _, _ in _endings(row, list(kinds)))),
-    )
+    kinds = list(dict.fromkeys(kind for row in of_world for kind in row.mistakes))
+    endings = {row.agent: _endings(row, kinds) for row in of_world}
+    return {
+        "name": name,
+        "anchor": f"world-{index}",
+        "rows": of_world,
+        "columns": columns(of_world),
+        "matrix": matrix([row.agent for row in of_world], [pair for pair in compared if pair.world == name]),
+        "scatter": scatter(of_world),
+        "endings": endings,
+        "legend": list(dict.fromkeys(kind for of_row in endings.values() for kind, _, _ in of_row)),
+    }
 
 
 def _endings(row: Row, kinds: Sequence[str]) -> list[tuple[str, int, float]]:
     """Returns how episodes ended: kind, number, share of all, errors included."""
-    counts = {
-        "solved": row.num_successes,
-        **{kind: row.mistakes.get(kind, 0) for kind in kinds},
-        "error": row.num_errors,
-    }
+    of_kinds = {kind: row.mistakes.get(kind, 0) for kind in kinds}
+    counts = {"solved": row.num_successes, **of_kinds, "error": row.num_errors}
     total = sum(counts.values())
     return [(kind, number, number / total) for kind, number in counts.items() if number]
 

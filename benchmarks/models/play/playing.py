@@ -415,7 +415,7 @@ class Interruptible:
     """An agent that is asked no more once its run was interrupted: a batch of episodes would take its time.
 
     Args:
-        agent: The agent; all but `respond` is its own.
+        agent: The agent.
         interrupted: Says so.
     """
 
@@ -425,10 +425,25 @@ class Interruptible:
     @classmethod
     def of(cls, agent: Agent, interrupted: threading.Event) -> Agent:
         """Returns an agent made interruptible; one that answers each episode by itself is interrupted by closing it."""
-        return agent if isinstance(agent, AsyncAgent) else cast("Agent", cls(agent, interrupted))
+        return agent if isinstance(agent, AsyncAgent) else cls(agent, interrupted)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._agent, name)
+    @property
+    def policy_version(self) -> int:
+        """Of the agent."""
+        return self._agent.policy_version
+
+    @policy_version.setter
+    def policy_version(self, version: int) -> None:
+        self._agent.policy_version = version
+
+    def start(self, worlds: VectorWorld) -> None:
+        """Has the agent prepare.
+
+        Raises:
+            RunInterruptedError: If the run was interrupted.
+        """
+        self._check()
+        self._agent.start(worlds)
 
     def respond(self, rows: Sequence[int], observations: Sequence[Observation]) -> list[Response]:
         """Returns the agent's responses.
@@ -436,9 +451,12 @@ class Interruptible:
         Raises:
             RunInterruptedError: If the run was interrupted.
         """
+        self._check()
+        return self._agent.respond(rows, observations)
+
+    def _check(self) -> None:
         if self._interrupted.is_set():
             raise RunInterruptedError
-        return self._agent.respond(rows, observations)
 
 
 @contextmanager
