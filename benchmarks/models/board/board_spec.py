@@ -5,8 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -281,19 +279,6 @@ def name_without_address(name: str) -> str:
     return name.partition("@http")[0] if kind == COMPATIBLE else name
 
 
-def short_names(agents: Sequence[str]) -> dict[str, str]:
-    """Returns names without server addresses by label; agents that differ only in their address keep it."""
-    short = {agent: re.sub(r"@https?://[^\s,]+", "", agent) or agent for agent in agents}
-    counts = Counter(short.values())
-    return {agent: name if counts[name] == 1 else agent for agent, name in short.items()}
-
-
-def with_short_names(episodes: Sequence[Record]) -> list[Record]:
-    """Returns episodes with their agents' short names."""
-    names = short_names(list(dict.fromkeys(episode["agent"] for episode in episodes)))
-    return [episode | {"agent": names[episode["agent"]]} for episode in episodes]
-
-
 def entry_for(agent: Record, entries: Sequence[Record], where: object) -> Record | None:
     """Returns a board's entry for an agent; None if the board does not have this agent.
 
@@ -338,10 +323,8 @@ def _has_address_in_label(entry: Record) -> bool:
 
 def _is_same_model(entry: Record, agent: Record) -> bool:
     """Returns whether two records are of one served model with the same settings."""
-    identities = [record.get("identity", {}) for record in (entry, agent)]
-    return all("provider" in identity for identity in identities) and _deciding(identities[0]) == _deciding(
-        identities[1]
-    )
+    one, other = (record.get("identity", {}) for record in (entry, agent))
+    return "provider" in one and "provider" in other and _deciding(one) == _deciding(other)
 
 
 def _deciding(identity: Mapping[str, Any]) -> dict[str, Any]:
