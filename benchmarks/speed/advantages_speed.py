@@ -1,6 +1,6 @@
 """How long advantage estimation takes, against a time limit and against a loop over token positions.
 
-Run with `python -m benchmarks.speed.advantages_speed`. One core, 128 rows of 2,400 tokens in two layouts:
+Run with `python -m benchmarks speed --only gae`. One core, 128 rows of 2,400 tokens in two layouts:
 `dialogue` has 4 turns of 200 observed and 400 generated tokens, `dense` is one generated token after the
 other in 4 turns, the worst case. The loop is the form common in public trainers, with each of its steps
 vectorised over the rows. The two are checked to agree before any clock runs.
@@ -8,16 +8,15 @@ vectorised over the rows. The two are checked to agree before any clock runs.
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypedDict, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
+from benchmarks.speed.speed_benchmarks import Row, median_times_s
 from training.algorithms.bilevel_gae import BilevelVariant, bilevel_gae
 
 LIMIT_MS = 20.0
@@ -26,21 +25,8 @@ NUM_TOKENS = 2400
 NUM_TURNS = 4
 
 
-class Coefficients(TypedDict):
-    """Discounts and decays; all below 1, so that a term left out would show."""
-
-    gamma_turn: float
-    lambda_turn: float
-    gamma_token: float
-    lambda_token: float
-
-
-COEFFICIENTS: Coefficients = {
-    "gamma_turn": 0.99,
-    "lambda_turn": 0.95,
-    "gamma_token": 0.999,
-    "lambda_token": 0.95,
-}
+COEFFICIENTS: dict[str, Any] = {"gamma_turn": 0.99, "lambda_turn": 0.95, "gamma_token": 0.999, "lambda_token": 0.95}
+"""Discounts and decays; all below 1, so that a term left out would show."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,39 +106,22 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(num_threads)
 
 
-def _median_ms(call: Callable[[], object], num_repeats: int) -> float:
-    call()
-    times_ms = []
-    for _ in range(num_repeats):
-        start_s = time.perf_counter()
-        call()
-        times_ms.append(1000.0 * (time.perf_counter() - start_s))
-    return statistics.median(times_ms)
-
-
-def measured_advantages(num_repeats: int = 15) -> dict[str, dict[str, float]]:
-    """Times both variants in both layouts on one core.
-
-    Args:
-        num_repeats: timed calls per entry, at least 1; one more call warms up.
-
-    Returns:
-        By `"variant/layout"`: `median_ms`, `limit_ms`, `loop_ms` (median of the loop) and `speedup`
-        (`loop_ms / median_ms`).
+def gae_ms(*, quick: bool) -> list[Row]:
+    """Measures both variants of bi-level GAE in both layouts, against a limit and against the loop.
 
     Raises:
-        AssertionError: if the estimator and the loop disagree.
+        AssertionError: If the estimator and the loop disagree.
     """
-    results: dict[str, dict[str, float]] = {}
     with _one_thread():
-        for layout, num_observed in (("dialogue", 200), ("dense", 0)):
-            inputs = make_inputs(num_observed)
-            for variant in get_args(BilevelVariant):
-                results[f"{variant}/{layout}"] = _measure_one(inputs, variant, num_repeats)
-    return results
+        return [
+            row
+            for layout, num_observed in (("dialogue", 200), ("dense", 0))
+            for variant in get_args(BilevelVariant)
+            for row in _rows(f"{variant}/{layout}", make_inputs(num_observed), variant, 1 if quick else 15)
+        ]
 
 
-def _measure_one(inputs: Inputs, variant: BilevelVariant, num_repeats: int) -> dict[str, float]:
+def _rows(name: str, inputs: Inputs, variant: BilevelVariant, num_repeats: int) -> list[Row]:
     def fast() -> tuple[Tensor, Tensor]:
         return bilevel_gae(**vars(inputs), **COEFFICIENTS, variant=variant)
 
@@ -161,26 +130,5 @@ def _measure_one(inputs: Inputs, variant: BilevelVariant, num_repeats: int) -> d
 
     for ours_BT, theirs_BT in zip(fast(), loop(), strict=True):
         torch.testing.assert_close(ours_BT, theirs_BT, atol=1e-4, rtol=1e-4)
-    median_ms, loop_ms = _median_ms(fast, num_repeats), _median_ms(loop, max(num_repeats // 3, 1))
-    return {
-        "median_ms": median_ms,
-        "limit_ms": LIMIT_MS,
-        "loop_ms": loop_ms,
-        "speedup": loop_ms / median_ms,
-    }
-
-
-def main() -> None:
-    """Print the table."""
-    print(f"bilevel_gae, {NUM_ROWS} rows x {NUM_TOKENS} tokens, one core")
-    print(f"{'variant/layout':<20}{'median ms':>10}{'limit ms':>10}{'loop ms':>10}{'speedup':>9}  verdict")
-    for name, row in measured_advantages().items():
-        verdict = "ok" if row["median_ms"] <= row["limit_ms"] else "TOO SLOW"
-        print(
-            f"{name:<20}{row['median_ms']:>10.2f}{row['limit_ms']:>10.1f}{row['loop_ms']:>10.1f}"
-            f"{row['speedup']:>8.1f}x  {verdict}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    median_ms, loop_ms = (1000.0 * time_s for time_s in median_times_s([fast, loop], num_repeats))
+    return [Row.limited(name, median_ms, "ms", LIMIT_MS), Row(name, median_ms, "ms", "loop over positions", loop_ms)]

@@ -25,8 +25,7 @@ from agents.hf.sampling_config import SamplingConfig
 from agents.hf.tiny_vlm import save_tiny
 from agents.registry import make_agent
 from agents.rollout import rollout
-from benchmarks.speed.advantages_speed import measured_advantages
-from benchmarks.speed.speed_benchmarks import Row, median_times_s
+from benchmarks.speed.speed_benchmarks import Row, median_times_s, per_second
 from training.batch import Batch, make_batch
 from training.checkpoints.checkpoint_files import model_directory
 from training.config.run_config import RunConfig
@@ -39,18 +38,6 @@ from vlm_envs.splits import split_seeds
 from vlm_envs.trajectory import Observation
 from vlm_envs.vector.make_vec import world_vector
 from vlm_envs.vector.vector_world import VectorWorld
-
-
-def gae_ms(*, quick: bool) -> list[Row]:
-    """Measures bi-level GAE against its limit and against a loop over token positions; both must agree."""
-    rows: list[Row] = []
-    for name, result in measured_advantages(num_repeats=1 if quick else 15).items():
-        alone = Row(name=name, median=result["median_ms"], unit="ms")
-        rows += [
-            replace(alone, compared_with="limit", reference=result["limit_ms"], is_limit=True),
-            replace(alone, compared_with="loop over positions", reference=result["loop_ms"]),
-        ]
-    return rows
 
 
 def tiny() -> tuple[Any, ChatEncoder]:
@@ -76,15 +63,8 @@ def sampled_tokens_per_s(*, quick: bool) -> list[Row]:
         ours = _Ours(model, encoder, worlds, observations, num_tokens)
         peer = _Generate(model, encoder, observations, num_tokens)
         ours_s, peer_s = median_times_s([ours, peer], num_repeats)
-    return [
-        Row(
-            name=f"one turn of {num_rows} rows",
-            median=ours.mean_num_tokens / ours_s,
-            unit="tokens/s",
-            compared_with="transformers' generate",
-            reference=peer.mean_num_tokens / peer_s,
-        )
-    ]
+    rates = (ours.mean_num_tokens / ours_s, peer.mean_num_tokens / peer_s)
+    return [Row(f"one turn of {num_rows} rows", rates[0], "tokens/s", "transformers' generate", rates[1])]
 
 
 class _Ours:
@@ -159,17 +139,9 @@ def trained_tokens_per_s(*, quick: bool) -> list[Row]:
     batch = _played(config, model, encoder)
     whole_rows = replace(config, memory=replace(config.memory, prefix_sharing="off"))
     learners = [Learner(copy.deepcopy(model), encoder.suppressed_ids(), each) for each in (config, whole_rows)]
-    shared_s, whole_s = median_times_s([functools.partial(_learn, each, batch) for each in learners], num_repeats)
-    num_tokens = int(batch.attention_mask_BT.sum())
-    return [
-        Row(
-            name=f"outputs, credit, update, {batch.num_rows} rows",
-            median=num_tokens / shared_s,
-            unit="tokens/s",
-            compared_with="whole rows",
-            reference=num_tokens / whole_s,
-        )
-    ]
+    calls = [functools.partial(_learn, learner, batch) for learner in learners]
+    shared, whole = per_second(int(batch.attention_mask_BT.sum()), calls, num_repeats)
+    return [Row(f"outputs, credit, update, {batch.num_rows} rows", shared, "tokens/s", "whole rows", whole)]
 
 
 def _played(config: RunConfig, model: Any, encoder: ChatEncoder) -> Batch:
@@ -214,15 +186,9 @@ def rollout_turns_per_s(*, quick: bool) -> list[Row]:
                 _Played(_agent(config, AGENTS["transformers", kind]), worlds, seeds) for kind in ("barrier", "async")
             )
             barrier_s, async_s = median_times_s([in_step, waiting_for_none], num_repeats)
-        rows.append(
-            Row(
-                name=f"{len(seeds)} episodes, worlds that answer in {delay_ms} ms",
-                median=waiting_for_none.num_turns / async_s,
-                unit="turns/s",
-                compared_with="in step",
-                reference=in_step.num_turns / barrier_s,
-            )
-        )
+        name = f"{len(seeds)} episodes, worlds that answer in {delay_ms} ms"
+        rates = (waiting_for_none.num_turns / async_s, in_step.num_turns / barrier_s)
+        rows.append(Row(name, rates[0], "turns/s", "in step", rates[1]))
     return rows
 
 
