@@ -17,7 +17,7 @@ from agents.api.failures import EndpointError, LimitError, fits_without_response
 from agents.api.history import Exchange, history_named
 from vlm_envs.errors import ConfigError
 from vlm_envs.trajectory import Observation, observation_images
-from vlm_envs.validation import require
+from vlm_envs.validation import require, require_flag, require_positive
 from vlm_envs.vector.vector_world import VectorWorld
 
 NO_TEXT = "(no text)"
@@ -134,14 +134,14 @@ class APIAgent:
             top_p=top_p,
             max_tokens=max_tokens,
             reasoning=str(reasoning),
-            sampling_seed=_whole_number("seed", seed, minimum=0),
+            sampling_seed=None if seed is None else require_positive("seed", seed, minimum=0),
             stop=_texts(stop),
-            top_k=_whole_number("top_k", top_k, minimum=1),
+            top_k=None if top_k is None else require_positive("top_k", top_k),
             detail=detail,
-            max_completion_tokens=_truth("max_completion_tokens", max_completion_tokens),
+            max_completion_tokens=require_flag("max_completion_tokens", max_completion_tokens),
             extra_body=_json(extra_body),
             headers=_header_settings(headers),
-            stream=_truth("stream", stream),
+            stream=require_flag("stream", stream),
             timeout_s=timeout_s,
             max_attempts=max_attempts,
             max_retry_s=max_retry_s,
@@ -302,17 +302,6 @@ def _message(observation: Observation) -> Message:
     text = observation.get("text", "")
     texts = (text,) if text.strip() else () if pictures else (NO_TEXT,)
     return Message(role="user", parts=(*pictures, *texts))
-
-
-def _whole_number(name: str, value: int | None, *, minimum: int) -> int | None:
-    is_valid = value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= minimum)
-    require(is_valid, f"{name} must be a whole number of at least {minimum}; got {value!r}.")
-    return value
-
-
-def _truth(name: str, value: bool) -> bool:
-    require(isinstance(value, bool), f"{name} must be true or false; got {value!r}.")
-    return value
 
 
 def _texts(stop: str | Sequence[str]) -> tuple[str, ...]:

@@ -183,6 +183,8 @@ def make_provider(name: str, connection: Connection) -> Provider:
             f"{name} needs the package {error.name}, which is not installed. Run: {install_command('api')}"
         ) from error
     made: Provider = factory(connection, **entry.settings)
+    if connection.streams and not made.can_stream:
+        raise ConfigError(f"{name} has no setting 'stream': its servers also answer without streams. Leave it out.")
     return made
 
 
