@@ -161,20 +161,10 @@ def _own(name: str, settings: dict[str, Any]) -> Agent:
     if missing := [each for each in ("policy_version", "start", "respond") if not hasattr(made, each)]:
         raise ConfigError(f"The agent {name!r} has no {missing[0]}; see agents.agent.Agent for what an agent has.")
     for method, needed in (("start", ("worlds",)), ("respond", ("rows", "observations"))):
-        own = getattr(made, method)
-        if not callable(own):
-            raise ConfigError(f"The agent {name!r} needs a method {method}({', '.join(needed)}); got {own!r}.")
-        signature = inspect.signature(own)
         try:
-            signature.bind(*needed)
-        except TypeError:
-            names = signature.replace(
-                parameters=[each.replace(annotation=each.empty) for each in signature.parameters.values()],
-                return_annotation=signature.empty,
-            )
-            raise ConfigError(
-                f"The agent {name!r} needs {method}({', '.join(needed)}); its own is {method}{names}."
-            ) from None
+            inspect.signature(getattr(made, method)).bind(*needed)
+        except TypeError as error:
+            raise ConfigError(f"The agent {name!r} needs {method}({', '.join(needed)}): {error}.") from None
     return made
 
 

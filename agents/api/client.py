@@ -400,8 +400,10 @@ class ReplyCache:
 
     def put(self, key: str, reply: str) -> None:
         """Keeps a reply; a disk that takes none is logged, as the reply in hand is still good."""
+        path = self._path(key)
         try:
-            replace_file(self._path(key), json.dumps({"key": key, "reply": reply}).encode())
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, json.dumps({"key": key, "reply": reply}).encode())
         except OSError as error:
             _CACHE_LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
 
