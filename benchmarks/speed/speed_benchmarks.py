@@ -157,9 +157,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "primitive": _of_engine("VLM/PrimitiveSkill-v0", "mani_skill"),
     "import": Benchmark(_from("world_speed", "import_time_s")),
     "judge": Benchmark(_from("world_speed", "judged_turns_per_s"), ("scipy",)),
-    "sampling": Benchmark(_from("model_speed", "sampled_tokens_per_s"), _MODEL),
     "rollouts": Benchmark(_from("model_speed", "rollout_turns_per_s"), _MODEL),
-    "training": Benchmark(_from("model_speed", "trained_tokens_per_s"), _MODEL),
 }
 
 
