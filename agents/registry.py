@@ -225,8 +225,9 @@ def setting_names(name: str) -> tuple[str, ...]:
     Args:
         name: With or without its part.
     """
-    parameters = inspect.signature(_factory(name)).parameters.values()
-    return tuple(each.name for each in parameters if each.kind is each.KEYWORD_ONLY)
+    factory = _factory(name)
+    named = [each.name for each in inspect.signature(factory).parameters.values() if each.kind is each.KEYWORD_ONLY]
+    return (*named, *getattr(getattr(factory, "func", factory), "other_settings", ()))
 
 
 def _factory(name: str) -> Callable[..., Any]:
