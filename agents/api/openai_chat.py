@@ -81,19 +81,18 @@ class OpenAIProvider(Provider):
 class OpenAIChat(OpenAIProvider):
     """Chat completions. See `Provider`.
 
-    Args:
-        connection: Where and how.
+    Attributes:
         is_openai: False for a server of somebody else: no limit and no effort of OpenAI's, and the older name of the
             token limit.
     """
 
     can_stream = True
+    is_openai = True
     usage_names = ("prompt", "completion")
 
-    def __init__(self, connection: Connection, *, is_openai: bool = True) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self.limits = LIMITS if is_openai else PictureLimits()
-        self._is_openai, self._streams = is_openai, connection.streams
+        self._streams = connection.streams
 
     def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
@@ -105,13 +104,13 @@ class OpenAIChat(OpenAIProvider):
             "stop": list(sampling.stop),
         }
         extra = dict(sampling.extra)
-        if self._is_openai:
+        if self.is_openai:
             require_effort(sampling.reasoning)
             refuse_settings("openai-chat", sampling, "top_k", "max_completion_tokens")
             drawn["prompt_cache_key"] = conversation_key(messages)
         elif sampling.top_k is not None:
             extra = {"top_k": sampling.top_k, **extra}  # The package has no name for it; most servers do
-        is_new_name = self._is_openai or sampling.max_completion_tokens
+        is_new_name = self.is_openai or sampling.max_completion_tokens
         return {
             "model": model,
             "messages": [{"role": message.role, "content": _content(message, sampling.detail)} for message in messages],
@@ -148,6 +147,13 @@ class OpenAIChat(OpenAIProvider):
             tokens=self.tokens(body),
             model=text_of(body.get("model")),
         )
+
+
+class CompatibleChat(OpenAIChat):
+    """Chat completions of a server that is not OpenAI's."""
+
+    is_openai = False
+    limits = PictureLimits()
 
 
 async def _assembled(call: Awaitable[Any]) -> Any:
