@@ -439,7 +439,7 @@ def require_sampler(config: RunConfig) -> None:
     )
     if config.vllm.url is None:
         require_vllm()
-    if config.vllm.url is not None or config.vllm.process == "own":
+    else:
         require_msgpack()
 
 

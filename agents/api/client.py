@@ -14,16 +14,13 @@ equally good ones. Whatever cannot be read as an entry counts as absent and is r
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -31,7 +28,7 @@ from typing import Any, Self, TypeVar
 import tenacity
 
 from agents.api.conversation import Completion, Message, TokenCounts, estimated_tokens, sendable
-from agents.api.endpoint_config import LONGEST_WAIT_S, EndpointConfig, Sampling
+from agents.api.endpoint_config import EndpointConfig, Sampling
 from agents.api.failures import (
     EndpointError,
     LimitError,
@@ -43,6 +40,7 @@ from agents.api.failures import (
 from agents.api.prices import PriceTable, Usage, UsageMeter
 from agents.api.retries import Clock, InterruptibleClock, RateLimiter, Retries, Silence
 from vlm_envs.errors import ConfigError
+from vlm_envs.records.json_lines import replace_file
 
 _LOG = logging.getLogger(__name__)
 _CACHE_LOG = logging.getLogger(f"{__name__}.cache")
@@ -51,7 +49,7 @@ _CACHE_LOG = logging.getLogger(f"{__name__}.cache")
 _MAX_QUOTED_CHARS = 2_000
 
 NUM_UNREPORTED = 4
-"""Attempts at one request before it is logged that the endpoint is waited for."""
+"""Failed attempts at one request until it is logged that the endpoint is waited for."""
 
 _Item = TypeVar("_Item")
 _Verdict = TypeVar("_Verdict")
@@ -82,8 +80,6 @@ class ModelClient:
         self._requests = RateLimiter(config.requests_per_minute, self._clock)
         self._tokens = RateLimiter(config.tokens_per_minute, self._clock)
         self._retries = Retries(config, self._clock, self._stopping)
-        self._reported_s = float("-inf")
-        self._first = threading.Lock()
         self._slots = threading.BoundedSemaphore(config.max_parallel)
         self._meter = UsageMeter()
         self._endpoint = Endpoint(config)
@@ -206,7 +202,7 @@ class ModelClient:
         return reply if reply.tokens is None else replace(reply, tokens=sum(wasted, reply.tokens))
 
     def _attempt(self, request: Mapping[str, Any], wasted: list[TokenCounts]) -> Completion:
-        with self._slots, self._alone_at_first():
+        with self._slots:
             expected = self._expected_tokens()
             self._requests.acquire()
             self._tokens.acquire(expected)
@@ -228,34 +224,16 @@ class ModelClient:
             self._count(reply.tokens, expected)
         return reply
 
-    @contextmanager
-    def _alone_at_first(self) -> Iterator[None]:
-        """Lets requests start one by one until a reply has told what one takes, where tokens are limited."""
-        with ExitStack() as alone:
-            if self.config.tokens_per_minute is not None and not self._has_counts:
-                alone.enter_context(self._first)
-                if self._has_counts or self._stopping.is_set():
-                    alone.close()
-            yield
-
-    @property
-    def _has_counts(self) -> bool:
-        usage = self.usage
-        return usage.num_counted + usage.num_uncounted > 0
-
     def _expected_tokens(self) -> float:
         """Returns the tokens of an average reply so far, those that were sent for it included."""
         usage = self.usage
         return (usage.prompt_tokens + usage.completion_tokens) / max(1, usage.num_counted)
 
     def _report(self, state: tenacity.RetryCallState) -> None:
-        """Logs why an endpoint is waited for, not more than once a minute, where that may take minutes."""
-        max_retry_s, now_s = self.config.max_retry_s, self._clock.now_s()
-        if max_retry_s is None or now_s - self._reported_s < LONGEST_WAIT_S or state.attempt_number < NUM_UNREPORTED:
-            return
-        self._reported_s = now_s
-        error = state.outcome.exception() if state.outcome is not None else None
-        _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, max_retry_s, error)
+        """Logs why an endpoint is waited for, once per request, where that may take minutes."""
+        if self.config.max_retry_s is not None and state.attempt_number == NUM_UNREPORTED:
+            error = state.outcome.exception() if state.outcome is not None else None
+            _LOG.warning("%s failed; retrying for up to %g s: %s", self.config.model, self.config.max_retry_s, error)
 
     def _count(self, tokens: TokenCounts | None, expected_tokens: float) -> None:
         if tokens is None:
@@ -423,19 +401,11 @@ class ReplyCache:
     def put(self, key: str, reply: str) -> None:
         """Keeps a reply; a disk that takes none is logged, as the reply in hand is still good."""
         path = self._path(key)
-        entry = json.dumps({"key": key, "reply": reply})
-        temporary = None
         try:
             path.parent.mkdir(exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as file:
-                temporary = file.name
-                file.write(entry)
-            os.replace(temporary, path)
+            replace_file(path, json.dumps({"key": key, "reply": reply}).encode())
         except OSError as error:
             _CACHE_LOG.warning("A judge's reply was not cached in %s: %s", self._folder, error)
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key}.json"

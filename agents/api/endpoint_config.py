@@ -6,10 +6,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from ipaddress import ip_address
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -56,71 +55,42 @@ class Sampling:
         return extra
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class ProviderEntry:
     """How a provider is reached.
 
     Attributes:
-        factory: `module:class`, imported only when it is asked for.
-        package: What is imported of pip's.
+        factory: `module:class` in `agents.api`, imported only when it is asked for.
+        summary: What it is.
         api_key_variable: Environment variable that holds the key.
         address_variable: Environment variable by which the provider's package is sent to another address; empty for
             none.
-        summary: What it is.
         part: What stands behind its name and a colon.
-        settings: Arguments of the class.
     """
 
     factory: str
-    package: str
-    api_key_variable: str
     summary: str
+    api_key_variable: str
     address_variable: str = ""
     part: str = "MODEL"
-    settings: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
-
-_HERE = "agents.api"
 
 COMPATIBLE = "compatible"
 """The provider that is any server of the user's."""
 
+_OPENAI = ("OPENAI_API_KEY", "OPENAI_BASE_URL")
+
 PROVIDERS: dict[str, ProviderEntry] = {
-    "openai": ProviderEntry(
-        factory=f"{_HERE}.openai_responses:OpenAIResponses",
-        package="openai",
-        api_key_variable="OPENAI_API_KEY",
-        address_variable="OPENAI_BASE_URL",
-        summary="OpenAI's responses",
-    ),
-    "openai-chat": ProviderEntry(
-        factory=f"{_HERE}.openai_chat:OpenAIChat",
-        package="openai",
-        api_key_variable="OPENAI_API_KEY",
-        address_variable="OPENAI_BASE_URL",
-        summary="OpenAI's chat completions",
-    ),
+    "openai": ProviderEntry("openai_responses:OpenAIResponses", "OpenAI's responses", *_OPENAI),
+    "openai-chat": ProviderEntry("openai_chat:OpenAIChat", "OpenAI's chat completions", *_OPENAI),
     "anthropic": ProviderEntry(
-        factory=f"{_HERE}.anthropic_messages:AnthropicMessages",
-        package="anthropic",
-        api_key_variable="ANTHROPIC_API_KEY",
-        address_variable="ANTHROPIC_BASE_URL",
-        summary="Anthropic's messages",
+        "anthropic_messages:AnthropicMessages", "Anthropic's messages", "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"
     ),
     "google": ProviderEntry(
-        factory=f"{_HERE}.google_gemini:GoogleGemini",
-        package="google.genai",
-        api_key_variable="GEMINI_API_KEY",
-        address_variable="GOOGLE_GEMINI_BASE_URL",
-        summary="Google's Gemini",
+        "google_gemini:GoogleGemini", "Google's Gemini", "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"
     ),
     COMPATIBLE: ProviderEntry(
-        factory=f"{_HERE}.openai_chat:OpenAIChat",
-        package="openai",
-        api_key_variable="OPENAI_API_KEY",
-        summary="any server that speaks chat completions",
-        part="NAME@URL",
-        settings=MappingProxyType({"is_openai": False}),
+        "openai_chat:CompatibleChat", "any server that speaks chat completions", "OPENAI_API_KEY", part="NAME@URL"
     ),
 }
 """Every provider by the name it is asked for."""

@@ -21,6 +21,7 @@ from transformers import Qwen3VLConfig, Qwen3VLForConditionalGeneration
 
 from agents.hf.family import ProcessedImage
 from agents.hf.sampling_config import SamplingConfig
+from agents.hf.tiny_vlm import TinyConfig
 from training.algorithms.algorithm import CriticConfig
 from training.algorithms.bilevel_gae import BilevelGAE
 from training.batch import OBSERVED, Batch
@@ -76,42 +77,17 @@ class MemoryCase:
 
     def model_config(self) -> Qwen3VLConfig:
         """Returns the model's configuration."""
-        head_dim = self.width // self.num_heads
-        sections = [head_dim // 2 - 2 * (head_dim // 6), head_dim // 6, head_dim // 6]
-        return Qwen3VLConfig(
-            text_config={
-                "vocab_size": self.vocab_size,
-                "hidden_size": self.width,
-                "intermediate_size": 3 * self.width,
-                "num_hidden_layers": self.num_layers,
-                "num_attention_heads": self.num_heads,
-                "num_key_value_heads": self.num_heads // 2,
-                "head_dim": head_dim,
-                "rope_parameters": {
-                    "rope_type": "default",
-                    "rope_theta": 10_000.0,
-                    "mrope_section": sections,
-                    "mrope_interleaved": True,
-                },
-            },
-            vision_config={
-                "depth": self.num_vision_layers,
-                "hidden_size": self.vision_width,
-                "intermediate_size": 2 * self.vision_width,
-                "num_heads": self.vision_width // 16,
-                "patch_size": 14,
-                "spatial_merge_size": 2,
-                "temporal_patch_size": 1,
-                "out_hidden_size": self.width,
-                "num_position_embeddings": 256,
-                "deepstack_visual_indexes": [0],
-            },
-            image_token_id=IMAGE,
-            video_token_id=6,
-            vision_start_token_id=START,
-            vision_end_token_id=END,
-            tie_word_embeddings=True,
+        config = TinyConfig(
+            width=self.width,
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            num_kv_heads=self.num_heads // 2,
+            mlp_width=3 * self.width,
+            vision_width=self.vision_width,
+            num_vision_layers=self.num_vision_layers,
         )
+        ids = {"image_token_id": IMAGE, "video_token_id": 6, "vision_start_token_id": START, "vision_end_token_id": END}
+        return config.model_config(self.vocab_size, {}, **ids)
 
     def run_config(self) -> RunConfig:
         """Returns the run."""

@@ -147,7 +147,7 @@ def test_a_template_that_takes_no_system_message_is_refused_once_there_is_one(ti
 @pytest.mark.parametrize(
     ("name", "reasons"),
     [
-        ("qwen3_vl_thinking", ["removes the thoughts", "opens every answer with '<think>\\n'", "Instruct"]),
+        ("qwen3_vl_thinking", ["cannot be spoken turn by turn", "<think>\\\\n'", "Instruct"]),
         ("qwen2_5_text", ["takes text only", "TypeError"]),
         ("qwen3_text", ["takes text only"]),
     ],
@@ -166,11 +166,11 @@ STRIPPING = CHATML_TEMPLATE.replace("{{ part['text'] }}", "{{ part['text'].split
 @pytest.mark.parametrize(
     ("chat_template", "reason"),
     [
-        (STRIPPING, "removes the thoughts"),
+        (STRIPPING, "changes what was said"),
         (CHATML_TEMPLATE.replace("{{ part['text'] }}", "{{ part['text'] | trim }}"), "changes what was said"),
         (
             CHATML_TEMPLATE.replace("<|im_start|>assistant", "<|im_start|>assistant says"),
-            "opens every answer with ' says",
+            "opens answers itself",
         ),
         (CHATML_TEMPLATE.replace("{% if part['type'] == 'image' %}", "{% if false %}"), "takes text only"),
         ("{{ messages[0].content.startswith('x') }}", "takes text only"),
