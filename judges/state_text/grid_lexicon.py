@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.state_text.grid_relations import ALL, SOME
-from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary, words_of
+from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary, spread, words_of
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
@@ -59,25 +59,20 @@ class Token:
     is_possessive: bool = False
 
 
-_SIDES: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(words_of("above up over north top upper higher upward upwards"), (0, -1)),
-    **dict.fromkeys(words_of("below under underneath beneath down south bottom lower downward downwards"), (0, 1)),
-    **dict.fromkeys(words_of("left west leftward leftwards"), (1, -1)),
-    **dict.fromkeys(words_of("right east rightward rightwards"), (1, 1)),
-}
-_COMPASS = {
-    "northwest": ("north", "west"),
-    "northeast": ("north", "east"),
-    "southwest": ("south", "west"),
-    "southeast": ("south", "east"),
-}
+_SIDES = spread(
+    {
+        "above up over north top upper higher upward upwards": (0, -1),
+        "below under underneath beneath down south bottom lower downward downwards": (0, 1),
+        "left west leftward leftwards": (1, -1),
+        "right east rightward rightwards": (1, 1),
+    }
+)
+_COMPASS = {f"{vertical}{side}": (vertical, side) for vertical in ("north", "south") for side in ("west", "east")}
 _ABSOLUTE = words_of("top upper bottom lower")
 _AFTER_ADVERB_RIGHT = words_of("above below under underneath beneath next at on in beside over by now where")
-_ALIGNED: dict[str, tuple[int, ...]] = {
-    "row": (0,),
-    "column": (1,),
-    **dict.fromkeys(words_of("place position location cell square tile spot coordinate"), (0, 1)),
-}
+_ALIGNED: dict[str, tuple[int, ...]] = spread(
+    {"row": (0,), "column": (1,), "place position location cell square tile spot coordinate": (0, 1)}
+)
 _ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
 _COINCIDE = re.compile(r"(coincid|overlap)(e|es|ed|s|ing|ped|ping)?")
 _DIRECTLY = words_of("directly straight due exactly immediately precisely just right squarely perfectly")
