@@ -12,9 +12,11 @@ west") or of one among others ("the left light"), and nor do questions and claus
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any
 
 from judges.state_text.vocabulary import spread, words_of
 from vlm_envs.content.colors import COLORS
@@ -138,6 +140,10 @@ class Clause:
     subject: str
 
 
+_sets: Callable[[], Any] = partial(defaultdict, set)
+_lists: Callable[[], Any] = partial(defaultdict, list)
+
+
 @dataclass(frozen=True, slots=True)
 class Statements:
     """What a text says.
@@ -154,13 +160,13 @@ class Statements:
     """
 
     clauses: list[Clause] = field(default_factory=list)
-    values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
-    stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=dict)
-    numbers: dict[str, list[float]] = field(default_factory=dict)
-    relations: dict[tuple[str, str, str], set[int]] = field(default_factory=dict)
-    both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=dict)
-    totals: dict[str, set[int]] = field(default_factory=dict)
-    open_values: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    values: dict[tuple[str, str], set[str]] = field(default_factory=_sets)
+    stated: dict[tuple[str, str], list[set[str]]] = field(default_factory=_lists)
+    numbers: dict[str, list[float]] = field(default_factory=_lists)
+    relations: dict[tuple[str, str, str], set[int]] = field(default_factory=_sets)
+    both_ways: dict[tuple[str, ...], set[int]] = field(default_factory=_sets)
+    totals: dict[str, set[int]] = field(default_factory=_sets)
+    open_values: dict[tuple[str, str], set[str]] = field(default_factory=_sets)
 
 
 @lru_cache(maxsize=8)
@@ -210,14 +216,14 @@ def _note_open(claims: Statements, tokens: list[str], subject: str) -> None:
     possible = Statements()
     _note_values(possible, tokens, subject)
     for named, values in possible.values.items():
-        claims.open_values.setdefault(named, set()).update(values)
+        claims.open_values[named].update(values)
 
 
 def _note_total(claims: Statements, tokens: list[str]) -> None:
     """Notes how many of what there are, where a clause says that alone: "there are three red mugs in the picture"."""
     said = [token for token in tokens if token not in _EXACTLY]
     if len(said) > 3 and said[0] == "there" and said[1] in ("is", "are") and said[2].isdecimal():
-        claims.totals.setdefault(" ".join(map(singular, said[3:])), set()).add(int(said[2]))
+        claims.totals[" ".join(map(singular, said[3:]))].add(int(said[2]))
 
 
 @lru_cache(maxsize=8)
@@ -244,20 +250,20 @@ def _note_values(claims: Statements, tokens: list[str], subject: str) -> None:
         family = family_of(token)
         if family is None or _is_not_of_the_whole(tokens, place, family):
             continue
-        run = next((place + n for n, after in enumerate(tokens[place:]) if family_of(after) is None), None)
-        is_attribute = run is not None and _is_noun(tokens[run])
-        thing = singular(tokens[run]) if run is not None and is_attribute else subject
+        named = next((after for after in tokens[place:] if family_of(after) is None), "")
+        is_attribute = _is_noun(named)
+        thing = singular(named) if is_attribute else subject
         if family == "score" and is_attribute:
             continue  # "2-3 mugs" are a range.
         if thing:
             meant = set(_SHADES.get(token, token).split())
-            claims.values.setdefault((thing, family), set()).update(meant)
+            claims.values[thing, family].update(meant)
             if family == "number":
-                claims.numbers.setdefault(thing, []).append(float(token) if token[0].isdecimal() else 0.0)
+                claims.numbers[thing].append(float(token) if token[0].isdecimal() else 0.0)
             elif thing == subject and place + 1 == len(tokens) and _is_the_one(tokens[:place], subject):
-                claims.stated.setdefault((thing, family), []).append(meant)
+                claims.stated[thing, family].append(meant)
     if tokens and tokens[-1] in ("on", "off") and subject:
-        claims.values.setdefault((subject, "switch"), set()).add(tokens[-1])
+        claims.values[subject, "switch"].add(tokens[-1])
 
 
 def _is_not_of_the_whole(tokens: list[str], place: int, family: str) -> bool:
@@ -293,17 +299,17 @@ def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None
         ):
             continue  # "the left mug" and "the mug on the left is" are names.
         axis, sign = OPPOSITES[token]
-        first = _phrase(tokens[:place]) or subject
-        second = _phrase(tokens[place + 1 :])
+        first, second = _phrase(tokens[:place]) or subject, _phrase(tokens[place + 1 :])
         if first and second:
-            pair = (first, second, axis) if first < second else (second, first, axis)
-            claims.relations.setdefault(pair, set()).add(sign if first < second else -sign)
+            if first >= second:
+                first, second, sign = second, first, -sign
+            claims.relations[first, second, axis].add(sign)
             if _are_the_ones(tokens, place) or _are_bare(tokens, place):
-                claims.both_ways.setdefault(pair, set()).add(sign if first < second else -sign)
+                claims.both_ways[first, second, axis].add(sign)
         elif first:
-            claims.values.setdefault((first, axis), set()).add(token)
+            claims.values[first, axis].add(token)
             if tokens[place - 2 :] == ["on", "the", token] and _are_the_ones(tokens, place):
-                claims.both_ways.setdefault((first, axis), set()).add(sign)
+                claims.both_ways[first, axis].add(sign)
 
 
 def _are_the_ones(tokens: list[str], place: int) -> bool:
@@ -386,10 +392,9 @@ def without_boxes(text: str) -> str:
     return text
 
 
-def sentences(text: str) -> Iterator[str]:
-    """Yields the sentences of a text with the mark that ends each; lines and semicolons end sentences too."""
-    for match in _SENTENCE.finditer(text):
-        yield match.group()
+def sentences(text: str) -> list[str]:
+    """Returns the sentences of a text with the mark that ends each; lines and semicolons end sentences too."""
+    return _SENTENCE.findall(text)
 
 
 def is_question(sentence: str) -> bool:

@@ -380,15 +380,11 @@ class Reading:
     is_the_one: bool
 
 
-def readings(text: str) -> tuple[Reading, ...]:
-    """Returns what a text says that things show or say, in order; "it" is the thing read before, if none is between.
+def readings(text: str) -> Iterator[Reading]:
+    """Yields what a text says that things show or say, in order; "it" is the thing read before, if none is between.
 
     Sentences that ask, doubt, deny or tell of several moments say nothing.
     """
-    return tuple(_readings(text))
-
-
-def _readings(text: str) -> Iterator[Reading]:
     thing, is_the_one, end = "", False, 0
     for match in _READING.finditer(text):
         between, end = text[end : match.start()], match.end()
@@ -447,10 +443,10 @@ def two_readings(text: str) -> str | None:
     return None
 
 
-def _by_thing(found: Iterator[Reading] | tuple[Reading, ...]) -> dict[str, set[str]]:
-    values: dict[str, set[str]] = {}
+def _by_thing(found: Iterable[Reading]) -> dict[str, set[str]]:
+    values: dict[str, set[str]] = defaultdict(set)
     for each in found:
-        values.setdefault(each.thing, set()).add(each.value)
+        values[each.thing].add(each.value)
     return values
 
 
