@@ -139,24 +139,19 @@ def read_response(text: str) -> GroundedResponse:
         return GroundedResponse(reasoning="", answer=None, points=(), moments=(), segments=())
     thoughts = sections(text, "think")
     points: dict[WrittenPoint, None] = {}
-    moments: dict[Moment, None] = {}
-    segments: dict[Segment, None] = {}
+    said: dict[Moment | Segment, None] = {}
     before: Anchors | None = None
     for sentence in _sentences(text):
         anchors = read_anchors(sentence.blanked)
         points.update(dict.fromkeys(_points_of(sentence, anchors, None if sentence.opens else before)))
-        for said in _moments_of(sentence, anchors):
-            if isinstance(said, Moment):
-                moments[said] = None
-            else:
-                segments[said] = None
+        said.update(dict.fromkeys(_moments_of(sentence, anchors)))
         before = anchors
     return GroundedResponse(
         reasoning=(thoughts[0] if thoughts else thoughts_of(text)).strip(),
         answer=extract_answer(text),
         points=tuple(points)[:MAX_POINTS],
-        moments=tuple(moments)[:MAX_ANCHORS],
-        segments=tuple(segments)[:MAX_ANCHORS],
+        moments=tuple(each for each in said if isinstance(each, Moment))[:MAX_ANCHORS],
+        segments=tuple(each for each in said if isinstance(each, Segment))[:MAX_ANCHORS],
     )
 
 
@@ -215,22 +210,15 @@ def _moments_of(sentence: _Sentence, anchors: Anchors) -> Iterator[Moment | Segm
 
 def _attributes(text: str) -> tuple[dict[str, float], dict[str, float], str]:
     """Returns columns and rows by their index, and the alternative text, of one tag."""
-    columns: dict[str, float] = {}
-    rows: dict[str, float] = {}
+    found: dict[str, dict[str, float]] = {"x": {}, "y": {}}
     label = ""
     for name, index, double, single in _ATTRIBUTE.findall(text):
-        value = double or single
+        value = (double or single).strip()
         if name == "alt":
-            label = label or value.strip()
+            label = label or value
         else:
-            (columns if name == "x" else rows).setdefault(index, _coordinate(value))
-    return columns, rows, label
-
-
-def _coordinate(text: str) -> float:
-    """Returns the number that a text is; NaN when it is none."""
-    text = text.strip()
-    return float(text) if _COORDINATE.fullmatch(text) else math.nan
+            found[name].setdefault(index, float(value) if _COORDINATE.fullmatch(value) else math.nan)
+    return found["x"], found["y"], label
 
 
 _INT = r"[0-9]{1,9}"
@@ -382,7 +370,9 @@ def own_moment(
         return None, None
     chosen = _own_of_list(candidates[0], anchors, places, index)
     near = [each for each in (*attached, *in_clause, *set_off) if not each.is_span and chosen is candidates[0]]
-    return _completed(chosen, near, [end for each in anchors.parts for end in _ends(each)])
+    # A single mention has no last frame and time, so that its second pair is of nothing.
+    named = [pair for each in anchors.parts for pair in ((each.frame, each.time_s), (each.last_frame, each.last_s))]
+    return _completed(chosen, near, named)
 
 
 def pieces(anchors: Anchors) -> list[tuple[TimeMention, int, int]]:
@@ -425,21 +415,13 @@ def _inherited(text: str, before: Anchors | None) -> tuple[TimeMention, ...]:
     return tuple(each for each in before.parts if each.start >= clause_start)[-1:]
 
 
-def _ends(mention: TimeMention) -> tuple[TimeMention, ...]:
-    """Returns a single mention itself, a stretch as its first and its last."""
-    if not mention.is_span:
-        return (mention,)
-    last = replace(mention, frame=mention.last_frame, time_s=mention.last_s, is_span=False)
-    return replace(mention, is_span=False), last
-
-
 def _completed(
-    chosen: TimeMention, near: Sequence[TimeMention], singles: Sequence[TimeMention]
+    chosen: TimeMention, near: Sequence[TimeMention], named: Sequence[tuple[int | None, float | None]]
 ) -> tuple[int | None, float | None]:
     """Returns a mention's frame and time; what it lacks comes from its clause, or from where its frame comes again."""
     frame, time_s = chosen.frame, chosen.time_s
     if time_s is None:
-        same = [each.time_s for each in singles if each.frame == frame and each.time_s is not None]
+        same = [time for other, time in named if other == frame and time is not None]
         alone = [each.time_s for each in near if each.frame is None]
         time_s = next(iter((*same, *alone)), None)
     if frame is None:

@@ -30,9 +30,10 @@ from judges.state_text.egocentric_text import (
     read_egocentric_dict,
     read_egocentric_text,
 )
-from judges.state_text.tally import Part, Tally
+from judges.state_text.tally import Part, Tally, best_matching
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.validation import require_at_least
 
 _ROUNDING_M = 1e-6
 _DIRECTION_WEIGHT, _DISTANCE_WEIGHT, _VISIBLE_WEIGHT = 0.5, 0.2, 0.3
@@ -110,8 +111,7 @@ class EgocentricRules:
 
     def __post_init__(self) -> None:
         """Refuses tolerances that nothing could meet."""
-        if not (self.tolerance_m >= 0.0 and self.relative_tolerance >= 0.0 and self.num_visible >= 0):
-            raise ConfigError(f"Tolerances and num_visible must be at least 0, got {self}.")
+        require_at_least(self, 0, "tolerance_m", "relative_tolerance", "num_visible")
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Returns how a text compares with a state; see `judges.state_text.exact_judge.StateTextRules.parts`."""
@@ -187,7 +187,4 @@ def _best_pairs(
         for column, (type_, direction) in enumerate(visible):
             if claimed == {direction} and is_name_of(mention.name, type_):
                 gains[row, column] = 1.0 + _NEAR * (column < num_near) + _SEPARATE * (row < len(claims))
-    from scipy.optimize import linear_sum_assignment  # Slow to import; a command line need not wait for it.
-
-    matched = zip(*(indices.tolist() for indices in linear_sum_assignment(gains, maximize=True)), strict=True)
-    return [(row, column) for row, column in matched if gains[row, column] > 0.0]
+    return [pair for pair in best_matching(gains) if gains[pair] > 0.0]

@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from judges.state_text.vocabulary import LENGTH, first_length_m, length_m, spell_digits, words_of
+from judges.state_text.vocabulary import LENGTH, lengths_m, singulars, spell_digits, spread, words_of
 
 _SYNONYMS = """
     sofa couch settee loveseat
@@ -74,12 +74,6 @@ def plain(name: str) -> str:
     return re.sub("[^a-z]", "", name.lower())
 
 
-def singulars(word: str) -> tuple[str, ...]:
-    """Returns a plain word and what it would be the plural of."""
-    stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 and word.endswith("s") else ()
-    return (word, *stems)
-
-
 def is_name_of(claimed: str, actual: str) -> bool:
     """Returns whether a plain name may be said of a plain type: the same word, a synonym or a more general one.
 
@@ -95,12 +89,14 @@ def known_name(words: Iterable[str], vocabulary: frozenset[str]) -> str | None:
     return next((name for name in singulars(joined) if name in vocabulary), None)
 
 
-DIRECTIONS: dict[str, str] = {
-    **dict.fromkeys(words_of("ahead forward forwards front frontward frontwards"), "ahead"),
-    **dict.fromkeys(words_of("left leftward leftwards"), "left"),
-    **dict.fromkeys(words_of("right rightward rightwards"), "right"),
-    **dict.fromkeys(words_of("back behind rear backward backwards"), "back"),
-}
+DIRECTIONS: dict[str, str] = spread(
+    {
+        "ahead forward forwards front frontward frontwards": "ahead",
+        "left leftward leftwards": "left",
+        "right rightward rightwards": "right",
+        "back behind rear backward backwards": "back",
+    }
+)
 """Word to direction, one of the four that the world's state names."""
 
 DIAGONALS: dict[str, str] = {
@@ -336,7 +332,7 @@ class _SegmentReader:
         if anchor is not None and not is_of_this:
             return anchor - position
         if not self._is_moving:
-            self._segment.distances_m.add(length_m(self._words[position]))
+            self._segment.distances_m.update(lengths_m(self._words[position])[:1])
         return 1
 
     def _read_direction(self, position: int) -> int:
@@ -456,7 +452,6 @@ def _read_field(mention: ObjectMention, key: str, value: str) -> None:
     if "direction" in key:
         mention.directions |= directions_in(value)
     elif "distance" in key:
-        length_m = first_length_m(value)
-        mention.distances_m |= set() if length_m is None else {length_m}
+        mention.distances_m.update(lengths_m(value)[:1])
     elif _is_type(key):
         mention.name = plain(value)

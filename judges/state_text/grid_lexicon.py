@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.state_text.grid_relations import ALL, SOME
-from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary, words_of
+from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary, spread, words_of
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
@@ -59,25 +59,20 @@ class Token:
     is_possessive: bool = False
 
 
-_SIDES: dict[str, tuple[int, int]] = {
-    **dict.fromkeys(words_of("above up over north top upper higher upward upwards"), (0, -1)),
-    **dict.fromkeys(words_of("below under underneath beneath down south bottom lower downward downwards"), (0, 1)),
-    **dict.fromkeys(words_of("left west leftward leftwards"), (1, -1)),
-    **dict.fromkeys(words_of("right east rightward rightwards"), (1, 1)),
-}
-_COMPASS = {
-    "northwest": ("north", "west"),
-    "northeast": ("north", "east"),
-    "southwest": ("south", "west"),
-    "southeast": ("south", "east"),
-}
+_SIDES = spread(
+    {
+        "above up over north top upper higher upward upwards": (0, -1),
+        "below under underneath beneath down south bottom lower downward downwards": (0, 1),
+        "left west leftward leftwards": (1, -1),
+        "right east rightward rightwards": (1, 1),
+    }
+)
+_COMPASS = {f"{vertical}{side}": (vertical, side) for vertical in ("north", "south") for side in ("west", "east")}
 _ABSOLUTE = words_of("top upper bottom lower")
 _AFTER_ADVERB_RIGHT = words_of("above below under underneath beneath next at on in beside over by now where")
-_ALIGNED: dict[str, tuple[int, ...]] = {
-    "row": (0,),
-    "column": (1,),
-    **dict.fromkeys(words_of("place position location cell square tile spot coordinate"), (0, 1)),
-}
+_ALIGNED: dict[str, tuple[int, ...]] = spread(
+    {"row": (0,), "column": (1,), "place position location cell square tile spot coordinate": (0, 1)}
+)
 _ALIGNED_ADVERBS = {"horizontally": 0, "vertically": 1}
 _COINCIDE = re.compile(r"(coincid|overlap)(e|es|ed|s|ing|ped|ping)?")
 _DIRECTLY = words_of("directly straight due exactly immediately precisely just right squarely perfectly")
@@ -87,18 +82,31 @@ _ALMOST = words_of("almost nearly practically virtually")
 _BASE_REACH = words_of("reach occupy")
 _CLAUSE_ENDS = words_of(". , ; : ! ? and but while whereas")
 _MAX_CLAUSE_WORDS = 8
-_COPULAS = words_of(
+_COPULAS = (
     "is are be was were been being lies lie sits stands standing located positioned situated placed end ends "
     "ending remain remains stay stays become becomes has"
 )
+_NEGATIONS = words_of("not no never neither nor without none nowhere hardly scarcely barely")
+_SMALL_WORDS = spread(
+    {
+        "it": Token("pronoun"),
+        "its": Token("pronoun", is_possessive=True),
+        "they them both": Token("pronoun", count=SOME),
+        "my your": Token("object", name="player", is_possessive=True),
+        "and , or while whereas": Token("and"),
+        "but instead rather": Token("but"),
+        _COPULAS: Token("copula"),
+        "near next adjacent beside close front behind between around toward towards": Token("near"),
+        ". ; ! ?": Token("stop"),
+        **{word: Token("not", name=word) for word in _NEGATIONS},
+    }
+)
 _ENDS = words_of("end ends ending ended")
 _MOVES = re.compile(r"(mov|push|walk|slid|pull|turn|fac|head)(e|es|ed|ing|s)?|go|goes|going|gone|step(ping|ped)")
-_NEGATIONS = words_of("not no never neither nor without none nowhere hardly scarcely barely")
 _REACH = words_of("reach reaches reached reaching occupy occupies occupied")
 _CONTACT = words_of("on onto at in into inside") | _REACH
 _BE = words_of("is are be was were been being get gets")
 _MODALS = words_of("can could must should may might cannot")
-_NEAR = words_of("near next adjacent beside close front behind between around toward towards")
 _ARTICLES = words_of("the a an this that its his their")
 _NEW = words_of("a an another one other second third fourth")
 _NUMBERS = {word: number for number, word in enumerate(SMALL_NUMBERS)}
@@ -115,7 +123,7 @@ _PAIRS = words_of("both couple pair")
 _WITHIN_PLURAL = words_of("the these those of other more remaining icy dangerous deadly nearby additional visible")
 _DEFINITE = words_of("the these those both")
 _MEMBERS = words_of("one another other")
-_BEFORE_MEMBER_SIDE = words_of("to on at directly straight due exactly")
+_BEFORE_MEMBER = words_of(f"to on at directly straight due exactly {_COPULAS}")
 _UNITS = re.compile(r"(cell|step|square|tile|unit|row|column|block|space|move)s?")
 _WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,9}(?:\.[0-9]{1,9})?|'s?\b|[.,;:!?()]|\n\s*\n|\n\s*[-*]")
 
@@ -138,13 +146,13 @@ def _word_at(words: list[str], position: int) -> str:
 def _read_word(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
     """Appends what the word at `position` means; returns how many words that took."""
     word, following = words[position], _word_at(words, position + 1)
-    if vocabulary.kind_of(word) is not None and not _is_aligned_noun(words, position):
+    if vocabulary.kind_of(word) is not None and not (word in _ALIGNED and _word_at(words, position - 1) == "same"):
         return _read_object(words, position, tokens, vocabulary)
-    if word == "same" and _aligned_axes(following):
+    if word == "same" and following in _ALIGNED:
         return _read_same(words, position, tokens)
     if word in _ALIGNED_ADVERBS:
         tokens.append(Token("side", axis=_ALIGNED_ADVERBS[word]))
-    elif word in _SIDES or word in _COMPASS:
+    elif _is_side(word):
         _read_side(words, position, tokens)
     elif _is_contact(words, position, vocabulary) or _COINCIDE.fullmatch(word):
         tokens.extend(Token("side", axis=axis, is_contact=True) for axis in (0, 1))
@@ -182,33 +190,21 @@ def _is_almost(words: list[str], position: int) -> bool:
 
 
 def _is_member(following: str) -> bool:
-    return following in _COPULAS or following in _SIDES or following in _COMPASS or following in _BEFORE_MEMBER_SIDE
+    return _is_side(following) or following in _BEFORE_MEMBER
+
+
+def _is_side(word: str) -> bool:
+    return word in _SIDES or word in _COMPASS
 
 
 def _small_word(word: str) -> list[Token]:
     if word.endswith("n't"):
         return [Token("copula"), Token("not", name="not")]
-    if word in ("it", "its"):
-        return [Token("pronoun", is_possessive=word == "its")]
-    if word in ("they", "them", "both"):
-        return [Token("pronoun", count=SOME)]
-    if word in ("my", "your"):
-        return [Token("object", name="player", is_possessive=True)]
-    if word in ("and", ",", "or", "while", "whereas"):
-        return [Token("and")]
-    if word in ("but", "instead", "rather"):
-        return [Token("but")]
-    if word in _NEGATIONS:
-        return [Token("not", name=word)]
-    if word in _COPULAS:
-        return [Token("copula")]
-    if word in _NEAR:
-        return [Token("near")]
+    if word in _SMALL_WORDS:
+        return [_SMALL_WORDS[word]]
     if _MOVES.fullmatch(word):
         return [Token("move")]
-    if word in (".", ";", "!", "?") or word.startswith("\n"):
-        return [Token("stop")]
-    return []
+    return [Token("stop")] if word.startswith("\n") else []
 
 
 def _read_object(words: list[str], position: int, tokens: list[Token], vocabulary: ObjectVocabulary) -> int:
@@ -271,7 +267,7 @@ def _start_of_plural(words: list[str], position: int, vocabulary: ObjectVocabula
 
 def _is_adjective(word: str, vocabulary: ObjectVocabulary) -> bool:
     """Returns whether a word means nothing to the reader, so that a number before it may count the noun after it."""
-    means_something = _small_word(word) or word in _SIDES or word in _COMPASS or word in _CONTACT
+    means_something = _small_word(word) or _is_side(word) or word in _CONTACT
     is_number = word in _NUMBERS or word in _PAIRS or word in _UNREAD_NUMBERS or word == "all"
     is_name = vocabulary.kind_of(word) is not None or _UNITS.fullmatch(word)
     return word.isalpha() and not (means_something or is_number or is_name or word in _BREAKS_PLURAL)
@@ -286,20 +282,12 @@ def _exact_count(words: list[str], position: int) -> int:
     return 0 if before in _BOUNDS or is_range else value
 
 
-def _aligned_axes(word: str) -> tuple[int, ...]:
-    return _ALIGNED.get(word, ())
-
-
-def _is_aligned_noun(words: list[str], position: int) -> bool:
-    return _word_at(words, position - 1) == "same" and bool(_aligned_axes(words[position]))
-
-
 def _read_same(words: list[str], position: int, tokens: list[Token]) -> int:
     """Reads "same row", "same row and column" or "same place"; returns how many words that took."""
-    axes = _aligned_axes(words[position + 1])
-    taken = 2
-    if _word_at(words, position + 2) == "and" and (more := _aligned_axes(_word_at(words, position + 3))):
-        axes, taken = axes + more, 4
+    axes, taken = _ALIGNED[words[position + 1]], 2
+    second = _word_at(words, position + 3)
+    if _word_at(words, position + 2) == "and" and second in _ALIGNED:
+        axes, taken = axes + _ALIGNED[second], 4
     tokens.extend(Token("side", axis=axis) for axis in axes)
     return taken
 

@@ -29,7 +29,7 @@ from numbers import Real
 from typing import Any
 
 from judges.state_text.tally import Part, Tally
-from judges.state_text.vocabulary import LENGTH, TRIPLE, first_number, length_m, position, words_of
+from judges.state_text.vocabulary import LENGTH, TRIPLE, first_number, lengths_m, position, spread, words_of
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
 
@@ -38,13 +38,15 @@ Name = frozenset[str]
 
 CUBE, TARGET, DRAWER, OPEN = "cube", "target", "drawer", "open"
 
-_NOUNS = {
-    **dict.fromkeys(words_of("cube block box"), CUBE),
-    **dict.fromkeys(words_of("target goal region disc disk circle zone area"), TARGET),
-    **dict.fromkeys(words_of("drawer"), DRAWER),
-    **dict.fromkeys(words_of("handle knob"), "handle"),
-    **dict.fromkeys(words_of("cabinet gripper arm robot ball sphere peg apple bowl"), "other"),
-}
+_NOUNS = spread(
+    {
+        "cube block box": CUBE,
+        "target goal region disc disk circle zone area": TARGET,
+        "drawer": DRAWER,
+        "handle knob": "handle",
+        "cabinet gripper arm robot ball sphere peg apple bowl": "other",
+    }
+)
 PARTS = words_of("inside interior")
 """Words that are names only of a part of what they follow: "the drawer inside"."""
 
@@ -159,7 +161,7 @@ class _Reader:
         elif _TRIPLE.fullmatch(token):
             self._read_position(position(token))
         elif _LENGTH.fullmatch(token):
-            self._read_opening(_MM_PER_M * length_m(token))
+            self._read_opening(_MM_PER_M * lengths_m(token)[0])
         elif token in _SHUT:
             self._read_opening(0.0)
         elif token in _COPULAS or token.endswith("n't"):

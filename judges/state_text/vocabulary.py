@@ -10,9 +10,13 @@ import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from vlm_envs.errors import ConfigError
+from vlm_envs.responses.numbers import SMALL_NUMBERS
+from vlm_envs.validation import require
+
+_Meaning = TypeVar("_Meaning")
 
 Cell = tuple[int, int]
 """(row, column), counted from zero at the top left."""
@@ -44,11 +48,27 @@ TRIPLE = rf"{_BRACKETED}|{_LABELED}|{_BARE}"
 _NUMBER = re.compile(NUMBER)
 _LABEL = re.compile(r"\b[xyz]\b")
 _LENGTH = re.compile(rf"({NUMBER})[ -]?({_UNIT})?")
-_NUMBER_WORDS = {"one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9}
-_NUMBER_WORD = re.compile(rf"\b({'|'.join(_NUMBER_WORDS)})(?=[ -]{_UNIT})")
+_NUMBER_WORD = re.compile(rf"\b({'|'.join(SMALL_NUMBERS[1:10])})(?=[ -]{_UNIT})")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+def words_of(line: str) -> frozenset[str]:
+    """Returns a vocabulary written as one line of words."""
+    return frozenset(line.split())
+
+
+def spread(meanings: Mapping[str, _Meaning]) -> dict[str, _Meaning]:
+    """Returns the meaning of each word, given the meaning of each line of words."""
+    return {word: meaning for line, meaning in meanings.items() for word in line.split()}
+
+
+def singulars(word: str) -> tuple[str, ...]:
+    """Returns a lower-case word and what it would be the plural of."""
+    # Shorter words are never plurals here, and "is" would be one of "i".
+    stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 and word.endswith("s") else ()
+    return (word, *stems)
+
+
+@dataclass(frozen=True, slots=True)
 class Category:
     """One part of a state's score: every object of one kind.
 
@@ -85,58 +105,35 @@ class ObjectVocabulary:
     def __post_init__(self) -> None:
         """Checks that the weights are shares of one whole and that references point backwards."""
         total = sum(category.weight for category in self.categories)
-        if abs(total - 1.0) > 1e-9:
-            raise ConfigError(f"Category weights must sum to 1, they sum to {total}. Rescale them.")
+        require(abs(total - 1.0) <= 1e-9, f"Category weights must sum to 1, they sum to {total}. Rescale them.")
         known = {PLAYER}
         for category in self.categories:
-            if not known.issuperset(category.relative_to):
-                raise ConfigError(
-                    f"{category.name!r} is relative to {category.relative_to}, of which only "
-                    f"{sorted(known)} are defined before it. Reorder the categories."
-                )
+            require(known.issuperset(category.relative_to), f"{category} precedes its anchors. Reorder the categories.")
             known.add(category.kind)
 
     def kind_of(self, word: str) -> str | None:
         """Returns the kind that a lower-case word names, singular or plural, or None."""
-        if word in self.words:
-            return self.words[word]
-        # Shorter words are never plurals here, and "is" would be one of "i".
-        stems = (word.removesuffix("s"), word.removesuffix("es")) if len(word) > 3 else ()
-        return next((self.words[stem] for stem in stems if stem in self.words), None)
+        return next((self.words[stem] for stem in singulars(word) if stem in self.words), None)
 
     def is_scored(self, subject: str, anchor: str) -> bool:
         """Returns whether "subject is … of anchor" is a fact of this vocabulary (its inverse is then one too)."""
         return any(c.kind == subject and anchor in c.relative_to for c in self.categories)
 
 
-def words_of(line: str) -> frozenset[str]:
-    """Returns a vocabulary written as one line of words."""
-    return frozenset(line.split())
-
-
-_PLAYER_WORDS = dict.fromkeys(words_of("player agent character elf you i me robot worker"), PLAYER)
-_FRAME_WORDS = dict.fromkeys(
-    words_of(
-        "grid map board room image picture screen lake corner wall edge center centre border frame vocabulary "
-        "puzzle maze floor"
-    ),
-    FRAME,
-)
-_TARGET_WORDS = dict.fromkeys(words_of("target goal destination"), "target")
+_SHARED_WORDS = {
+    "player agent character elf you i me robot worker": PLAYER,
+    "grid map board room image picture screen lake corner wall edge center centre border frame vocabulary "
+    "puzzle maze floor": FRAME,
+    "target goal destination": "target",
+}
 
 VOCABULARIES: dict[str, ObjectVocabulary] = {
     "Sokoban": ObjectVocabulary(
         categories=(
-            Category(name="box", kind="box", state_key="box_positions", weight=0.5),
-            Category(
-                name="target",
-                kind="target",
-                state_key="target_positions",
-                weight=0.5,
-                relative_to=(PLAYER, "box"),
-            ),
+            Category("box", "box", "box_positions", 0.5),
+            Category("target", "target", "target_positions", 0.5, relative_to=(PLAYER, "box")),
         ),
-        words=_PLAYER_WORDS | _FRAME_WORDS | _TARGET_WORDS | dict.fromkeys(words_of("box crate block"), "box"),
+        words=spread(_SHARED_WORDS | {"box crate block": "box"}),
         symbols={
             "#": (),
             "_": (),
@@ -149,14 +146,10 @@ VOCABULARIES: dict[str, ObjectVocabulary] = {
     ),
     "FrozenLake": ObjectVocabulary(
         categories=(
-            Category(name="goal", kind="target", state_key="target_position", weight=0.7),
-            Category(name="holes", kind="hole", state_key="hole_positions", weight=0.3),
+            Category("goal", "target", "target_position", 0.7),
+            Category("holes", "hole", "hole_positions", 0.3),
         ),
-        words=_PLAYER_WORDS
-        | _FRAME_WORDS
-        | _TARGET_WORDS
-        | dict.fromkeys(words_of("gift present flag"), "target")
-        | dict.fromkeys(words_of("hole pit"), "hole"),
+        words=spread(_SHARED_WORDS | {"gift present flag": "target", "hole pit": "hole"}),
         symbols={
             "_": (),
             "O": ("hole",),
@@ -195,7 +188,7 @@ def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
 
 def spell_digits(text: str) -> str:
     """Returns a text with number words before a unit of length as digits: `2 meters` for `two meters`."""
-    return _NUMBER_WORD.sub(lambda match: str(_NUMBER_WORDS[match[1]]), text)
+    return _NUMBER_WORD.sub(lambda match: str(SMALL_NUMBERS.index(match[1])), text)
 
 
 def first_number(text: str) -> float | None:
@@ -204,17 +197,9 @@ def first_number(text: str) -> float | None:
     return float(match[0]) if match else None
 
 
-def first_length_m(text: str) -> float | None:
-    """Returns the first length in lower-case text, in metres unless a unit says otherwise; None without one."""
-    match = _LENGTH.search(text)
-    return float(match[1]) * _UNITS_M[(match[2] or "m").removesuffix("s")] if match else None
-
-
-def length_m(text: str) -> float:
-    """Returns what `LENGTH` matched, in metres."""
-    length = first_length_m(text)
-    assert length is not None, "every length has a number"
-    return length
+def lengths_m(text: str) -> list[float]:
+    """Returns the lengths in lower-case text, in meters unless a unit says otherwise."""
+    return [float(number) * _UNITS_M[(unit or "m").removesuffix("s")] for number, unit in _LENGTH.findall(text)]
 
 
 def position(text: str) -> tuple[float, float, float]:
