@@ -359,7 +359,7 @@ def _pool(words: list[str]) -> None:
         print(f"{spec.env_id} has no more: {config.num_samples} levels were asked for.")
     print(drawn)
     print(f"Pool: {config.out}")
-    print(f"Train on it: python -m training {trained_on}")
+    print(f"Train on it, with the same options of the world: python -m training {trained_on}")
 
 
 def _list(words: list[str]) -> None:

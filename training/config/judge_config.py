@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from tyro.conf import AvoidSubcommands, UseAppendAction, arg
 
@@ -152,6 +152,11 @@ class JudgeConfig:
             reward is None or "agentic_judge" not in reward.needs or self.endpoint is not None,
             f"--judge.episode-reward {self.episode_reward} lets a model look and decide: {_NEEDS_MODEL}.",
         )
+
+    @classmethod
+    def of_episodes(cls, episode_reward: str | None = None, **settings: Any) -> JudgeConfig:
+        """Returns the judge of a reward for whole episodes, or of none, without turn rewards."""
+        return cls(grounding_weight=0.0, worldmodeling_weight=0.0, episode_reward=episode_reward, **settings)
 
     @property
     def reward(self) -> EpisodeReward | None:

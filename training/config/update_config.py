@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from training.algorithms.algorithm import Algorithm
 from training.algorithms.shipped import name_of
@@ -250,6 +250,10 @@ class MemoryConfig:
     prefix_sharing: Literal["auto", "on", "off"] = "auto"
     offload_reference: bool = False
     offload_optimizer: bool = False
+
+
+LARGE_MODEL: dict[str, Any] = {"memory": MemoryConfig(gradient_checkpointing=True), "dtype": "bfloat16"}
+"""Settings of runs of models with billions of weights."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from training.recipes.shipped import RECIPES
 from training.run_options import configured, find_recipe
 from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, wrapped_usage
 from vlm_envs.errors import ConfigError
-from vlm_envs.validation import did_you_mean, fields_named
+from vlm_envs.validation import fields_named
 
 PROG = "python -m training plan"
 _OWN = tuple(f"--{each.name.replace('_', '-')}" for each in fields(PlanConfig))
@@ -73,19 +73,8 @@ def _configured(words: list[str], *, to_stderr: bool) -> RunConfig:
             f"{PROG} takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
             f"{words[:1]}."
         )
-    _refuse_nearly_own(options)
     with contextlib.redirect_stdout(sys.stderr) if to_stderr else contextlib.nullcontext():
         return configured(recipe, options)
-
-
-def _refuse_nearly_own(words: Sequence[str]) -> None:
-    """Refuses an option that is none of the recipe's and looks like one of the plan's."""
-    known = {option for names in option_names(RunConfig).values() for option in names.values()}
-    for word in words:
-        name = word.partition("=")[0].replace("_", "-")
-        meant = did_you_mean(name, _OWN) if name.startswith("--") and "." not in name and name not in known else ""
-        if meant:
-            raise ConfigError(f"{PROG} has no option {name}.{meant} All of them: {PROG} --help")
 
 
 def _own_words(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -15,7 +15,7 @@ from training.pools.pool_config import DrawPoolConfig, PoolConfig
 from training.pools.pool_levels import PoolLevel, chosen_levels, read_levels
 from training.recipes.shipped import RECIPES
 from training.run_options import find_recipe
-from training.world_options import read_world_options, world_words
+from training.world_options import read_world_options
 from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.validation import require
@@ -30,9 +30,6 @@ _AT_ONCE = 32
 
 def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
     """Returns what a command line asks for: what trains on the pool, the world whose levels are drawn, and how.
-
-    What trains is the words that name the recipe, the options of worlds that were given, and the pool in place of one
-    that was.
 
     Args:
         words: A recipe or the id of a world, arguments of worlds (`--worlds.0.kwargs.size 6`), and the options of
@@ -58,9 +55,7 @@ def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
     require_device(config.device)
     if config.agent is not None:
         require_agent(config.agent)
-    worlds_given = shlex.join(world_words(options, without_pool_of=config.world))
-    pool = f"--worlds.{config.world}.pool.file {shlex.quote(config.out)}"
-    return " ".join(filter(None, [recipe.words, worlds_given, pool])), spec, config
+    return f"{recipe.words} --worlds.{config.world}.pool.file {shlex.quote(config.out)}", spec, config
 
 
 def _program(recipe: str) -> Program:
