@@ -14,7 +14,6 @@ from judges.episode_rewards.episode_reward import EpisodeReward, WorldReward
 from judges.episode_rewards.judge_models import Model
 from judges.episode_rewards.reward_registry import EPISODE_REWARDS, episode_reward
 from judges.state_text.exact_judge import has_rules
-from judges.turn_rewards import RepetitionTerm
 from training.config.world_spec import WorldSpec
 from vlm_envs.cli.named_worlds import parse_settings
 from vlm_envs.errors import ConfigError
@@ -198,8 +197,6 @@ def judge_contradictions(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Ite
         option = f"--worlds.{number}.kwargs.prompt-format"
         wrong = [*_unpaid_episodes(judge, spec, option), *_unearned(judge, spec, option, worlds)]
         yield from (wrong and _unknown_format(spec, option)) or wrong
-    yield from _unread_repetition(judge, worlds)
-    yield from _structured_claims(judge, worlds)
     yield from _paid_twice(judge, worlds, "answer_reward", "the reward of a right answer")
     yield from _paid_twice(judge, worlds, "format_reward", "a reward of the format")
     reward = judge.reward
@@ -248,43 +245,6 @@ def _unearned(judge: JudgeConfig, spec: WorldSpec, option: str, worlds: Sequence
             )
 
 
-def _unread_repetition(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields a repetition penalty that finds nothing to read in any judged world.
-
-    Where no world has rules every judge is left out, and a line says so: see `training.preflight.without_judges`.
-    """
-    judged = {number: spec for number, spec in enumerate(worlds) if has_rules(spec.env_id)}
-    if not judge.repetition_penalty or not judged:
-        return
-    if any(set(_sections(spec)) & set(RepetitionTerm.sections) for spec in judged.values()):
-        return
-    formats = dict.fromkeys(repr(spec.prompt_format) for spec in judged.values())
-    yield (
-        f"--judge.repetition-penalty is {judge.repetition_penalty}, but it reads "
-        f"{' and '.join(f'<{section}>' for section in RepetitionTerm.sections)}, and no format here has either: "
-        f"{' and '.join(formats)}. Use --judge.repetition-penalty 0, or "
-        f"--worlds.{min(judged)}.kwargs.prompt-format grounding, worldmodeling or grounding_worldmodeling."
-    )
-
-
-def _structured_claims(judge: JudgeConfig, worlds: Sequence[WorldSpec]) -> Iterator[str]:
-    """Yields worlds out of whose structured states a model is to extract claims."""
-    if judge.method != "extraction":
-        return
-    structured = []
-    for number, spec in enumerate(worlds):
-        with spec.made() as world:
-            structured += [number] if world.representation == "structured" else []
-    if structured:
-        yield (
-            "--judge.method extraction has a model read claims out of sentences, but the states of "
-            f"{', '.join(worlds[number].env_id for number in structured)} are structured: the exact judge reads them "
-            "without a mistake. Use --judge.method exact, or "
-            + " ".join(f"--worlds.{number}.kwargs.representation natural_language" for number in structured)
-            + "."
-        )
-
-
 def _paid_twice(judge: JudgeConfig, worlds: Sequence[WorldSpec], argument: WorldReward, what: str) -> Iterator[str]:
     """Yields worlds that pay for what the episode's reward pays for, too."""
     reward = judge.reward
@@ -311,12 +271,6 @@ def _pay(spec: WorldSpec, argument: str) -> float:
         with spec.made() as world:
             paid = getattr(world.task if argument == "answer_reward" else world, argument)
     return paid
-
-
-def _sections(spec: WorldSpec) -> tuple[str, ...]:
-    with spec.made() as world:
-        sections: tuple[str, ...] = world.response_format.sections
-    return sections
 
 
 def _flag(name: str) -> str:

@@ -28,6 +28,7 @@ from training.checkpoints.checkpoint_files import (
     require_reference,
 )
 from training.checkpoints.checkpoint_state import load_checkpoint_state, save_checkpoint
+from training.config.processes import print_on_main
 from training.config.resume import continued, how_to_go_on, saved_settings
 from training.engines.lora import adapter_state
 from training.loop.interrupts import Ended, full_disk_told, prepare, stop_on_interrupt
@@ -67,8 +68,7 @@ def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
         KeyboardInterrupt: If Ctrl-C stopped it; what was learnt is saved.
     """
     require_one_process()
-    told = check_fine_tuning(config, resume=resume)
-    print(*told, sep="\n", end="\n" if told else "")
+    print_on_main(check_fine_tuning(config, resume=resume))
     return fine_tune_checked(config, resume=resume)
 
 

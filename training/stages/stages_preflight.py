@@ -14,7 +14,7 @@ from training.checkpoints.checkpoint_files import (
     model_directory,
     num_iterations_done,
 )
-from training.config.processes import process_rank
+from training.config.processes import print_on_main
 from training.config.resume import check_length, check_same_run, saved_config, saved_settings
 from training.config.run_config import RunConfig
 from training.config.saved_config import plain, require_writable
@@ -234,8 +234,7 @@ def _checked(
 
 
 def _print(name: str, lines: Sequence[str]) -> None:
-    for line in lines if process_rank() == 0 else ():
-        print(f"Stage {name!r}: {line}")
+    print_on_main(f"Stage {name!r}: {line}" for line in lines)
 
 
 def _is_model(directory: str | None) -> bool:
