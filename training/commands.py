@@ -87,11 +87,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     name, rest = (words[0], words[1:]) if words else ("--help", [])
     try:
-        if name == "sweep":
-            raise ConfigError(
-                "There is no command 'sweep' any more. Experiments are: python -m benchmarks experiment NAME. Tables "
-                "of the sweep are in docs/research/paper-runs.md, with the commit whose code made them."
-            )
         if name in COMMANDS:
             COMMANDS[name](rest)
         elif asks_for_help([name]):
@@ -168,14 +163,14 @@ def _train(recipe: Recipe, words: Sequence[str], config: RunConfig, *, resume: b
     with fields_named(option_names(RunConfig)):
         config = checked(config, resume=resume)
     _tell_run(recipe, config, taken)
-    from training.run import train_checked  # Only now: a mistake on the command line need not wait for torch.
+    from training.run import trained  # Only now: a mistake on the command line need not wait for torch.
 
     default = recipe.config()
     with (
         fields_named(option_names(RunConfig)),
         going_on_by(recipe.as_words, config, name=default.name, output=default.output),
     ):
-        train_checked(config, resume=resume)
+        trained(config, resume=resume)
 
 
 def _run_stages(recipe: Recipe, made: StagesConfig, words: list[str]) -> None:
@@ -285,9 +280,9 @@ def _sft(words: list[str]) -> None:
     with _named("sft", words, *sft_options(words)) as (config, resume):
         require_one_process()
         print_on_main(check_fine_tuning(config, resume=resume))
-        from training.sft.sft_loop import fine_tune_checked
+        from training.sft.sft_loop import fine_tuned
 
-        fine_tune_checked(config, resume=resume)
+        fine_tuned(config, resume=resume)
 
 
 def _upscaler(words: list[str]) -> None:

@@ -273,12 +273,11 @@ def _without_missing_plans(config: RunConfig, facts: Sequence[WorldFacts]) -> tu
 def _require_contexts(config: RunConfig, start: str, observations: Sequence[Observation]) -> None:
     """Refuses worlds whose first observation leaves no room for a response, in training or in an evaluation."""
     require_context(start, observations, config.sampling)
-    if config.eval_sampling.max_new_tokens is None:
-        return
-    names = {each.name: field_name(config.sampling, each.name) for each in fields(SamplingConfig)}
-    names["max_new_tokens"] = field_name(config.eval_sampling, "max_new_tokens")
-    with fields_named({SamplingConfig: names}):
-        require_context(start, observations, config.evaluated_sampling)
+    if config.eval_sampling.max_new_tokens is not None:
+        names = {each.name: field_name(config.sampling, each.name) for each in fields(SamplingConfig)}
+        names["max_new_tokens"] = field_name(config.eval_sampling, "max_new_tokens")
+        with fields_named({SamplingConfig: names}):
+            require_context(start, observations, config.evaluated_sampling)
 
 
 def _require_expert(config: RunConfig, facts: Sequence[WorldFacts]) -> None:

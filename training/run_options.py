@@ -199,6 +199,22 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     return None, rest
 
 
+def named_recipe(words: Sequence[str], command: str) -> tuple[Recipe, list[str]]:
+    """Returns the recipe that the command line of another command names, and the other words.
+
+    Raises:
+        ConfigError: If it names none, or as `find_recipe` does.
+    """
+    recipe, rest = find_recipe(words)
+    if recipe is None:
+        meant = did_you_mean(words[0], RECIPES) if words else ""
+        raise ConfigError(
+            f"{command} takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{[*words[:1]]}.{meant}"
+        )
+    return recipe, rest
+
+
 def recipe_word(words: Sequence[str]) -> str | None:
     """Returns what a command line calls its recipe; None where it is empty."""
     named, rest = take_option(words, "--recipe")

@@ -43,6 +43,8 @@ class Training(Program):
 
     def hint(self, option: str) -> str:
         """Returns how an argument of a world is given."""
+        if option.startswith("--algorithm."):
+            return " The algorithm has no such setting. Another one is chosen by --algorithm NAME."
         return f" An argument of a world is --worlds.0.kwargs.{option.removeprefix('--')}."
 
     def stray(self, word: str) -> str:

@@ -79,9 +79,10 @@ class Built:
         if len(self.broken) > 10:
             lines.append(f"left out: {len(self.broken) - 10} more broken rows")
         dropped = ", ".join(f"{count} {reason}" for reason, count in self.dropped_wrong.items()) or "none"
+        short = f", {self.num_short} too few wrong responses" if self.num_short else ""
         lines.append(
             f"{len(self.rows)} rows to be judged, of {self.num_questions} questions; left out: {len(self.broken)} "
-            f"broken, {self.num_short} too few wrong responses; wrong responses dropped: {dropped}"
+            f"broken{short}; wrong responses dropped: {dropped}"
         )
         return "\n".join(lines)
 

@@ -12,8 +12,7 @@ from agents.hf.checkpoint import require_checkpoint
 from training.checkpoints.checkpoint_files import model_directory
 from training.config.run_config import RunConfig
 from training.memory_plan.plan_config import PlanConfig
-from training.recipes.shipped import RECIPES
-from training.run_options import configured, find_recipe
+from training.run_options import configured, named_recipe
 from vlm_envs.command_line import Program, asks_for_help, description_of, option_names, parsed, wrapped_usage
 from vlm_envs.errors import ConfigError
 from vlm_envs.validation import fields_named
@@ -67,12 +66,7 @@ def _parsed(words: Sequence[str]) -> tuple[RunConfig, PlanConfig]:
 
 def _configured(words: list[str], *, to_stderr: bool) -> RunConfig:
     """Returns the run's configuration; what is told meanwhile may not stand in the way of JSON."""
-    recipe, options = find_recipe(words)
-    if recipe is None:
-        raise ConfigError(
-            f"{PROG} takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
-            f"{words[:1]}."
-        )
+    recipe, options = named_recipe(words, PROG)
     with contextlib.redirect_stdout(sys.stderr) if to_stderr else contextlib.nullcontext():
         return configured(recipe, options)
 

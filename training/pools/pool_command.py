@@ -13,8 +13,7 @@ from agents.registry import require_agent
 from training.config.world_spec import WorldSpec, world_names
 from training.pools.pool_config import DrawPoolConfig, PoolConfig
 from training.pools.pool_levels import PoolLevel, chosen_levels, read_levels
-from training.recipes.shipped import RECIPES
-from training.run_options import find_recipe
+from training.run_options import named_recipe
 from training.world_options import read_world_options
 from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError
@@ -37,12 +36,7 @@ def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
     """
     if not words or words[0] in (*HELP, HELP_ALL):
         parsed(DrawPoolConfig, ["--help"], _program("RECIPE"))
-    recipe, options = find_recipe(words)
-    if recipe is None:
-        raise ConfigError(
-            f"pool takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
-            f"{words[0]!r}."
-        )
+    recipe, options = named_recipe(words, "pool")
     run = recipe.config()
     worlds, rest = read_world_options(options, run.worlds)
     config = parsed(DrawPoolConfig, rest, _program(recipe.words), default=DrawPoolConfig(sampling=run.sampling))

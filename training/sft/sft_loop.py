@@ -69,16 +69,11 @@ def fine_tune(config: SFTConfig, *, resume: bool = False) -> Path:
     """
     require_one_process()
     print_on_main(check_fine_tuning(config, resume=resume))
-    return fine_tune_checked(config, resume=resume)
-
-
-def fine_tune_checked(config: SFTConfig, *, resume: bool = False) -> Path:
-    """Does what `fine_tune` does with a configuration that `check_fine_tuning` has let pass."""
     return fine_tuned(config, resume=resume).directory
 
 
 def fine_tuned(config: SFTConfig, *, resume: bool = False) -> Ended:
-    """Does what `fine_tune_checked` does, and returns with the directory whether Ctrl-C was pressed at the very end."""
+    """Runs a configuration that `check_fine_tuning` accepted; also returns whether Ctrl-C was pressed at the end."""
     prepare(config)
     directory = Path(config.output) / config.name
     with alone_in(directory), full_disk_told(directory):
