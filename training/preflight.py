@@ -23,7 +23,6 @@ from training.checkpoints.checkpoint_files import (
     has_checkpoint,
     is_in_cold_start,
     model_directory,
-    provenance_of,
     require_run_state,
 )
 from training.cold_start.cold_start_config import ColdStartConfig
@@ -205,15 +204,6 @@ def _facts_of_place(number: int, spec: WorldSpec) -> WorldFacts:
         ) from error
 
 
-def _unfinished(start: str) -> list[str]:
-    """Returns a line if a model is of a cold start that was interrupted, which its name does not say."""
-    made_from = provenance_of(start) or {}
-    done, steps = made_from.get("num_steps_done"), (made_from.get("cold_start") or {}).get("num_steps")
-    if not isinstance(done, int) or not isinstance(steps, int) or done >= steps:
-        return []
-    return [f"{start} is of a cold start that was interrupted after {done:,} of {steps:,} steps."]
-
-
 def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     """Returns a configuration with which a run can start, after trying what it needs.
 
@@ -230,13 +220,12 @@ def ready(config: RunConfig, *, imitates: bool) -> tuple[RunConfig, list[str]]:
     check_judges(config.judge)
     facts = [_facts_of_place(number, spec) for number, spec in enumerate(config.worlds)]
     require_judged_texts(config.judge, config.worlds, [each.representation for each in facts])
-    start, unfinished = config.cold_start.start_from if imitates else config.model, list[str]()
+    start = config.cold_start.start_from if imitates else config.model
     if start is not None:
         _require_contexts(config, start, [each.observation for each in facts])
-        unfinished = _unfinished(start)
     inert = warning_of(settings_without_effect(config))
     config, told = without_judges(config)
-    told = [*inert, *unfinished, *told]
+    told = [*inert, *told]
     samples = zip(world_names(config.worlds), [each.sample_id for each in facts], strict=True)
     reward_set = field_name(config.judge, "reward_settings")
     reward_set = reward_set if reward_set.startswith("--") else "--judge.reward-set"

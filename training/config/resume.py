@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from training.algorithms.shipped import algorithm_class
 from training.config.processes import num_processes, process_rank
@@ -311,25 +311,13 @@ def continued(
     }
 
 
-class NamedRun(Protocol):
-    """A configuration that says where a run goes: of a run, of stages, of a fine-tuning, or of an upscaler."""
-
-    @property
-    def name(self) -> str:
-        """The run's name, a folder within `output`."""
-
-    @property
-    def output(self) -> str:
-        """The folder that holds runs."""
-
-
 @contextmanager
-def going_on_by(words: Sequence[str], run: NamedRun, *, name: str, output: str) -> Iterator[None]:
+def going_on_by(words: Sequence[str], run: Any, *, name: str, output: str) -> Iterator[None]:
     """Within the block, messages that say how a run goes on give the command, in place of `--resume` alone.
 
     Args:
         words: What stands behind `python -m training`, without options.
-        run: The run.
+        run: The run, with `name` and `output`.
         name: What a run is called to which these words alone give no name.
         output: Where it then is.
     """

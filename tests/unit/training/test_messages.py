@@ -286,22 +286,21 @@ def test_a_number_is_called_by_its_field_in_python():
         (
             {"num_groups": 3, "group_size": 2},
             "The 6 rows of an iteration, --num-groups 3 times --group-size 2, do not divide evenly into "
-            "--ppo.num-minibatches 4 and are fewer than --algorithm.critic.num-minibatches 16. "
-            "Use --ppo.num-minibatches 1, 2, 3 or 6 and --algorithm.critic.num-minibatches 1 to 6; or --num-groups 8.",
+            "--ppo.num-minibatches 4.",
         ),
         (
             {"num_groups": 2, "group_size": 2},
             "The 4 rows of an iteration, --num-groups 2 times --group-size 2, are fewer than "
-            "--algorithm.critic.num-minibatches 16. Use --algorithm.critic.num-minibatches 1 to 4; or --num-groups 8.",
+            "--algorithm.critic.num-minibatches 16.",
         ),
         (
             {"num_groups": 3, "group_size": 3, "algorithm": GRPO()},
             "The 9 rows of an iteration, --num-groups 3 times --group-size 3, do not divide evenly into "
-            "--ppo.num-minibatches 4. Use --ppo.num-minibatches 1, 3 or 9; or --num-groups 4.",
+            "--ppo.num-minibatches 4.",
         ),
     ],
 )
-def test_groups_that_do_not_fit_are_told_with_all_that_would(changes, said):
+def test_groups_that_do_not_fit_are_refused(changes, said):
     with pytest.raises(ConfigError) as caught:
         run_config(**{"algorithm": BilevelGAE(critic=CriticConfig(num_minibatches=16)), **changes}, ppo=PPOConfig())
     assert str(caught.value) == said
