@@ -20,11 +20,11 @@ from training.curation.curation_config import CurateConfig, PointingConfig
 from training.curation.curation_loop import make_data_set
 from training.curation.curation_teacher import (
     Asked,
-    model_proposals,
     PointedTeacher,
     Proposal,
     asked_in,
     exact_proposals,
+    model_proposals,
     overlaid,
     pointed,
     read_labels,
