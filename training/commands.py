@@ -48,7 +48,7 @@ from training.memory_plan.plan_command import run_plan
 from training.pools.pool_command import pool_to_draw, require_pools
 from training.preflight import checked, ready
 from training.preflight_judges import endpoints_of, require_answers
-from training.recipes.listing import recipe_lines, usage_lines
+from training.recipes.listing import recipe_lines
 from training.recipes.shipped import RECIPES, STAGED_PRESETS, STAGED_RECIPES
 from training.recipes.tiny import name_for
 from training.run_options import CURATION_OPTIONS, Recipe, configured, find_recipe, option_value, recipe_word
@@ -85,12 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         waits for a short step to be finished, and 143 where it ends at once.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    name, rest = (words[0], words[1:]) if words else ("--help", [])
+    name, rest = (words[0], words[1:]) if words else ("", [])
     try:
         if name in COMMANDS:
             COMMANDS[name](rest)
-        elif asks_for_help([name]):
-            print("\n".join(usage_lines()))
         else:
             recipe, options = find_recipe(words)
             if recipe is None:

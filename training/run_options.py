@@ -438,8 +438,9 @@ def resumable_options(
     program = Program(prog=f"python -m training {command}", description=description)
     default = None
     if resume and not asks_for_help(words):
-        defaults = {each.name: each.default for each in fields(cast(Any, kind))}
-        changes = {name: option_value(words, f"--{name}") or defaults[name] for name in ("output", "name")}
+        changes: dict[str, Any] = {
+            name: option_value(words, f"--{name}") or getattr(kind, name) for name in ("output", "name")
+        }
         saved = saved_by(command, kind, Path(changes["output"]) / changes["name"], trained_with=trained_with)
         changes |= {name: () for name in replaced if option_value(words, f"--{name}") is not None}
         default = unchecked(saved, **changes)

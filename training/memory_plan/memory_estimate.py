@@ -224,7 +224,6 @@ class Plan:
         phases: In the order in which they come.
         capacity: Bytes of a GPU.
         micro_batch_rows: Rows of a micro-batch as the run is configured.
-        rows_per_step: Rows of an optimizer step in each process.
         largest_micro_batch_rows: The most that fit; 0 if not even one does.
         host: What each process keeps in host memory.
         num_processes: Processes on one machine.
@@ -234,7 +233,6 @@ class Plan:
     phases: Phases
     capacity: float
     micro_batch_rows: int
-    rows_per_step: int
     largest_micro_batch_rows: int
     host: HostBytes
     num_processes: int
@@ -328,7 +326,6 @@ class Planner:
             phases={**self._first_phases(), **self.update_phases(configured)},
             capacity=capacity,
             micro_batch_rows=min(configured, per_step),
-            rows_per_step=per_step,
             largest_micro_batch_rows=next(fitting, 0),
             host=in_hosts_memory(
                 self.models.policy,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
 from collections.abc import Sequence
 from dataclasses import fields
@@ -48,11 +47,7 @@ def run_plan(words: Sequence[str]) -> None:
         print("Counting parameters and the tokens of episodes ...", file=sys.stderr)
     from training.memory_plan.plan_report import show_plan  # only now: mistakes need not wait for torch
 
-    def changed(options: str) -> tuple[RunConfig, PlanConfig]:
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-            return _parsed([*words, *options.split()])
-
-    fault = show_plan(config, plan, directory, changed)
+    fault = show_plan(config, plan, directory)
     if fault is not None:
         raise DoesNotFitError(fault)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from training.memory_plan.memory_estimate import Plan, Planner, episodes_side_by
 from training.memory_plan.model_bytes import FLOAT32, ModelBytes, ModelShape, model_without_memory
 from training.memory_plan.plan_config import PlanConfig
 from training.memory_plan.plan_rows import GIB, RowShape, longest_row
-from vlm_envs.errors import VLMEnvsError
 from vlm_envs.terminal_tables import table
 
 PARTS = {
@@ -34,52 +32,36 @@ PARTS = {
     "reserved": "--reserved: CUDA's context, kernels, gaps",
 }
 """Parts of a phase, and what decides how large they are."""
-SUGGESTIONS = (
-    "--ppo.micro-batch-size 1",
-    "--memory.gradient-checkpointing",
-    "--memory.offload-optimizer",
-    "--checkpoint-every 1",
-    "--ppo.kl-coef 0",
-    "--lora.rank 32",
+SAVING = (
+    "--ppo.micro-batch-size 1, --memory.gradient-checkpointing, --memory.offload-optimizer, --checkpoint-every 1 "
+    "(of the host), --ppo.kl-coef 0, --lora.rank 32, more GPUs with --engine fsdp2, "
+    "shorter rows (--sampling.max-new-tokens)"
 )
-"""Options that save memory, those first that cost least; twice the GPUs come to them."""
-Changed = Callable[[str], tuple[RunConfig, PlanConfig]]
-"""From further options to the run and its GPUs with them; raises VLMEnvsError if they do not go together."""
+"""Options that save memory, first those that cost least."""
 
 
-def show_plan(config: RunConfig, plan: PlanConfig, directory: Path, changed: Changed) -> str | None:
+def show_plan(config: RunConfig, plan: PlanConfig, directory: Path) -> str | None:
     """Prints a run's plan.
 
     Returns:
-        None if the run fits; else why not, and suggestions.
+        None if the run fits; else why not, and options that save memory.
     """
-    spread_of(config, plan)  # refuses a run that cannot be started before anything is counted
-    model_config = model_without_memory(directory, getattr(torch, config.dtype)).config
-    row = longest_row(config, plan, model_config, directory)
-
-    def planned(config: RunConfig, plan: PlanConfig) -> tuple[Plan, ModelShape]:
-        is_float32 = spread_of(config, plan).activation_bytes == FLOAT32
-        model = model_without_memory(directory, torch.float32 if is_float32 else torch.bfloat16)
-        models = ModelBytes(model, config.decided(), row)
-        return Planner(config.decided(), plan, models).planned(), models.policy
-
-    found, shape = planned(config, plan)
-    suggested: dict[str, Plan] = {}
-    for option in () if found.fits else (*SUGGESTIONS, f"--num-gpus {2 * plan.num_gpus} --engine fsdp2"):
-        try:
-            other, _ = planned(*changed(option))
-        except VLMEnvsError:  # an option that does not go with this run
-            continue
-        saves_host = found.is_short_of_host_memory and other.host_peak < found.host_peak
-        if saves_host or (found.peak > found.capacity and other.peak < found.peak):
-            suggested[option] = other
+    spread = spread_of(config, plan)  # refuses a run that cannot be started before anything is counted
+    dtype = torch.float32 if spread.activation_bytes == FLOAT32 else torch.bfloat16
+    model = model_without_memory(directory, dtype)
+    row = longest_row(config, plan, model.config, directory)
+    config = config.decided()
+    models = ModelBytes(model, config, row)
+    found, shape = Planner(config, plan, models).planned(), models.policy
     if plan.json:
-        print(json.dumps(data_of(config, plan, found, row, shape, suggested), indent=2))
+        print(json.dumps(data_of(config, plan, found, row, shape), indent=2))
     else:
         print("\n".join(text_of(config, plan, found, row, shape)), flush=True)
-        if found.fits:
-            print(verdict(plan, found))
-    return None if found.fits else "\n".join([verdict(plan, found), *suggestion_lines(suggested, plan)])
+    if not found.fits:
+        return f"{verdict(plan, found)} Try options that save memory: {SAVING}."
+    if not plan.json:
+        print(verdict(plan, found))
+    return None
 
 
 def verdict(plan: PlanConfig, found: Plan) -> str:
@@ -89,19 +71,6 @@ def verdict(plan: PlanConfig, found: Plan) -> str:
     if found.host_capacity is not None:
         needs += f", and {_gib(found.host_peak)} of {found.host_capacity / GIB:g} GiB of the host's memory"
     return f"Fits: needs {needs}." if found.fits else f"Does not fit: needs {needs}."
-
-
-def suggestion_lines(suggested: dict[str, Plan], plan: PlanConfig) -> list[str]:
-    """Returns options that save memory as a table, each with what the run then needs."""
-    if not suggested:
-        return ["Use GPUs or a host with more memory, a smaller model or shorter rows (--sampling.max-new-tokens)."]
-    has_host = plan.host_memory is not None
-    rows = [
-        (option, _gib(other.peak), *([_gib(other.host_peak)] * has_host), "yes" if other.fits else "no")
-        for option, other in suggested.items()
-    ]
-    headings = ("with", "GiB per GPU", *(["GiB of the host"] * has_host), "fits")
-    return ["Each of these saves memory; they can be combined:", *table(rows, headings=headings)]
 
 
 def text_of(config: RunConfig, plan: PlanConfig, found: Plan, row: RowShape, shape: ModelShape) -> list[str]:
@@ -142,9 +111,7 @@ def _table(found: Plan) -> list[str]:
     return table(rows, headings=heading)
 
 
-def data_of(
-    config: RunConfig, plan: PlanConfig, found: Plan, row: RowShape, shape: ModelShape, suggested: dict[str, Plan]
-) -> dict[str, Any]:
+def data_of(config: RunConfig, plan: PlanConfig, found: Plan, row: RowShape, shape: ModelShape) -> dict[str, Any]:
     """Returns a plan as plain data; bytes are per GPU, of `host` per process except for the whole machine's."""
     names = ("num_turns", "num_tokens", "num_images", "num_response_tokens")
     return {
@@ -167,7 +134,6 @@ def data_of(
         },
         "micro_batch_rows": found.micro_batch_rows,
         "largest_micro_batch_rows": found.largest_micro_batch_rows,
-        "suggestions": {option: {"peak": other.peak, "fits": other.fits} for option, other in suggested.items()},
     }
 
 

@@ -248,7 +248,7 @@ class StagesConfig:
         return tuple(runs)
 
     def _resolved(self, number: int, stage: Stage) -> StageRun:
-        place = {"output": str(self.directory), "name": self.folders[number]}
+        place: dict[str, Any] = {"output": str(self.directory), "name": self.folders[number]}
         start, run = self._start_of(number), stage.run
         if isinstance(run, CurateConfig):
             return replace(run, expert=f"hf:{start}" if run.expert == EXPERT_BEFORE else run.expert, **place)
