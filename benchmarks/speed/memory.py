@@ -29,10 +29,10 @@ from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
 from training.config.update_config import MemoryConfig, PPOConfig
 from training.config.world_spec import WorldSpec
-from training.memory_plan.memory_estimate import update_phases
+from training.memory_plan.memory_estimate import Planner
 from training.memory_plan.model_bytes import ModelBytes, model_without_memory
 from training.memory_plan.plan_config import PlanConfig
-from training.memory_plan.plan_rows import ImageSize, RowShape, Segment
+from training.memory_plan.plan_rows import RowShape, Segment
 from training.update.learner import Learner
 from training.update.update_losses import assigned_credit
 from vlm_envs.validation import require_choice
@@ -112,7 +112,7 @@ class MemoryCase:
     def row(self) -> RowShape:
         """Returns the rows' shape, as a plan has it."""
         num_shown = self.num_turn_tokens - self.num_response_tokens
-        shown = Segment(num_tokens=num_shown, images=(ImageSize(num_tokens=16, num_patches=64),))
+        shown = Segment(num_tokens=num_shown, num_image_tokens=16, num_images=1)
         return RowShape(
             num_turns=self.num_turns,
             num_tokens=self.num_turns * self.num_turn_tokens,
@@ -247,7 +247,8 @@ def planned_bytes(case: MemoryCase) -> tuple[str, float, int]:
         case.model_config().save_pretrained(directory)
         model = model_without_memory(Path(directory), getattr(torch, config.dtype))
     models = ModelBytes(model, config, case.row())
-    phases = update_phases(config, PlanConfig(reserved=0), models, case.micro_batch_rows, is_fused=False)
+    planner = Planner(config, PlanConfig(reserved=0), models, is_fused=False)
+    phases = planner.update_phases(case.micro_batch_rows)
     totals = {name: sum(parts.values()) for name, parts in phases.items()}
     most = max(totals, key=lambda name: totals[name])
     return most, totals[most], models.policy.num_parameters

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,9 @@ from judges.episode_rewards.episode_reading import final_state, key_of, query_id
 from judges.episode_rewards.episode_reward import EpisodeJudge, rewards_by
 from judges.episode_rewards.judge_models import JudgeModels
 from judges.episode_rewards.rollout_curation import Curated, curate, is_trivial
-from judges.grading import AnswerJudge, match_answer
+from judges.grading import match_answer
 from judges.llm.llm_graders import LLMAnswerJudge
-from judges.scores import JudgeScore, Reward
+from judges.scores import Reward
 from training.config.world_spec import WorldSpec
 from training.curation.curated_data import Yield
 from training.curation.curation_command import require_new, require_teachable
@@ -174,11 +174,10 @@ def _curated_batch(
     try:
         played = play(expert, config, batch)
     except EOFError as error:
-        done, count = unfinished.num_questions_done, num_questions(questions(config))
-        kept = f"What was played before, {done} questions, is kept" if done else "Nothing is kept"
         raise ConfigError(
-            f"--expert {config.expert}: the input ended before all {count * config.num_rollouts} rollouts were played. "
-            f"{kept}. Play the others at a terminal, or ask for fewer (--num-samples, --num-rollouts)."
+            f"--expert {config.expert}: the input ended before all rollouts of {num_questions(questions(config))} "
+            "questions were played. What was played before is kept: play the others at a terminal, or ask for fewer "
+            "(--num-samples, --num-rollouts)."
         ) from error
     if not played.groups and played.num_lost:
         _require_hope(config, batch, played, unfinished)
@@ -256,19 +255,17 @@ def _require_hope(config: CurateConfig, batch: QuestionBatch, played: Played, un
     Raises:
         WorkerError: It says why, and that what was written is not lost.
     """
-    world = config.names[batch.world]
+    world, last = config.names[batch.world], played.lost[-1] if played.lost else None
     kept = "The same command goes on where this one ends."
-    last = played.lost[-1] if played.lost else None
     if last is not None and all(each.turns[-1].stop_reason == "error" for each in played.lost):
         raise WorkerError(
             f"--expert {config.expert} answered none of {len(batch)} questions of {world}, each asked twice. The last "
-            f"reason: {failure_of(last).rstrip('.')}. Look after what is behind it. {kept}"
+            f"reason: {failure_of(last).rstrip('.')}. {kept}"
         )
     if not any(each.world == batch.world and each.num_rollouts for each in unfinished.batches):
         raise WorkerError(
             f"Nothing is left to curate: every one of {len(batch)} questions of {world} lost a rollout with its "
-            "worker, twice. The warnings above say how; look after the world's engine and the machine's memory. "
-            f"{kept}"
+            f"worker, twice. The warnings above say why. {kept}"
         )
 
 
@@ -285,7 +282,8 @@ def filter_rollouts(
     """
     settled = iter(judge.settled([each for group in groups for each in group]))
     pairs = [[(each, next(settled)) for each in group] for group in groups]
-    trivial = [drops_trivial and is_trivial(sum(map(_is_right, group)), len(group)) for group in pairs]
+    num_right = [sum(known is not None and known.success for _, known in group) for group in pairs]
+    trivial = [drops_trivial and is_trivial(num, len(group)) for num, group in zip(num_right, pairs, strict=True)]
     rollouts = [pair for group, is_dropped in zip(pairs, trivial, strict=True) if not is_dropped for pair in group]
     # All questions at once: the verifier's models read many rows in one pass.
     rewards = rewards_by(config.reward.name, judge, [played for played, _ in rollouts])
@@ -302,11 +300,6 @@ def filter_rollouts(
     return Filtered(
         curated=curate(samples, config.threshold), num_trivial=sum(trivial), rejections=dict(sorted(rejections.items()))
     )
-
-
-def _is_right(rollout: tuple[Trajectory, Trajectory | None]) -> bool:
-    _, known = rollout
-    return known is not None and known.success
 
 
 def _reason_against(known: Trajectory | None, reward: Reward, config: CurateConfig) -> str | None:
@@ -375,13 +368,11 @@ class CurationJudge:
 
     Args:
         rewards: The judge of the reward.
-        answers: Who says so, with 0 or 1; None for nobody.
+        answers: An `AnswerJudge` within `functools.cache`, which grades with 0 or 1; None without a model.
         map_fn: How many are asked about together.
     """
 
-    def __init__(
-        self, rewards: EpisodeJudge, answers: RememberedAnswers | None = None, map_fn: MapFn = one_by_one
-    ) -> None:
+    def __init__(self, rewards: EpisodeJudge, answers: Any = None, map_fn: MapFn = one_by_one) -> None:
         self._rewards, self._answers, self._map_fn = rewards, answers, map_fn
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
@@ -395,7 +386,7 @@ class CurationJudge:
         """
         if self._answers is None:
             return list(episodes)
-        self._answers.forget()
+        self._answers.cache_clear()
         return list(self._map_fn(self._settled, episodes))
 
     def _settled(self, episode: Trajectory) -> Trajectory | None:
@@ -416,25 +407,6 @@ class CurationJudge:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on with what it remembered."""
         self._rewards.load_state_dict(state)
-
-
-class RememberedAnswers:
-    """A judge of answers that is asked about each once, however many want to know."""
-
-    def __init__(self, judge: AnswerJudge) -> None:
-        self._judge = judge
-        self._known: dict[tuple[str, str, str], JudgeScore] = {}
-
-    def __call__(self, question: str, truth: str, answer: str) -> JudgeScore:
-        """Returns the grade of one answer."""
-        asked = (question, truth, answer)
-        if asked not in self._known:
-            self._known[asked] = self._judge(*asked)
-        return self._known[asked]
-
-    def forget(self) -> None:
-        """Forgets what it was asked."""
-        self._known.clear()
 
 
 def with_outcome(episode: Trajectory, **outcome: Any) -> Trajectory:
@@ -460,7 +432,7 @@ def curation_judge(config: CurateConfig) -> Iterator[CurationJudge]:
             yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models)))
             return
         opened.enter_context(closing(client))
-        answers, asked = RememberedAnswers(LLMAnswerJudge(client, "binary")), model_judges(client, reward)
+        answers, asked = cache(LLMAnswerJudge(client, "binary")), model_judges(client, reward)
         if "answer_judge" in asked and reward.answer_scale == "binary":
             asked["answer_judge"] = answers
         yield CurationJudge(reward.make_judge(JudgeModels(**verifier.models, **asked)), answers, client.map)

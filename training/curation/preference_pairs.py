@@ -19,11 +19,9 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -52,6 +50,9 @@ PICTURES = "pictures"
 
 _KEPT = ("image", "document", "pages", "evidence_pages")
 """Fields that are handed on as they are."""
+Layout = Callable[[FileRoot, Row], Fields]
+"""Returns a row's fields by this project's names, from the folder and the row; may raise `BrokenRowError`."""
+
 _ROLES = {"human": "user", "gpt": "assistant"}
 
 
@@ -63,28 +64,27 @@ class Built:
         rows: To be judged, in the order of the questions.
         num_questions: Rows of the file, broken ones included.
         broken: What is wrong with each broken one, with its file and row.
+        num_short: Questions left out for lack of wrong responses.
         dropped_wrong: Wrong responses that were dropped, by the reason.
-        dropped_questions: Questions left out, by the reason.
     """
 
     rows: tuple[Mapping[str, Any], ...]
     num_questions: int
     broken: tuple[str, ...]
+    num_short: int
     dropped_wrong: Mapping[str, int]
-    dropped_questions: Mapping[str, int]
 
     def __str__(self) -> str:
-        lines = [f"left out: {each}" for each in self.broken[:10]]
+        lines = [f"left out: {fault}" for fault in self.broken[:10]]
         if len(self.broken) > 10:
             lines.append(f"left out: {len(self.broken) - 10} more broken rows")
-        return "\n".join(
-            [
-                *lines,
-                f"{len(self.rows)} rows to be judged, of {self.num_questions} questions; left out: "
-                f"{_told({'broken': len(self.broken), **self.dropped_questions})}; wrong responses dropped: "
-                f"{_told(self.dropped_wrong)}",
-            ]
+        dropped = ", ".join(f"{count} {reason}" for reason, count in self.dropped_wrong.items()) or "none"
+        short = f", {self.num_short} too few wrong responses" if self.num_short else ""
+        lines.append(
+            f"{len(self.rows)} rows to be judged, of {self.num_questions} questions; left out: {len(self.broken)} "
+            f"broken{short}; wrong responses dropped: {dropped}"
         )
+        return "\n".join(lines)
 
 
 def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
@@ -99,21 +99,35 @@ def build_pairs(config: PairsConfig) -> tuple[Path, Built]:
     if out.exists():
         raise ConfigError(f"{out} is there already. Move it away; questions of another kind belong in another folder.")
     read = read_questions(config)
-    questions = [each for each in read if isinstance(each, Question)]
-    with ExitStack() as opened:
-        client = opened.enter_context(ChatClient(config.endpoint)) if config.asks_model else None
-        asked = [each if len(each.wrong) >= config.num_wrong else None for each in questions]
-        if client is not None:
-            missing = [each for each, known in zip(questions, asked, strict=True) if known is None]
-            written = iter(client.map(lambda each: _with_wrong(each, client, root, config.num_wrong), missing))
-            questions = [next(written) if known is None else known for known in asked]
-    built = replace(_built(questions, config), num_questions=len(read), broken=tuple(_broken_of(read)))
-    if not built.rows:
+    questions = [question for question in read if isinstance(question, Question)]
+    if config.asks_model:
+        with ChatClient(config.endpoint) as client:
+            questions = list(client.map(lambda each: _with_wrong(each, client, root, config.num_wrong), questions))
+    rows: list[Mapping[str, Any]] = []
+    dropped: Counter[str] = Counter()
+    num_short = 0
+    for number, question in enumerate(questions, start=1):
+        wrong = _kept_wrong(question, config.max_similarity, dropped)[: config.num_wrong]
+        if len(wrong) < config.num_wrong:
+            num_short += 1
+        elif config.num_candidates > 1:
+            rows.append(question.row(number) | {"responses": [question.right, *wrong], "answer": 1})
+        else:
+            for response, is_right in ((question.right, True), (wrong[0], False)):
+                rows.append(question.row(number) | {"responses": [response], "answer": is_right})
+    built = Built(
+        rows=tuple(rows),
+        num_questions=len(read),
+        broken=tuple(str(fault) for fault in read if isinstance(fault, BrokenRowError)),
+        num_short=num_short,
+        dropped_wrong=dropped,
+    )
+    if not rows:
         raise ConfigError(
             f"Nothing is left of {config.folder}/{config.rows}. {built}. Give rows a list 'wrong', name a model that "
             "writes them (--endpoint.model NAME --endpoint.base-url URL), or raise --max-similarity."
         )
-    replace_file(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in built.rows).encode())
+    replace_file(out, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
     return out, built
 
 
@@ -144,36 +158,16 @@ def _edits(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _with_wrong(question: Question, client: ChatClient, root: FileRoot, number: int) -> Question:
-    """Returns a question with the wrong responses that a model writes beside its own; without where it does not."""
-    needed, pictures = number - len(question.wrong), _pictures(question, root)
+    """Returns a question with the wrong responses that a model adds where it has too few."""
+    needed, pictures, image = number - len(question.wrong), [], question.fields.get("image")
+    if needed <= 0:
+        return question
+    if image is not None:
+        pixels = picture_of(root, image, question.where).pixels
+        step = int(np.ceil(np.sqrt(pixels.shape[0] * pixels.shape[1] / _MAX_SHOWN_PIXELS)))
+        pictures = [np.ascontiguousarray(pixels[::step, ::step])]
     written = write_wrong_responses(client, question.request, question.right, needed, images=pictures)
     return question if isinstance(written, Unavailable) else replace(question, wrong=(*question.wrong, *written))
-
-
-def _pictures(question: Question, root: FileRoot) -> list[Any]:
-    """Returns the question's picture, if it has one; without, the model goes by the words."""
-    image = question.fields.get("image")
-    return [] if image is None else [_scaled(picture_of(root, image, question.where).pixels)]
-
-
-def _scaled(pixels: Any) -> Any:
-    step = int(np.ceil(np.sqrt(pixels.shape[0] * pixels.shape[1] / _MAX_SHOWN_PIXELS)))
-    return np.ascontiguousarray(pixels[::step, ::step])
-
-
-def _built(questions: Sequence[Question], config: PairsConfig) -> Built:
-    dropped: Counter[str] = Counter()
-    left_out: Counter[str] = Counter()
-    rows: list[Mapping[str, Any]] = []
-    for number, question in enumerate(questions, start=1):
-        wrong = _kept_wrong(question, config.max_similarity, dropped)[: config.num_wrong]
-        if len(wrong) < config.num_wrong:
-            left_out["too few wrong responses"] += 1
-            continue
-        rows += _rows(question, wrong, number, config)
-    return Built(
-        rows=tuple(rows), num_questions=0, broken=(), dropped_wrong=dict(dropped), dropped_questions=dict(left_out)
-    )
 
 
 def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]) -> list[str]:
@@ -190,25 +184,6 @@ def _kept_wrong(question: Question, max_similarity: float, dropped: Counter[str]
         else:
             kept.append(wrong)
     return kept
-
-
-def _rows(question: Question, wrong: Sequence[str], number: int, config: PairsConfig) -> list[Mapping[str, Any]]:
-    """Returns a row of several responses, or, to be judged alone, the right one and a wrong one in a row each."""
-    row = question.row(number)
-    if config.num_candidates > 1:
-        return [row | {"responses": [question.right, *wrong], "answer": 1}]
-    return [
-        row | {"responses": [each], "answer": is_right}
-        for each, is_right in ((question.right, True), (wrong[0], False))
-    ]
-
-
-def _broken_of(read: Sequence[Question | BrokenRowError]) -> list[str]:
-    return [str(each) for each in read if isinstance(each, BrokenRowError)]
-
-
-def _told(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {reason}" for reason, count in counts.items() if count) or "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,14 +224,14 @@ def read_questions(config: PairsConfig) -> list[Question | BrokenRowError]:
     Raises:
         ConfigError: If there is no such folder or file, or it cannot be read.
     """
-    root, layout = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
+    root, (layout, under) = FileRoot(config.folder, follows_links=True), LAYOUTS[config.layout]
     read = partial(_question, root, layout, set())
-    return list(read_rows(rows_of(root, config.rows, under=layout.under), read))
+    return list(read_rows(rows_of(root, config.rows, under=under), read))
 
 
 def _question(root: FileRoot, layout: Layout, known: set[str], row: Row) -> Question:
     """Returns a row as a question; `known` are names of documents and pages that can be read, and is added to."""
-    fields = {name: value for name, value in layout.own(root, row).items() if value is not None}
+    fields = {name: value for name, value in layout(root, row).items() if value is not None}
     own = replace(row, fields=fields)
     wrong = fields.get("wrong", [])
     if not isinstance(wrong, list) or not all(isinstance(each, str) and each.strip() for each in wrong):
@@ -313,23 +288,9 @@ def _with_saved_picture(root: FileRoot, fields: Fields, where: str) -> Mapping[s
 
 
 def _ending(content: bytes) -> str:
-    """Returns how the names of such pictures end; readers go by what is in them."""
+    """Returns a file ending for an image; readers go by its content."""
     endings = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"GIF8": "gif", b"RIFF": "webp"}
     return next((ending for start, ending in endings.items() if content.startswith(start)), "image")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How a file has its questions.
-
-    Attributes:
-        own: Returns a row's fields by this project's own names, from the folder and the row; may raise
-            `BrokenRowError`.
-        under: Key of the list of rows, where a `.json` file holds an object around it.
-    """
-
-    own: Callable[[FileRoot, Row], Fields]
-    under: str | None = None
 
 
 def _mp_docvqa(root: FileRoot, row: Row) -> Fields:
@@ -422,11 +383,10 @@ def _message(row: Row, message: Any, name: str) -> tuple[str, str]:
     return _ROLES.get(role, role), content
 
 
-LAYOUTS: Mapping[str, Layout] = MappingProxyType(
-    {
-        "own": Layout(own=_own),
-        "mp_docvqa": Layout(own=_mp_docvqa, under="data"),
-        "deepeyes": Layout(own=_deepeyes),
-        "mm_ifengine": Layout(own=_mm_ifengine),
-    }
-)
+LAYOUTS: Mapping[str, tuple[Layout, str | None]] = {
+    "own": (_own, None),
+    "mp_docvqa": (_mp_docvqa, "data"),
+    "deepeyes": (_deepeyes, None),
+    "mm_ifengine": (_mm_ifengine, None),
+}
+"""How a file has its questions, and the key of the list of rows where a `.json` file holds an object around it."""

@@ -111,22 +111,15 @@ def _reason_against(
 def _reason_of_rate(level: PoolLevel, config: PoolConfig) -> str | None:
     if not config.reads_pass_rates:
         return None
-    rate = level.pass_rate
-    if rate is None and level.is_counted:
+    if level.attempts:
+        return config.drops_passes(level.passes, level.attempts)
+    if level.is_counted:
         return "not being played"
-    if rate is None:
-        raise ConfigError(
-            f"{level.where}: nobody has played this level, and a filter of the pool reads its pass rate. Count passes "
-            "with python -m training pool RECIPE --agent hf:DIR --attempts 5 --out FILE, or leave out min_pass_rate, "
-            "max_pass_rate, drop_hopeless and drop_trivial."
-        )
-    drops = {
-        "drop_hopeless": config.drop_hopeless and level.passes == 0,
-        "drop_trivial": config.drop_trivial and level.passes == level.attempts,
-        "min_pass_rate": config.min_pass_rate is not None and rate < config.min_pass_rate,
-        "max_pass_rate": config.max_pass_rate is not None and rate > config.max_pass_rate,
-    }
-    return next((name for name, is_dropped in drops.items() if is_dropped), None)
+    raise ConfigError(
+        f"{level.where}: nobody has played this level, and a filter of the pool reads its pass rate. Count passes with "
+        "python -m training pool RECIPE --agent hf:DIR --attempts 5 --out FILE, or leave out min_pass_rate, "
+        "max_pass_rate, drop_hopeless and drop_trivial."
+    )
 
 
 def _reason_of_length(level: PoolLevel, config: PoolConfig) -> str | None:
@@ -230,29 +223,25 @@ def _level(where: str, row: Mapping[str, Any]) -> PoolLevel:
     level_id = row.get("id")
     if not isinstance(level_id, str) or not level_id.strip():
         raise ConfigError(f"{where}: a row needs its level's text as 'id', such as {_EXAMPLE}; got {level_id!r}.")
-    attempts, passes, length = (row.get(name) for name in ("attempts", "passes", "solution_length"))
-    told = {"attempts": attempts, "passes": passes, "solution_length": length}
-    numbers = {name: 0 if value is None else value for name, value in told.items()}
+    numbers = {name: row.get(name) for name in ("solution_length", "attempts", "passes")}
     for name, value in numbers.items():
         is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        require(is_count, f"{where}: {name!r} must be a whole number from 0; got {value!r}. Mend it.")
+        require(
+            value is None or is_count, f"{where}: {name!r} must be a whole number from 0; got {value!r}. Repair it."
+        )
+    attempts, passes, agent = numbers["attempts"] or 0, numbers["passes"], row.get("agent")
     require(
-        passes is not None or not attempts,
-        f"{where}: of {attempts} attempts it does not say how many 'passes' there were. Mend it.",
+        (passes is not None or not attempts) and (passes or 0) <= attempts,
+        f"{where}: 'passes' must be a whole number from 0 to the {attempts} 'attempts'; got {passes}. Repair it.",
     )
-    require(
-        numbers["passes"] <= numbers["attempts"],
-        f"{where}: {numbers['passes']} passes of {numbers['attempts']} attempts cannot be. Mend it.",
-    )
-    agent = row.get("agent")
     return PoolLevel(
         level_id=level_id,
         where=where,
-        solution_length=length,
-        attempts=numbers["attempts"],
-        passes=numbers["passes"],
+        solution_length=numbers["solution_length"],
+        attempts=attempts,
+        passes=passes or 0,
         agent=agent if isinstance(agent, str) else None,
-        is_counted=attempts is not None,
+        is_counted=numbers["attempts"] is not None,
     )
 
 

@@ -52,7 +52,7 @@ from training.algorithms.bilevel_gae import BilevelGAE
 from training.algorithms.token_gae import TokenGAE
 from training.config.judge_config import JudgeConfig
 from training.config.run_config import RunConfig
-from training.config.update_config import PAPER_BETAS, MemoryConfig, PPOConfig
+from training.config.update_config import LARGE_MODEL, PAPER_BETAS, PPOConfig
 from training.config.world_spec import WorldSpec
 from vlm_envs.validation import require_choice
 
@@ -65,6 +65,7 @@ _PROMPTS = {
     "format_reminder": True,
     "format_reward": 0.5,
 }
+_CRITIC = CriticConfig(learning_rate=1e-5, num_minibatches=4, value_clip=None)
 _TASKS = ("Place", "Stack", "Drawer", "Align")
 _INSTRUCTION_SETS = ("base", "common_sense")
 
@@ -102,12 +103,10 @@ def vagen_base(world: str = "sokoban") -> RunConfig:
         ConfigError: If the paper has no such world.
     """
     algorithm = TokenGAE(
-        critic=_critic(), bootstrap_truncated=False, gamma_token=1.0, lambda_token=1.0, reward_placement="trajectory"
+        critic=_CRITIC, bootstrap_truncated=False, gamma_token=1.0, lambda_token=1.0, reward_placement="trajectory"
     )
     setting = replace(_setting(world), representation="natural_language")
-    return _recipe(
-        f"vagen_base_{world}", setting, algorithm, JudgeConfig(grounding_weight=0.0, worldmodeling_weight=0.0)
-    )
+    return _recipe(f"vagen_base_{world}", setting, algorithm, JudgeConfig.of_episodes())
 
 
 def vagen_full(world: str = "sokoban") -> RunConfig:
@@ -122,7 +121,7 @@ def vagen_full(world: str = "sokoban") -> RunConfig:
         ConfigError: If the paper has no such world.
     """
     algorithm = BilevelGAE(
-        critic=_critic(),
+        critic=_CRITIC,
         bootstrap_truncated=False,
         gamma_turn=0.95,
         lambda_turn=1.0,
@@ -214,10 +213,6 @@ def _spec(
     return WorldSpec(env_id=env_id, kwargs={**_PROMPTS, **limits, **table}, workers=workers)
 
 
-def _critic() -> CriticConfig:
-    return CriticConfig(learning_rate=1e-5, num_minibatches=4, value_clip=None)
-
-
 def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConfig) -> RunConfig:
     """Returns what both runs share: Table 22."""
     return RunConfig(
@@ -243,8 +238,7 @@ def _recipe(name: str, setting: _Setting, algorithm: Algorithm, judge: JudgeConf
             betas=PAPER_BETAS,
             weight_decay=0.01,
         ),
-        memory=MemoryConfig(gradient_checkpointing=True),
-        dtype="bfloat16",
+        **LARGE_MODEL,
         num_eval_episodes=setting.num_test_episodes,
         eval_every=20,
         num_val_episodes=setting.num_test_episodes,
