@@ -28,9 +28,9 @@ from vlm_envs.content.scenes.clip_drawing import MIN_FRAMES
 from vlm_envs.content.scenes.clip_source import ClipSource
 from vlm_envs.content.scenes.video_sentences import in_frame
 from vlm_envs.content.scenes.videos import Clip, FrameImageRef
+from vlm_envs.content.seeded import exact
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.tools.coordinates import OriginalPixels, Point
 from vlm_envs.tools.pictures import Picture
 
@@ -155,7 +155,7 @@ class QuarterSource:
         return replace(
             sample,
             question=text,
-            key=AnswerKey(kind="exact", answers=(quarter, f"the {quarter} one"), question=text),
+            key=exact(text, quarter, f"the {quarter} one"),
             images=tuple(PaperFrameRef(clip, number) for number in shown),
             times_s=sample.times_s[: self.num_shown],
             evidence=(seen,) if self.is_annotated else (),

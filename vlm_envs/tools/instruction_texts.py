@@ -47,7 +47,7 @@ class NumberStyle(Enum):
     PERCENTAGE = "percentage"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topic:
     """What a text is about.
 
@@ -62,7 +62,7 @@ class Topic:
     fillers: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EdgeText:
     """What units of a level begin or end with, with the mark, e.g. "Indeed," or " today."."""
 
@@ -70,7 +70,7 @@ class EdgeText:
     level: Level
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sentence:
     """A sentence without its beginning and ending.
 
@@ -87,7 +87,7 @@ class Sentence:
     bare: frozenset[Edge] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
     """A text in the making.
 
@@ -331,12 +331,13 @@ def _change_mentions(rng: Generator, draft: Draft, constraint: Constraint, grows
     keyword = pick(rng, getattr(constraint.arguments, "keywords", ()))
     if grows:
         return _mention(rng, draft, keyword)
-    mentions = [
-        sentence for sentences in draft.paragraphs for sentence in sentences if keyword in sentence.clause.split()
-    ]
-    if not mentions:
+
+    def mentions(row: int, column: int) -> bool:
+        return keyword in draft.paragraphs[row][column].clause.split()
+
+    if not any(mentions(*place) for place in draft.places):
         return draft
-    row, column, sentence = _draw_place(rng, draft, lambda row, column: draft.paragraphs[row][column] in mentions)
+    row, column, sentence = _draw_place(rng, draft, mentions)
     other = pick(rng, draft.topic.nouns)
     words = [other if word == keyword else word for word in sentence.clause.split()]
     return draft.with_sentence(row, column, replace(sentence, clause=" ".join(words)))

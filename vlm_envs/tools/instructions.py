@@ -32,7 +32,7 @@ _NUMBERS_SHARE = 0.3
 """How often a draft has whole numbers that no constraint is about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Instruction:
     """Constraints, and a draft that satisfies all of them.
 

@@ -35,7 +35,7 @@ def _check_new_name(name: str, taken: tuple[str, ...]) -> None:
         raise ConfigError(f"{name!r} is in the store already and nothing is ever replaced. Choose another name.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Store(Generic[ItemT]):
     """Items by name, in the order they came."""
 
@@ -61,7 +61,7 @@ class _Store(Generic[ItemT]):
         raise ToolError(kind, f"There is no {what} {quoted(name)}. {what.capitalize()}s that exist: {names}.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ImageStore(_Store[ImageRef]):
     """Images by name, in the order they came.
 
@@ -128,7 +128,7 @@ class ImageStore(_Store[ImageRef]):
         return self.with_image(f"{_OBSERVATION}{number}", picture), f"{_OBSERVATION}{number}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TextStore(_Store[str]):
     """Texts by name, in the order they came: responses to be judged.
 
@@ -166,7 +166,7 @@ class TextStore(_Store[str]):
         return replace(self, items=(*self.items, (name, text)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Memory:
     """What tools can refer to by name.
 

@@ -41,7 +41,7 @@ _AMBIENT, _SUN = 0.80, np.array([0.11, -0.06, 0.17], dtype=np.float32)
 """Six directions get six shades, so every edge of a box shows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Mesh:
     """Colored triangles.
 

@@ -101,12 +101,7 @@ def _shell(home: Home, room: Room) -> list[Mesh]:
     ]
     meshes = [quad(ceiling, MATERIALS["ceiling"], (0, 0, -0.4)), *_floor(room.floor, west, south, east, north)]
     paint = WALLS[room.wall]
-    for is_upright, line, low, high, inward in (
-        (True, room.west, room.south, room.north, 1),
-        (True, room.east, room.south, room.north, -1),
-        (False, room.south, room.west, room.east, 1),
-        (False, room.north, room.west, room.east, -1),
-    ):
+    for (is_upright, line, low, high), inward in zip(room.walls, (1, -1, 1, -1), strict=True):
         gaps = sorted(
             (door.low, door.high)
             for door in home.doors
