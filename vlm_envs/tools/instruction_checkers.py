@@ -197,12 +197,6 @@ class PrecisionArguments(Arguments):
 ArgumentsT = TypeVar("ArgumentsT", bound=Arguments)
 
 
-def with_text_name(arguments: type[ArgumentsT]) -> type[ArgumentsT]:
-    """Returns a model of the same arguments and `response`, the name of the text to check, as tools take it."""
-    name = Field(min_length=1, max_length=MAX_NAME_CHARS, description="Name of the text to check, e.g. text_0.")
-    return create_model(f"{arguments.__name__}OfText", __base__=arguments, response=(str, name))
-
-
 MAX_TEXT_CHARS = 1_000_000
 """Longer texts fail every check unread, which bounds the time spent on them."""
 
@@ -259,7 +253,9 @@ class Checker(Generic[ArgumentsT]):
     @cached_property
     def tool_arguments(self) -> type[ArgumentsT]:
         """Model of the tool's arguments: those of the check and `response`, the name of the text to check."""
-        return with_text_name(self.arguments)
+        name = Field(min_length=1, max_length=MAX_NAME_CHARS, description="Name of the text to check, e.g. text_0.")
+        model = self.arguments
+        return create_model(f"{model.__name__}OfText", __base__=model, response=(str, name))
 
 
 def _count(what: str, count: int, lower: int, upper: int) -> CheckOutcome:

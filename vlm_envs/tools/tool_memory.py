@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Generic, TypeVar
 
 from vlm_envs.errors import ConfigError
@@ -71,8 +71,9 @@ class ImageStore(_Store[ImageRef]):
         max_total_pixels: Most pixels of all images together.
     """
 
-    max_images: int = field(default=64, kw_only=True)
-    max_total_pixels: int = field(default=256_000_000, kw_only=True)
+    _: KW_ONLY
+    max_images: int = 64
+    max_total_pixels: int = 256_000_000
 
     @property
     def total_pixels(self) -> int:
@@ -138,8 +139,9 @@ class TextStore(_Store[str]):
         max_total_chars: Most characters of all texts together.
     """
 
-    max_texts: int = field(default=64, kw_only=True)
-    max_total_chars: int = field(default=4_000_000, kw_only=True)
+    _: KW_ONLY
+    max_texts: int = 64
+    max_total_chars: int = 4_000_000
 
     def __getitem__(self, name: str) -> str:
         """Returns a text.

@@ -200,10 +200,7 @@ class ToolRegistry:
         Returns:
             The result.
         """
-        call = parse_tool_call(text)
-        if isinstance(call, ToolError):
-            return _refusal(call, memory)
-        return self._carry_out(call.name, call.arguments, memory)
+        return self._carry_out(parse_tool_call(text), memory)
 
     def call(self, name: str, arguments: str, memory: Memory) -> ToolResult:
         """Carries out a call whose arguments are JSON text, as in OpenAI's API. Never raises for any text.
@@ -222,23 +219,26 @@ class ToolRegistry:
                 found = _JSON_TYPES[type(values)]
                 raise ToolError(ToolErrorKind.NOT_A_TOOL_CALL, f"Arguments are a JSON object; got a {found}.")
         except ToolError as error:
-            return _refusal(error, memory)
-        return self._carry_out(name, values, memory)
+            return self._carry_out(error, memory)
+        return self._carry_out(ToolCall(name, values), memory)
 
-    def _carry_out(self, name: str, values: dict[str, Any], memory: Memory) -> ToolResult:
-        """Checks the arguments, runs the tool and stores its images."""
+    def _carry_out(self, call: ToolCall | ToolError, memory: Memory) -> ToolResult:
+        """Checks the arguments, runs the tool and stores its images. Every error has one form."""
         try:
-            tool = next((tool for tool in self.tools if tool.name == name), None)
+            if isinstance(call, ToolError):
+                raise call
+            tool = next((tool for tool in self.tools if tool.name == call.name), None)
             if tool is None:
                 raise ToolError(
                     ToolErrorKind.UNKNOWN_TOOL,
-                    f"There is no tool {quoted(name)}.{did_you_mean(name[:100], self.names)} "
+                    f"There is no tool {quoted(call.name)}.{did_you_mean(call.name[:100], self.names)} "
                     f"Tools: {listed(list(self.names))}.",
                 )
-            output = tool.run(cast(Any, read_arguments(tool.name, tool.arguments, values)), memory)
+            output = tool.run(cast(Any, read_arguments(tool.name, tool.arguments, call.arguments)), memory)
             return _success(output, memory)
         except ToolError as error:
-            return _refusal(error, memory)
+            text = f"Error ({error.kind.value}): {error.message}"
+            return ToolResult(ok=False, text=text, error=error.kind, memory=memory)
 
 
 def _success(output: ToolOutput, memory: Memory) -> ToolResult:
@@ -256,11 +256,6 @@ def _success(output: ToolOutput, memory: Memory) -> ToolResult:
     return ToolResult(
         ok=True, text=output.text + sentence, images=output.images, image_names=tuple(names), memory=memory
     )
-
-
-def _refusal(error: ToolError, memory: Memory) -> ToolResult:
-    """Returns the one form of every error."""
-    return ToolResult(ok=False, text=f"Error ({error.kind.value}): {error.message}", error=error.kind, memory=memory)
 
 
 MAX_JSON_CHARS = 20_000

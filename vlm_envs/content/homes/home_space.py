@@ -81,11 +81,13 @@ def free_space(home: Home, num_steps: int = 1, with_furniture: bool = True) -> F
             if KINDS[thing.kind].place == "floor":
                 _block(free, floor_under(thing))
     height, width = free.shape
+    padded = np.pad(free, num_steps)
     steps = []
     for x, y in QUARTERS:
         can = free.copy()
         for count in range(1, num_steps + 1):
-            can &= _shifted(free, x * count, y * count)
+            top, left = num_steps + y * count, num_steps + x * count
+            can &= padded[top : top + height, left : left + width]
         steps.append(tuple(can.ravel().tolist()))
     return FreeSpace(width, height, tuple(free.ravel().tolist()), num_steps, tuple(steps))
 
@@ -133,16 +135,6 @@ def _block(free: NDArray[np.bool_], footprint: tuple[int, int, int, int]) -> Non
     first_x, last_x = (west - reach) // LATTICE_CM + 1, -((-east - reach) // LATTICE_CM) - 1
     first_y, last_y = (south - reach) // LATTICE_CM + 1, -((-north - reach) // LATTICE_CM) - 1
     free[max(first_y, 0) : max(last_y + 1, 0), max(first_x, 0) : max(last_x + 1, 0)] = False
-
-
-def _shifted(free: NDArray[np.bool_], x: int, y: int) -> NDArray[np.bool_]:
-    """Returns, for each place, whether the place at an offset is free."""
-    height, width = free.shape
-    result = np.zeros_like(free)
-    rows, columns = slice(max(0, -y), min(height, height - y)), slice(max(0, -x), min(width, width - x))
-    from_rows, from_columns = slice(max(0, y), min(height, height + y)), slice(max(0, x), min(width, width + x))
-    result[rows, columns] = free[from_rows, from_columns]
-    return result
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import numpy as np
 from vlm_envs.content.seeded import draw_seed
 from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.responses.answers import AnswerKey
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.validation import as_names, require_choice, require_positive, require_range
 
 _MAX_DRAFTS = 16
@@ -49,12 +49,17 @@ class Question(Generic[SeenT]):
     facts: str
 
 
-class Template(Protocol):
-    """A way to ask."""
+@dataclass(frozen=True)
+class Template:
+    """A way to ask.
 
-    @property
-    def name(self) -> str:
-        """What reports call it."""
+    Attributes:
+        name: What reports call it.
+        kind: Of its keys.
+    """
+
+    name: str
+    kind: AnswerKind
 
 
 TemplateT = TypeVar("TemplateT", bound=Template)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from vlm_envs.content.data_tables import data_table
 
 GLYPH_WIDTH, GLYPH_HEIGHT = 5, 7
 
-_GLYPHS: Mapping[str, list[str]] = data_table(__file__, "glyphs.toml")
+_GLYPHS = data_table(__file__, "glyphs.toml")
 
 LETTERS = "ACEFHJKLMNPRTUVWXY"
 DIGITS = "234679"

@@ -24,11 +24,10 @@ from itertools import pairwise, permutations
 from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick, pick_several
-from vlm_envs.content.scenes.asked import Question, choice, number_key
+from vlm_envs.content.scenes.asked import Question, Template, choice, number_key
 from vlm_envs.content.scenes.clip_drawing import ClipLimits, Want, crosses, keeps_off
 from vlm_envs.content.scenes.video_sentences import in_frame, quarter_of, stretch
 from vlm_envs.content.scenes.videos import Clip
-from vlm_envs.responses.answers import AnswerKind
 
 NUM_CHOICES = 4
 """Options of a choice that is not between the things."""
@@ -57,19 +56,15 @@ class ClipDraft:
 
 
 @dataclass(frozen=True)
-class ClipTemplate:
-    """A way to ask.
+class ClipTemplate(Template):
+    """A way to ask about clips.
 
     Attributes:
-        name: What reports call it.
-        kind: Of its keys.
         draft: Draws what is asked about, and the answer.
         fewest_movers: Most things that clips must be allowed to have, at least.
         fewest_frames: Fewest frames that clips may have.
     """
 
-    name: str
-    kind: AnswerKind
     draft: Callable[[Generator, ClipLimits], ClipDraft]
     fewest_movers: int = 1
     fewest_frames: int = 4

@@ -148,10 +148,8 @@ def find_clip(sample_id: str) -> Clip:
     return frame.clip
 
 
-@functools.lru_cache(maxsize=64)
-def find_sample(sample_id: str) -> Sample:
-    """Returns the sample of an id that a `ClipSource` gave; raises `LevelError` where none did."""
-    return ClipSource.found(sample_id)
+find_sample = functools.lru_cache(maxsize=64)(ClipSource.found)
+"""Returns the sample of an id that a `ClipSource` gave; raises `LevelError` where none did."""
 
 
 def _evidence(clip: Clip, mover: int, frame: int) -> Evidence:

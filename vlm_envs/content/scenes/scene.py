@@ -19,7 +19,7 @@ from vlm_envs.content.scenes.sprites import Appearance, Mask, bounds, frame_size
 from vlm_envs.tools.coordinates import Box, OriginalPixels, PixelRectangle, Point
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Thing(Appearance):
     """One thing in its place.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick, pick_several
-from vlm_envs.content.scenes.asked import Question, choice, number_key
+from vlm_envs.content.scenes.asked import Question, Template, choice, number_key
 from vlm_envs.content.scenes.brush import DIGITS, FRAME, LETTERS
 from vlm_envs.content.scenes.scene import (
     CLOCK_PX,
@@ -76,7 +76,7 @@ class QuestionDraft:
     """
 
     things: tuple[Thing, ...]
-    reserved: frozenset[Trait]
+    reserved: Collection[Trait]
     ask: Ask
 
 
@@ -84,20 +84,16 @@ Drafter = Callable[[Generator, Limits], QuestionDraft]
 
 
 @dataclass(frozen=True)
-class QuestionTemplate:
-    """A way to ask.
+class QuestionTemplate(Template):
+    """A way to ask about scenes.
 
     Attributes:
-        name: What reports call it.
-        kind: Of its keys.
         chance: What the best constant answer scores, by construction.
         draft: Draws what is asked about, and the answer where places do not decide it.
         least_px: Least of the largest small size at which it can be asked.
         ratio: Least ratio of the largest to the least small size.
     """
 
-    name: str
-    kind: AnswerKind
     chance: float
     draft: Drafter
     least_px: int = 12
@@ -111,7 +107,7 @@ class QuestionTemplate:
 def draft_of(things: Iterable[Thing], ask: Ask) -> QuestionDraft:
     """Returns a draft of things of which no further one may share both kind and color."""
     needed = tuple(things)
-    return QuestionDraft(needed, frozenset((thing.kind, thing.color) for thing in needed), ask)
+    return QuestionDraft(needed, {(thing.kind, thing.color) for thing in needed}, ask)
 
 
 Key = Callable[[Generator, str], AnswerKey]
@@ -146,7 +142,7 @@ _NUM_OPTIONS = 4
 def _presence(rng: Generator, limits: Limits) -> QuestionDraft:
     kind = _any_kind(rng, limits)
     color = _any_color(rng, kind)
-    reserved: frozenset[Trait] = frozenset(((kind, color),))
+    reserved = {(kind, color)}
     there = bool(rng.random() < 0.5)
     things = look_alikes(rng, limits, kind, color, _NUM_LOOK_ALIKES, reserved)
     if there:  # In place of a look-alike, so that numbers tell nothing.
@@ -166,7 +162,7 @@ def _presence(rng: Generator, limits: Limits) -> QuestionDraft:
 def _which_is_there(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, _NUM_OPTIONS)
     traits = [(kind, _any_color(rng, kind)) for kind in kinds]
-    reserved: frozenset[Trait] = frozenset(traits)
+    reserved = set(traits)
     things = [small(rng, limits, *traits[0])]
     for kind, color in traits[1:]:  # Each absent thing has one of its kind there.
         things += look_alikes(rng, limits, kind, color, 1, reserved)
@@ -188,7 +184,7 @@ def _color(answered_by: AnswerKind) -> Drafter:
     def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         kind = _any_kind(rng, limits)
         color, *others = pick_several(rng, colors_of(kind), 1 + _NUM_WRONG)
-        reserved: frozenset[Trait] = frozenset(((kind, None),))
+        reserved = {(kind, None)}
         others_there = [thing for other in others for thing in look_alikes(rng, limits, kind, other, 2, reserved)[:1]]
         spellings = (color, "gray") if color == "grey" else (color,)
         ask = _worded(
@@ -266,7 +262,7 @@ MAX_COUNT = 5
 def _of_a_color(rng: Generator, limits: Limits) -> QuestionDraft:
     kind = _any_kind(rng, limits)
     color = _any_color(rng, kind)
-    reserved: frozenset[Trait] = frozenset(((kind, color),))
+    reserved = {(kind, color)}
     number = int(rng.integers(MAX_COUNT + 1))
     counted = [small(rng, limits, kind, color) for _ in range(number)]
     others = look_alikes(rng, limits, kind, color, int(rng.integers(2, 5)), reserved)
@@ -278,7 +274,7 @@ def _of_a_color(rng: Generator, limits: Limits) -> QuestionDraft:
 
 def _of_a_kind(rng: Generator, limits: Limits) -> QuestionDraft:
     kind = _any_kind(rng, limits)
-    reserved: frozenset[Trait] = frozenset(((kind, None),))
+    reserved = {(kind, None)}
     number = int(rng.integers(MAX_COUNT + 1))
     counted = [small(rng, limits, kind, _any_color(rng, kind)) for _ in range(number)]
     ask = _worded(
@@ -423,7 +419,7 @@ def _more(rng: Generator, limits: Limits) -> QuestionDraft:
         "Of which are there more in the picture?",
         "Which does the picture show more of?",
     )
-    return QuestionDraft(things, frozenset(traits), ask)
+    return QuestionDraft(things, set(traits), ask)
 
 
 def _taller(rng: Generator, limits: Limits) -> QuestionDraft:

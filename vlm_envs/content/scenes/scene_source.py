@@ -262,10 +262,8 @@ class SceneSource(DrawnSource[Scene]):
         return split_of(self.find(sample_id).digest.encode())
 
 
-@functools.lru_cache(maxsize=64)
-def find_sample(sample_id: str) -> Sample:
-    """Returns the sample of an id that a `SceneSource` gave; raises `LevelError` where none did."""
-    return SceneSource.found(sample_id)
+find_sample = functools.lru_cache(maxsize=64)(SceneSource.found)
+"""Returns the sample of an id that a `SceneSource` gave; raises `LevelError` where none did."""
 
 
 def _size(source: SceneSource, rng: Generator) -> tuple[int, int]:

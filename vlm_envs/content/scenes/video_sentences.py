@@ -39,12 +39,6 @@ _ANCHORS = re.compile(
     r"|\b(?:in|from|at|between)? ?frames? [0-9]{1,4}(?: ?(?:to|and|until|-|through) ?(?:frame )?[0-9]{1,4})?"
 )
 _WORDS = re.compile(r"[a-z0-9]+")
-_PLACE = re.compile(r"(.+?) is (?:to the )?(left of|right of|above|below) (.+)")
-_QUARTER = re.compile(r"(.+?) is in the ((?:upper|lower) (?:left|right)) quarter(?: of the (?:picture|frame|image))?")
-_THERE = re.compile(r"there (?:is|are) (no|an?|one|two|three|four|five|six|seven|eight|[0-8]) (.+)")
-_CROSSES = re.compile(r"(.+?) cross(?:es|ed) (.+)")
-_MOVES = re.compile(r"(.+?) move[sd](?: (?:to the )?(left|right|up|down)(?:wards)?)?")
-_RESTS = re.compile(r"(.+?) (?:stands still|rests|does not move|stays where it is)")
 _LINE = re.compile(r"(?:the |a )?(?:(\w+) )?line")
 _COUNTS = {word: n for n, words in enumerate(("no 0", "a an one 1", "two 2", "three 3", "four 4", "five 5", "six 6",
     "seven 7", "eight 8")) for word in words.split()}  # fmt: skip
@@ -219,10 +213,13 @@ def _has_moved(clip: Clip, index: int, frames: range, way: str) -> bool:
 
 
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[Clip, re.Match[str], range], bool | None]], ...] = (
-    (_PLACE, _is_placed),
-    (_QUARTER, _is_in_quarter),
-    (_THERE, _are_there),
-    (_CROSSES, _has_crossed),
-    (_RESTS, _rests),
-    (_MOVES, _moves),
+    (re.compile(r"(.+?) is (?:to the )?(left of|right of|above|below) (.+)"), _is_placed),
+    (
+        re.compile(r"(.+?) is in the ((?:upper|lower) (?:left|right)) quarter(?: of the (?:picture|frame|image))?"),
+        _is_in_quarter,
+    ),
+    (re.compile(r"there (?:is|are) (no|an?|one|two|three|four|five|six|seven|eight|[0-8]) (.+)"), _are_there),
+    (re.compile(r"(.+?) cross(?:es|ed) (.+)"), _has_crossed),
+    (re.compile(r"(.+?) (?:stands still|rests|does not move|stays where it is)"), _rests),
+    (re.compile(r"(.+?) move[sd](?: (?:to the )?(left|right|up|down)(?:wards)?)?"), _moves),
 )

@@ -36,7 +36,7 @@ LINE_HALF_PX = 2
 """A line is drawn this far to both sides of its middle, with an outline of one pixel."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Mover:
     """A thing that rests, moves in a straight line, and rests again.
 

@@ -104,7 +104,7 @@ def _region(rng: Generator, middle: XY, unit: float) -> Strokes:
         x, y = middle
         for index in range(-3, 4):
             start = (x + index * unit * 0.08, y - unit * 0.3)
-            yield line([start, (start[0] + unit * 0.12, y + unit * 0.3)], unit / 220, (200, 190, 146))
+            yield line([start, (start[0] + unit * 0.12, y + unit * 0.3)], unit / 220, _COLORS.furrows)
     elif chance < 0.52:
         yield polygon(_blob(rng, middle, unit * 0.62, 11), _COLORS.wood)
         for _ in range(16):
@@ -162,7 +162,7 @@ def _sea(plan: MapPlan, rng: Generator) -> Strokes:
     shore = [(float(x), plan.height * index / last) for index, x in enumerate(plan.coast)]
     shore = [(shore[0][0], -9.0), *shore, (shore[-1][0], plan.height + 9.0)]
     for shift, color in (
-        (0.0, (206, 190, 150)),
+        (0.0, _COLORS.beach),
         (0.05, lighter(_COLORS.sea, 0.35)),
         (0.2, _COLORS.sea),
         (0.6, darker(_COLORS.sea, 0.06)),

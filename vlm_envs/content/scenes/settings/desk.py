@@ -106,7 +106,7 @@ def plan_desk(width: int, height: int, rng: Generator) -> DeskPlan:
 
 def _paper(rng: Generator, spot: _Spot) -> Strokes:
     color, sheet = pick(rng, _COLORS.papers), spot.sheet(rng, 0.62, 0.88, 0.6)
-    yield from [sheet.part(0.02, 0.02, 1.02, 1.015, (112, 98, 84)), sheet.part(0, 0, 1, 1, color)]
+    yield from [sheet.part(0.02, 0.02, 1.02, 1.015, _COLORS.paper_shadow), sheet.part(0, 0, 1, 1, color)]
     if rng.random() < 0.3:
         for index in range(6):
             top = 0.82 - 0.6 * float(rng.random())
@@ -122,32 +122,34 @@ def _notebook(rng: Generator, spot: _Spot) -> Strokes:
     yield from [sheet.part(0.02, 0.02, 1.03, 1.02, darker(cover, 0.5)), sheet.part(0, 0, 1, 1, cover)]
     yield sheet.part(0, 0, 0.12, 1, darker(cover, 0.25))
     yield sheet.part(0.3, 0.18, 0.84, 0.34, lighter(cover, 0.7))
-    yield from [sheet.part(-0.03, v / 12, 0.05, v / 12 + 0.02, (200, 202, 206)) for v in range(1, 12)]
+    yield from [sheet.part(-0.03, v / 12, 0.05, v / 12 + 0.02, _COLORS.rings) for v in range(1, 12)]
 
 
 def _slip(rng: Generator, spot: _Spot) -> Strokes:
     color, sheet = pick(rng, _COLORS.slips), spot.sheet(rng, 0.22, 0.22, 0.5)
-    yield from [sheet.part(0.03, 0.03, 1.04, 1.04, (120, 106, 90)), sheet.part(0, 0, 1, 1, color)]
+    yield from [sheet.part(0.03, 0.03, 1.04, 1.04, _COLORS.slip_shadow), sheet.part(0, 0, 1, 1, color)]
     for v in (0.25, 0.45, 0.65):
         yield sheet.part(0.12, v, 0.12 + 0.7 * between(rng, 0.4, 1), v + 0.05, darker(color, 0.45))
 
 
 def _ruler(rng: Generator, spot: _Spot) -> Strokes:
     sheet = spot.sheet(rng, 0.95, 0.09, 1.6)
-    yield sheet.part(0, 0, 1, 1, (224, 214, 176))
-    yield from [sheet.part(u / 30, 0, u / 30 + 0.006, 0.6 if u % 5 == 0 else 0.35, (96, 88, 70)) for u in range(1, 30)]
+    yield sheet.part(0, 0, 1, 1, _COLORS.ruler)
+    yield from [
+        sheet.part(u / 30, 0, u / 30 + 0.006, 0.6 if u % 5 == 0 else 0.35, _COLORS.ruler_marks) for u in range(1, 30)
+    ]
 
 
 def _pencil(rng: Generator, spot: _Spot) -> Strokes:
     color, sheet = pick(rng, _COLORS.pencils), spot.sheet(rng, 0.5, 0.032, 3.1)
     yield from [sheet.part(0, 0, 0.86, 1, color), sheet.part(0, 0.6, 0.86, 1, darker(color, 0.25))]
-    yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], (222, 190, 148))
-    yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], (50, 48, 50))
-    yield sheet.part(0, 0, 0.07, 1, (206, 140, 136))
+    yield polygon([sheet.at(0.86, 0), sheet.at(1, 0.5), sheet.at(0.86, 1)], _COLORS.pencil_wood)
+    yield polygon([sheet.at(0.95, 0.3), sheet.at(1, 0.5), sheet.at(0.95, 0.7)], _COLORS.pencil_lead)
+    yield sheet.part(0, 0, 0.07, 1, _COLORS.eraser)
 
 
 def _keyboard(rng: Generator, spot: _Spot) -> Strokes:
-    case = pick(rng, ((70, 72, 78), (206, 208, 210), (168, 160, 150)))
+    case = pick(rng, _COLORS.keyboards)
     sheet = spot.sheet(rng, 0.9, 0.32, 0.3)
     cap = lighter(case, 0.22) if sum(case) < 400 else lighter(case, 0.7)
     yield from [sheet.part(0.01, 0.03, 1.01, 1.05, darker(case, 0.6)), sheet.part(0, 0, 1, 1, case)]
@@ -159,7 +161,7 @@ def _keyboard(rng: Generator, spot: _Spot) -> Strokes:
 
 def _mat(rng: Generator, spot: _Spot) -> Strokes:
     color, sheet = (
-        pick(rng, ((70, 112, 98), (92, 104, 128), (126, 118, 108))),
+        pick(rng, _COLORS.mats),
         _Sheet(spot.middle, (spot.unit, spot.unit * 0.7), 0.0),
     )
     yield from [sheet.part(0, 0, 1, 1, color), sheet.part(0.02, 0.03, 0.98, 0.97, lighter(color, 0.08))]
@@ -169,6 +171,6 @@ def _mat(rng: Generator, spot: _Spot) -> Strokes:
 
 def _cable(rng: Generator, spot: _Spot) -> Strokes:
     (x, y), unit = spot
-    bends, tone = between(rng, 2, 5), pick(rng, ((60, 60, 66), (214, 212, 206)))
+    bends, tone = between(rng, 2, 5), pick(rng, _COLORS.cables)
     points = [(x + unit * (step / 48 - 0.5) * 1.6, y + unit * 0.16 * math.sin(bends * step / 12)) for step in range(49)]
     yield line(points, unit * 0.018, tone)

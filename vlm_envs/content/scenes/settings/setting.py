@@ -106,7 +106,7 @@ Pixels = npt.NDArray[np.uint8]
 EVERYWHERE: tuple[Place, ...] = get_args(Place)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Zone:
     """A rectangle in which things may be.
 

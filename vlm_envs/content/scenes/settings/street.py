@@ -82,7 +82,7 @@ class Town:
         yield from _clouds(self, rng)
         for row in self.terraces:
             tall = row.bottom - row.top
-            yield rect(0, row.top, self.width, row.floor, mixed(_COLORS.grass, (170, 176, 150), 0.4))
+            yield rect(0, row.top, self.width, row.floor, mixed(_COLORS.grass, _COLORS.haze, 0.4))
             for _ in range(round(self.width / tall * 9)):
                 x, y = between(rng, 0, self.width), row.floor - between(rng, 0, tall * 0.1)
                 yield from _tree(rng, x, y, tall * between(rng, 0.1, 0.32))
@@ -213,7 +213,7 @@ def _window(x: float, y: float, pane: float, glass: RGB) -> Strokes:
     yield rect(x - pane, y - pane * 1.2, x + pane, y + pane * 1.2, glass)
     yield rect(x - bar / 2, y - pane * 1.2, x + bar / 2, y + pane * 1.2, _COLORS.frame)
     yield rect(x - pane, y - bar / 2, x + pane, y + bar / 2, _COLORS.frame)
-    yield rect(x - pane * 1.3, y + pane * 1.2 + bar, x + pane * 1.3, y + pane * 1.2 + bar * 3, (150, 144, 136))
+    yield rect(x - pane * 1.3, y + pane * 1.2 + bar, x + pane * 1.3, y + pane * 1.2 + bar * 3, _COLORS.sill)
 
 
 def _awning(house: House, y: float, tone: RGB) -> Strokes:
@@ -221,7 +221,7 @@ def _awning(house: House, y: float, tone: RGB) -> Strokes:
     step = (house.right - house.left) / count
     for index in range(count):
         x = house.left + step * index
-        yield rect(x, y, x + step, y + deep, tone if index % 2 else (226, 220, 206))
+        yield rect(x, y, x + step, y + deep, tone if index % 2 else _COLORS.awning)
     yield rect(house.left, y + deep, house.right, y + deep * 1.12, darker(tone, 0.3))
 
 
@@ -248,7 +248,7 @@ def _ways(plan: Town, row: Terrace, rng: Generator) -> Strokes:
     else:
         for index in range(int(plan.width / dash / 2) + 1):
             x = 2 * index * dash
-            yield rect(x, middle - tall * 0.007, x + dash, middle + tall * 0.007, (206, 204, 196))
+            yield rect(x, middle - tall * 0.007, x + dash, middle + tall * 0.007, _COLORS.lane_marks)
     yield rect(0, row.verge, plan.width, row.bottom, _COLORS.grass)
     for _ in range(round(plan.width / tall * 30)):
         x, y, blade = between(rng, 0, plan.width), between(rng, row.verge + tall * 0.02, row.bottom), tall * 0.02
