@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vlm_envs.content.data_tables import data_table
+
 RGB = tuple[int, int, int]
 """sRGB, 0 to 255 each."""
 
@@ -49,20 +51,8 @@ def described_color(text: str, named: Mapping[str, RGB]) -> RGB:
     return color
 
 
-COLORS: Mapping[str, RGB] = {
-    "red": (214, 36, 40),
-    "orange": (250, 136, 20),
-    "yellow": (252, 220, 40),
-    "green": (40, 158, 66),
-    "blue": (36, 90, 214),
-    "purple": (132, 60, 176),
-    "pink": (248, 134, 184),
-    "brown": (124, 74, 34),
-    "black": (26, 26, 30),
-    "white": (250, 250, 248),
-    "grey": (138, 142, 148),
-}
-"""Name to sRGB, 0 to 255; far enough from each other to be told apart at a dozen pixels."""
+COLORS: Mapping[str, RGB] = {name: hex_color(color) for name, color in data_table(__file__, "colors.toml").items()}
+"""The named colors that questions use."""
 
 INK: RGB = (24, 22, 28)
 """Outlines of things; black ones are outlined in `CHALK`."""

@@ -5,15 +5,53 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.qa.sample import Sample
+from vlm_envs.responses.answers import AnswerKey
 from vlm_envs.splits import SPLITS, split_of
 from vlm_envs.validation import require_choice
 
+MadeT = TypeVar("MadeT")
 _MAX_SEEDS = 1000
+
+
+def draw_seed(
+    rng: np.random.Generator,
+    split: str,
+    make: Callable[[int], MadeT | None],
+    digest_of: Callable[[MadeT], str],
+    name: str,
+    remedy: str = "",
+) -> tuple[int, MadeT]:
+    """Draws seeds until what one makes belongs to a split, and returns both.
+
+    Args:
+        rng: The only source of chance.
+        split: `"train"`, `"val"` or `"test"`.
+        make: Returns what a seed makes; None where it makes nothing.
+        digest_of: Returns what decides its split.
+        name: What samples are called, for the error.
+        remedy: What to do where none is found.
+
+    Raises:
+        GenerationError: If no seed was found, which chance does not lead to.
+    """
+    require_choice("split", split, SPLITS)
+    for _ in range(_MAX_SEEDS):
+        seed = int(rng.integers(2**63))
+        made = make(seed)
+        if made is not None and split_of(digest_of(made).encode()) == split:
+            return seed, made
+    raise GenerationError(f"No {name} of split {split!r} was found among {_MAX_SEEDS} seeds. {remedy}".rstrip())
+
+
+def exact(question: str, *answers: str) -> AnswerKey:
+    """Returns the key of an answer that is compared as a text."""
+    return AnswerKey(kind="exact", answers=answers, question=question)
 
 
 @dataclass(frozen=True)
@@ -37,12 +75,8 @@ class SeededSource:
             rng: The only source of chance.
             split: `"train"`, `"val"` or `"test"`.
         """
-        require_choice("split", split, SPLITS)
-        for _ in range(_MAX_SEEDS):
-            seed = int(rng.integers(2**63))
-            if split_of(self.digest(seed).encode()) == split:
-                return self.sample(seed)
-        raise GenerationError(f"No sample of {self.name} of split {split!r} was found among {_MAX_SEEDS} seeds.")
+        seed, _ = draw_seed(rng, split, self.digest, str, self.name)
+        return self.sample(seed)
 
     def find(self, sample_id: str) -> Sample:
         """Returns the sample of an id.

@@ -14,10 +14,9 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 from numpy.random import Generator
 
@@ -30,24 +29,14 @@ MAX_FILLERS = 4
 """Most phrases that a sentence is padded with."""
 
 
-class Level(Enum):
-    """What begins or ends alike."""
+Level = Literal["sentence", "paragraph", "response"]
+"""What begins or ends alike."""
 
-    SENTENCE = "sentence"
-    PARAGRAPH = "paragraph"
-    RESPONSE = "response"
-
-
-class NumberStyle(Enum):
-    """How the numbers of a draft are written."""
-
-    WORDS = "words"
-    WHOLE = "whole"
-    DECIMAL = "decimal"
-    PERCENTAGE = "percentage"
+NumberStyle = Literal["words", "whole", "decimal", "percentage"]
+"""How the numbers of a draft are written."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Topic:
     """What a text is about.
 
@@ -62,7 +51,7 @@ class Topic:
     fillers: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EdgeText:
     """What units of a level begin or end with, with the mark, e.g. "Indeed," or " today."."""
 
@@ -70,7 +59,7 @@ class EdgeText:
     level: Level
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Sentence:
     """A sentence without its beginning and ending.
 
@@ -87,7 +76,7 @@ class Sentence:
     bare: frozenset[Edge] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Draft:
     """A text in the making.
 
@@ -113,7 +102,7 @@ class Draft:
         first = edge == "begin"
         of_paragraph = column == (0 if first else len(self.paragraphs[row]) - 1)
         of_response = of_paragraph and row == (0 if first else len(self.paragraphs) - 1)
-        asked = {Level.SENTENCE: True, Level.PARAGRAPH: of_paragraph, Level.RESPONSE: of_response}
+        asked = {"sentence": True, "paragraph": of_paragraph, "response": of_response}
         return asked[self.edges[edge].level]
 
     def with_sentence(self, row: int, column: int, sentence: Sentence) -> Draft:
@@ -142,13 +131,13 @@ class Draft:
 
 _TEXTS = tomllib.loads(Path(__file__).with_name("instruction_texts.toml").read_text(encoding="utf-8"))
 _TOPICS = [Topic(**topic) for topic in _TEXTS["topics"]]
-_ADJECTIVES: list[str] = _TEXTS["adjectives"]
-_VERBS: list[str] = _TEXTS["verbs"]
-_NUMBER_WORDS: list[str] = _TEXTS["number_words"]
-_COMMON_FILLERS: list[str] = _TEXTS["fillers"]
-_OPENINGS: list[str] = _TEXTS["openings"]
-_CLOSINGS: list[str] = _TEXTS["closings"]
-_FORBIDDEN: list[str] = _TEXTS["forbidden"]
+_ADJECTIVES = _TEXTS["adjectives"]
+_VERBS = _TEXTS["verbs"]
+_NUMBER_WORDS = _TEXTS["number_words"]
+_COMMON_FILLERS = _TEXTS["fillers"]
+_OPENINGS = _TEXTS["openings"]
+_CLOSINGS = _TEXTS["closings"]
+_FORBIDDEN = _TEXTS["forbidden"]
 
 
 def pick(rng: Generator, items: Sequence[ItemT]) -> ItemT:
@@ -186,13 +175,13 @@ def padded(rng: Generator, topic: Topic, sentence: Sentence) -> Sentence:
 
 def number_phrase(rng: Generator, style: NumberStyle, precision: int) -> str:
     """Returns a phrase with a number in a style; `precision` counts the decimals of the latter two."""
-    if style is NumberStyle.WORDS:
+    if style == "words":
         return f"about {pick(rng, _NUMBER_WORDS)} steps away"
-    if style is NumberStyle.WHOLE:
+    if style == "whole":
         return f"about {int(rng.integers(2, 100))} steps away"
     digits = "".join(str(int(digit)) for digit in rng.integers(0, 10, size=precision))
     number = f"{int(rng.integers(2, 80))}.{digits}"
-    return f"about {number} metres away" if style is NumberStyle.DECIMAL else f"across {number}% of the view"
+    return f"about {number} metres away" if style == "decimal" else f"across {number}% of the view"
 
 
 def with_numbers(rng: Generator, draft: Draft, style: NumberStyle, precision: int) -> Draft:
@@ -221,7 +210,7 @@ class Plan:
         disturb_all: As `disturb`, of all paragraphs alike, where each is counted; None where that is no other thing.
     """
 
-    groups: frozenset[str]
+    groups: tuple[str, ...]
     arguments: Callable[[Generator, Draft, Profile], dict[str, Any]]
     disturb: Disturb
     prepare: Callable[[Generator, Draft], Draft] = lambda rng, draft: draft
@@ -331,12 +320,13 @@ def _change_mentions(rng: Generator, draft: Draft, constraint: Constraint, grows
     keyword = pick(rng, getattr(constraint.arguments, "keywords", ()))
     if grows:
         return _mention(rng, draft, keyword)
-    mentions = [
-        sentence for sentences in draft.paragraphs for sentence in sentences if keyword in sentence.clause.split()
-    ]
-    if not mentions:
+
+    def mentions(row: int, column: int) -> bool:
+        return keyword in draft.paragraphs[row][column].clause.split()
+
+    if not any(mentions(*place) for place in draft.places):
         return draft
-    row, column, sentence = _draw_place(rng, draft, lambda row, column: draft.paragraphs[row][column] in mentions)
+    row, column, sentence = _draw_place(rng, draft, mentions)
     other = pick(rng, draft.topic.nouns)
     words = [other if word == keyword else word for word in sentence.clause.split()]
     return draft.with_sentence(row, column, replace(sentence, clause=" ".join(words)))
@@ -361,12 +351,12 @@ def _range_plan(
         lower, upper = _around(rng, measure(draft, profile), slack)
         return {"lower_bound": lower, "upper_bound": upper}
 
-    return Plan(frozenset({group}), arguments, disturb, disturb_all=disturb_all)
+    return Plan((group,), arguments, disturb, disturb_all=disturb_all)
 
 
 def _edge_plan(edge: Edge, level: Level) -> Plan:
     return Plan(
-        frozenset({edge}),
+        (edge,),
         lambda rng, draft, profile: {"substring": draft.edges[edge].text.strip()},
         partial(_drop_edge, edge),
         partial(_with_edge, edge, level),
@@ -383,10 +373,14 @@ def _number_plan(style: NumberStyle, other: NumberStyle, patterns: Callable[[Pro
     def prepare(rng: Generator, draft: Draft) -> Draft:
         return with_numbers(rng, draft, style, int(rng.integers(1, 4)))
 
-    return Plan(frozenset({"numbers"}), arguments, partial(_rewrite_number, other), prepare)
+    return Plan(("numbers",), arguments, partial(_rewrite_number, other), prepare)
 
 
-_EDGE_LEVELS = {"each_sentence": Level.SENTENCE, "each_paragraph": Level.PARAGRAPH, "whole_response": Level.RESPONSE}
+_EDGE_LEVELS: Mapping[str, Level] = {
+    "each_sentence": "sentence",
+    "each_paragraph": "paragraph",
+    "whole_response": "response",
+}
 
 PLANS: dict[str, Plan] = {
     "check_whether_response_paragraph_number_in_range": _range_plan(
@@ -412,18 +406,16 @@ PLANS: dict[str, Plan] = {
         _pad_or_trim,
     ),
     "check_whether_each_paragraph_sentence_number_in_range_list": Plan(
-        frozenset({"sentences", "paragraphs"}),
+        ("sentences", "paragraphs"),
         lambda rng, draft, profile: {"ranges": [_around(rng, [len(part)], 1) for part in draft.paragraphs]},
         _add_or_drop,
     ),
     "check_whether_whole_response_not_contain_certain_substring": Plan(
-        frozenset({"absent"}),
+        ("absent",),
         lambda rng, draft, profile: {"substring": pick(rng, _FORBIDDEN)},
         _mention_forbidden,
     ),
-    "check_whether_whole_response_not_contain_certain_substrings": Plan(
-        frozenset({"absent"}), _forbid_some, _mention_forbidden
-    ),
+    "check_whether_whole_response_not_contain_certain_substrings": Plan(("absent",), _forbid_some, _mention_forbidden),
     **{
         f"check_whether_{unit}_{edge}_with_certain_substring": _edge_plan(edge, level)
         for unit, level in _EDGE_LEVELS.items()
@@ -431,17 +423,15 @@ PLANS: dict[str, Plan] = {
     },
     **{
         f"check_whether_{which}_keyword_in_list_mentioned_in_range": Plan(
-            frozenset({"keywords"}), partial(_keywords, which == "total"), _change_mentions
+            ("keywords",), partial(_keywords, which == "total"), _change_mentions
         )
         for which in ("each", "total")
     },
     "check_percentage_number_precision_in_response": _number_plan(
-        NumberStyle.PERCENTAGE, NumberStyle.PERCENTAGE, lambda profile: profile.percentages
+        "percentage", "percentage", lambda profile: profile.percentages
     ),
-    "check_number_precision_in_response": _number_plan(
-        NumberStyle.DECIMAL, NumberStyle.DECIMAL, lambda profile: profile.numbers
-    ),
-    "check_whether_has_no_arabic_number_in_response": _number_plan(NumberStyle.WORDS, NumberStyle.WHOLE, None),
+    "check_number_precision_in_response": _number_plan("decimal", "decimal", lambda profile: profile.numbers),
+    "check_whether_has_no_arabic_number_in_response": _number_plan("words", "whole", None),
 }
 """A plan for every check, by its name."""
 

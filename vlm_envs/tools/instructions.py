@@ -16,7 +16,7 @@ from typing import Any
 from numpy.random import Generator
 
 from vlm_envs.tools.instruction_checkers import CHECKERS, Checker, Constraint
-from vlm_envs.tools.instruction_texts import PLANS, Draft, NumberStyle, draw_draft, with_numbers
+from vlm_envs.tools.instruction_texts import PLANS, Draft, draw_draft, with_numbers
 from vlm_envs.tools.text_profiles import ARM, Profile, profile_named
 from vlm_envs.tools.tool_memory import Memory
 from vlm_envs.tools.tool_registry import Tool, ToolOutput
@@ -32,7 +32,7 @@ _NUMBERS_SHARE = 0.3
 """How often a draft has whole numbers that no constraint is about."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Instruction:
     """Constraints, and a draft that satisfies all of them.
 
@@ -86,7 +86,7 @@ def draw_instruction(
     names = _draw_compatible(rng, num_constraints, checks)
     draft = draw_draft(rng)
     if not any("numbers" in PLANS[name].groups for name in names) and rng.random() < _NUMBERS_SHARE:
-        draft = with_numbers(rng, draft, NumberStyle.WHOLE, 0)
+        draft = with_numbers(rng, draft, "whole", 0)
     for name in names:
         draft = PLANS[name].prepare(rng, draft)
     constraints = tuple(Constraint.of(name, **PLANS[name].arguments(rng, draft, profile)) for name in names)
@@ -128,9 +128,9 @@ def _draw_compatible(rng: Generator, num_wanted: int, checks: Collection[str]) -
     taken: set[str] = set()
     for index in rng.permutation(len(names)):
         name = names[int(index)]
-        if len(chosen) < num_wanted and not PLANS[name].groups & taken:
+        if len(chosen) < num_wanted and taken.isdisjoint(PLANS[name].groups):
             chosen.append(name)
-            taken |= PLANS[name].groups
+            taken.update(PLANS[name].groups)
     return chosen
 
 

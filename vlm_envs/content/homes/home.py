@@ -21,7 +21,7 @@ from vlm_envs.content.data_tables import data_table
 Place = Literal["floor", "top", "wall"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ObjectKind:
     """What all things of one name share.
 
@@ -71,7 +71,7 @@ QUARTERS: tuple[Cell, Cell, Cell, Cell] = ((0, 1), (1, 0), (0, -1), (-1, 0))
 """Unit steps (x, y) to the north, east, south and west: the direction of each turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Room:
     """A rectangle between four walls.
 
@@ -93,12 +93,22 @@ class Room:
     wall: str
     floor: str
 
+    @property
+    def walls(self) -> tuple[tuple[bool, int, int, int], ...]:
+        """Whether a wall is upright, the line it lies on, and where it begins and ends: west, east, south, north."""
+        return (
+            (True, self.west, self.south, self.north),
+            (True, self.east, self.south, self.north),
+            (False, self.south, self.west, self.east),
+            (False, self.north, self.west, self.east),
+        )
+
     def holds(self, cell: Cell) -> bool:
         """Returns whether a place to stand lies between the walls, not on them."""
         return self.west < cell[0] < self.east and self.south < cell[1] < self.north
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Door:
     """A doorway, always open, in a wall between two rooms.
 
@@ -136,7 +146,7 @@ class Thing:
     color: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Home:
     """Rooms, doors and things; homes of equal content are equal.
 

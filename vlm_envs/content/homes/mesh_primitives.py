@@ -41,7 +41,7 @@ _AMBIENT, _SUN = 0.80, np.array([0.11, -0.06, 0.17], dtype=np.float32)
 """Six directions get six shades, so every edge of a box shows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Mesh:
     """Colored triangles.
 
@@ -108,8 +108,7 @@ def quad(corners: ArrayLike, color: RGB, normal: ArrayLike) -> Mesh:
     return _mesh(np.array(corners), np.array([normal] * 4), np.array([[0, 1, 2], [0, 2, 3]]), color)
 
 
-# Corners of the unit cube's faces, counter-clockwise from outside, and their outward directions; the bottom is last.
-_NORMALS = np.array([(0, 0, 1), (1, 0, 0), (-1, 0, 0), (0, 1, 0), (0, -1, 0), (0, 0, -1)])
+# Corners of the unit cube's faces, counter-clockwise from outside; the bottom is last.
 _CORNERS = np.array(
     [
         [(-1, -1, 1), (1, -1, 1), (1, 1, 1), (-1, 1, 1)],
@@ -121,6 +120,7 @@ _CORNERS = np.array(
     ],
     dtype=np.float32,
 )
+_NORMALS = _CORNERS.mean(axis=1)  # The middle of a face lies in its outward direction.
 
 
 def box(middle: tuple[float, float], size: tuple[float, float], low: float, high: float, color: RGB) -> Mesh:

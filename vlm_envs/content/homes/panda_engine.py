@@ -12,7 +12,7 @@ import importlib
 import math
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from vlm_envs.content.colors import RGB, darker
-from vlm_envs.content.homes.furniture_art import drawn_parts
+from vlm_envs.content.colors import RGB, darker, described_color
+from vlm_envs.content.data_tables import data_table
 from vlm_envs.content.homes.home import (
     DOOR_HEIGHT_CM,
     KINDS,
@@ -37,10 +37,33 @@ from vlm_envs.content.homes.home import (
     has_door,
     rooms_in_view,
 )
-from vlm_envs.content.homes.mesh_primitives import COLORS, FLOORS, MATERIALS, WALLS, Mesh, box, joined, quad
+from vlm_envs.content.homes.mesh_primitives import (
+    COLORS,
+    FLOORS,
+    MATERIALS,
+    WALLS,
+    Mesh,
+    ball,
+    box,
+    column,
+    joined,
+    quad,
+    upright_disc,
+)
 from vlm_envs.errors import EngineUnavailableError
 from vlm_envs.requirements import install_command
 from vlm_envs.tools.data_files import BoundedCache
+
+ART = data_table(__file__, "furniture_art.toml")
+"""The shapes of every kind, by its name."""
+
+_SHAPES: Mapping[str, Callable[..., Mesh]] = {
+    "box": box,
+    "column": column,
+    "ball": ball,
+    "upright_disc": upright_disc,
+    "quad": quad,
+}
 
 _TRIM = MATERIALS["trim"]
 _CEILING_M, _DOOR_M = WALL_HEIGHT_CM / 100, DOOR_HEIGHT_CM / 100
@@ -52,8 +75,17 @@ _FLOOR_STEP_M = 0.5
 @lru_cache(maxsize=2048)
 def thing_mesh(kind: str, color: str, turn: int) -> Mesh:
     """Returns a kind's drawing in a colour, turned, at the origin; equal arguments give the same object."""
-    mesh = joined(drawn_parts(kind, COLORS[color]))
+    own = COLORS[color]
+    named = {**MATERIALS, "own": own, "rotated": (own[1], own[2], own[0])}
+    mesh = joined(_part(named, **shape) for shape in ART[kind])
     return (mesh.without_back() if KINDS[kind].is_backed else mesh).turned(turn)
+
+
+def _part(named: Mapping[str, RGB], *, shape: str, **arguments: Any) -> Mesh:
+    """Returns one shape of a drawing, its colors described by names."""
+    for name in {"color", "top_color"} & arguments.keys():
+        arguments[name] = described_color(arguments[name], named)
+    return _SHAPES[shape](**arguments)
 
 
 def room_meshes(home: Home) -> list[list[Mesh]]:
@@ -101,12 +133,7 @@ def _shell(home: Home, room: Room) -> list[Mesh]:
     ]
     meshes = [quad(ceiling, MATERIALS["ceiling"], (0, 0, -0.4)), *_floor(room.floor, west, south, east, north)]
     paint = WALLS[room.wall]
-    for is_upright, line, low, high, inward in (
-        (True, room.west, room.south, room.north, 1),
-        (True, room.east, room.south, room.north, -1),
-        (False, room.south, room.west, room.east, 1),
-        (False, room.north, room.west, room.east, -1),
-    ):
+    for (is_upright, line, low, high), inward in zip(room.walls, (1, -1, 1, -1), strict=True):
         gaps = sorted(
             (door.low, door.high)
             for door in home.doors

@@ -12,13 +12,12 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from vlm_envs.errors import ConfigError, GenerationError, LevelError
+from vlm_envs.content.seeded import draw_seed
+from vlm_envs.errors import ConfigError, LevelError
 from vlm_envs.qa.sample import Evidence, Sample
-from vlm_envs.responses.answers import AnswerKey
-from vlm_envs.splits import SPLITS, split_of
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
 from vlm_envs.validation import as_names, require_choice, require_positive, require_range
 
-_MAX_SEEDS = 1000
 _MAX_DRAFTS = 16
 
 SeenT = TypeVar("SeenT")
@@ -35,7 +34,7 @@ class Shown(Protocol):
 ShownT = TypeVar("ShownT", bound=Shown)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Question(Generic[SeenT]):
     """A question about a scene or a clip.
 
@@ -50,12 +49,17 @@ class Question(Generic[SeenT]):
     facts: str
 
 
-class Template(Protocol):
-    """A way to ask."""
+@dataclass(frozen=True)
+class Template:
+    """A way to ask.
 
-    @property
-    def name(self) -> str:
-        """What reports call it."""
+    Attributes:
+        name: What reports call it.
+        kind: Of its keys.
+    """
+
+    name: str
+    kind: AnswerKind
 
 
 TemplateT = TypeVar("TemplateT", bound=Template)
@@ -68,11 +72,6 @@ def choice(rng: np.random.Generator, question: str, right: str, wrong: Sequence[
     shown = tuple(options[index] for index in order)
     letter = string.ascii_uppercase[shown.index(right)]
     return AnswerKey(kind="choice", answers=(letter,), options=shown, question=question)
-
-
-def exact(question: str, *answers: str) -> AnswerKey:
-    """Returns the key of an answer that is compared as a text."""
-    return AnswerKey(kind="exact", answers=answers, question=question)
 
 
 def number_key(question: str, answer: int) -> AnswerKey:
@@ -153,16 +152,8 @@ class DrawnSource(ABC, Generic[ShownT]):
         Raises:
             GenerationError: If no sample of the split was found, which no settings are known to lead to.
         """
-        require_choice("split", split, SPLITS)
-        for _ in range(_MAX_SEEDS):
-            seed = int(rng.integers(2**63))
-            asked = self.asked(seed)
-            if asked is not None and split_of(asked.digest.encode()) == split:
-                return self.sample(asked, self.sample_id(seed))
-        raise GenerationError(
-            f"No {self.name} of split {split!r} was found among {_MAX_SEEDS} seeds, the last of them "
-            f"{self.sample_id(seed)}. {self.remedy}"
-        )
+        seed, asked = draw_seed(rng, split, self.asked, lambda asked: asked.digest, self.name, self.remedy)
+        return self.sample(asked, self.sample_id(seed))
 
     @classmethod
     def found(cls, sample_id: str) -> Sample:

@@ -24,11 +24,10 @@ from itertools import pairwise, permutations
 from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick, pick_several
-from vlm_envs.content.scenes.asked import Question, choice, number_key
+from vlm_envs.content.scenes.asked import Question, Template, choice, number_key
 from vlm_envs.content.scenes.clip_drawing import ClipLimits, Want, crosses, keeps_off
 from vlm_envs.content.scenes.video_sentences import in_frame, quarter_of, stretch
 from vlm_envs.content.scenes.videos import Clip
-from vlm_envs.responses.answers import AnswerKind
 
 NUM_CHOICES = 4
 """Options of a choice that is not between the things."""
@@ -41,7 +40,7 @@ ClipQuestion = Question[Seen]
 """A question whose evidence says in which frames which things have to be looked at."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ClipDraft:
     """A question before its clip is there.
 
@@ -56,20 +55,16 @@ class ClipDraft:
     ask: Callable[[Generator, Clip], ClipQuestion | None]
 
 
-@dataclass(frozen=True, slots=True)
-class ClipTemplate:
-    """A way to ask.
+@dataclass(frozen=True)
+class ClipTemplate(Template):
+    """A way to ask about clips.
 
     Attributes:
-        name: What reports call it.
-        kind: Of its keys.
         draft: Draws what is asked about, and the answer.
         fewest_movers: Most things that clips must be allowed to have, at least.
         fewest_frames: Fewest frames that clips may have.
     """
 
-    name: str
-    kind: AnswerKind
     draft: Callable[[Generator, ClipLimits], ClipDraft]
     fewest_movers: int = 1
     fewest_frames: int = 4
@@ -84,12 +79,6 @@ def with_movers(rng: Generator, limits: ClipLimits, fewest: int) -> tuple[ClipLi
     low, high = limits.num_movers
     number = int(rng.integers(max(low, fewest), max(high, fewest) + 1))
     return replace(limits, num_movers=(number, number)), number
-
-
-def with_frames(rng: Generator, limits: ClipLimits) -> tuple[ClipLimits, int]:
-    """Returns limits with one number of frames, and the number."""
-    number = int(rng.integers(limits.num_frames[0], limits.num_frames[1] + 1))
-    return replace(limits, num_frames=(number, number)), number
 
 
 def name_of(clip: Clip, mover: int) -> str:
@@ -127,7 +116,7 @@ def _crossings(clip: Clip) -> list[tuple[int, int]]:
     return sorted((frame, mover) for frame, mover in ahead if frame is not None)
 
 
-def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], list[str]]:
+def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], str]:
     """Returns where to look at each crossing and, of what does not cross, at the start; and a sentence of each."""
     evidence: list[Seen] = []
     facts: list[str] = []
@@ -138,7 +127,7 @@ def _told_crossings(clip: Clip) -> tuple[tuple[Seen, ...], list[str]]:
     for mover in sorted({*range(len(clip.movers))} - {mover for _, mover in found}):
         evidence.append((mover, 1))
         facts.append(f"The {name_of(clip, mover)} is {side_of(clip, mover, 1)} {line_of(clip)} {throughout(clip)}.")
-    return tuple(evidence), facts
+    return tuple(evidence), " ".join(facts)
 
 
 def _draft_end(rng: Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
@@ -155,7 +144,7 @@ def _draft_end(rng: Generator, limits: ClipLimits, *, last: bool) -> ClipDraft:
         names = all_names(clip)
         right = names.pop(mover)
         evidence, facts = _told_crossings(clip)
-        return Question(choice(rng, text, right, names), evidence, " ".join(facts))
+        return Question(choice(rng, text, right, names), evidence, facts)
 
     return ClipDraft(limits, _some_cross(num_crossing, number), ask)
 
@@ -176,7 +165,7 @@ def _draft_sequence(rng: Generator, limits: ClipLimits) -> ClipDraft:
             for order in (right, *pick_several(rng, wrong, NUM_CHOICES - 1))
         ]
         evidence, facts = _told_crossings(clip)
-        return Question(choice(rng, text, said[0], said[1:]), evidence, " ".join(facts))
+        return Question(choice(rng, text, said[0], said[1:]), evidence, facts)
 
     return ClipDraft(limits, _some_cross(3, number), ask)
 
@@ -189,7 +178,7 @@ def _draft_count(rng: Generator, limits: ClipLimits) -> ClipDraft:
     def ask(rng: Generator, clip: Clip) -> ClipQuestion:
         text = f"How many things cross {line_of(clip)}?{_MIDDLES}"
         evidence, facts = _told_crossings(clip)
-        return Question(number_key(text, wanted), evidence, " ".join(facts))
+        return Question(number_key(text, wanted), evidence, facts)
 
     return ClipDraft(limits, _some_cross(wanted, number), ask)
 
@@ -260,7 +249,8 @@ def _draft_when(
         also: What must be so besides.
         facts: What is told of it.
     """
-    limits, num_frames = with_frames(rng, limits)
+    num_frames = int(rng.integers(limits.num_frames[0], limits.num_frames[1] + 1))
+    limits = replace(limits, num_frames=(num_frames, num_frames))
     # Whichever of the options is right, the others could be: who knows clips knows no more.
     wanted, *others = pick_several(rng, tuple(befores(num_frames)), NUM_CHOICES)
 
@@ -364,9 +354,9 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
     ),
     "time": (
         ClipTemplate(
-            name="crossing",
-            kind="choice",
-            draft=partial(
+            "crossing",
+            "choice",
+            partial(
                 _draft_when,
                 text=lambda clip: f"When does the middle of the {name_of(clip, 0)} pass {line_of(clip)}?",
                 befores=lambda num_frames: range(1, num_frames),
@@ -377,9 +367,9 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
             fewest_frames=_AT_LEAST_SIX,
         ),
         ClipTemplate(
-            name="start",
-            kind="choice",
-            draft=partial(
+            "start",
+            "choice",
+            partial(
                 _draft_when,
                 text=lambda clip: f"When does the {name_of(clip, 0)} start to move?",
                 befores=lambda num_frames: range(1, num_frames - 1),
@@ -390,9 +380,9 @@ TEMPLATES: Mapping[str, Sequence[ClipTemplate]] = {
             fewest_frames=_AT_LEAST_SIX,
         ),
         ClipTemplate(
-            name="stop",
-            kind="choice",
-            draft=partial(
+            "stop",
+            "choice",
+            partial(
                 _draft_when,
                 text=lambda clip: f"When does the {name_of(clip, 0)} stop?",
                 befores=lambda num_frames: range(2, num_frames),

@@ -18,21 +18,13 @@ from vlm_envs.content.scenes.asked import (
     question_names,
     templates_named,
 )
-from vlm_envs.content.scenes.clip_drawing import (
-    MAX_FRAMES,
-    MAX_MOVERS,
-    MAX_SIDE_PX,
-    MIN_FRAMES,
-    MIN_SIDE_PX,
-    MIN_SIZE_PX,
-    ClipLimits,
-    try_clip,
-)
+from vlm_envs.content.scenes.clip_drawing import MAX_MOVERS, ClipLimits, try_clip
 from vlm_envs.content.scenes.clip_questions import CATEGORIES, TEMPLATES, ClipTemplate
 from vlm_envs.content.scenes.settings import SETTINGS
 from vlm_envs.content.scenes.videos import Clip, FrameImageRef
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
+from vlm_envs.validation import require_range
 
 _MAX_CLIPS_A_DRAFT = 200
 
@@ -71,11 +63,10 @@ class ClipSource(DrawnSource[Clip]):
         categories: Iterable[str] = CATEGORIES,
         settings: Iterable[str] = tuple(SETTINGS),
     ) -> None:
-        side_px, _ = bounded_range("side_px", side_px, MIN_SIDE_PX, MAX_SIDE_PX)
         self.limits = ClipLimits(
             side_px=side_px,
-            size_px=bounded_range("size_px", size_px, MIN_SIZE_PX, max(MIN_SIZE_PX, side_px // 5)),
-            num_frames=bounded_range("num_frames", num_frames, MIN_FRAMES, MAX_FRAMES),
+            size_px=require_range("size_px", size_px),
+            num_frames=require_range("num_frames", num_frames),
             num_movers=bounded_range("num_things", num_things, 1, MAX_MOVERS),
             settings=known_names("settings", settings, tuple(SETTINGS)),
         )
@@ -157,10 +148,8 @@ def find_clip(sample_id: str) -> Clip:
     return frame.clip
 
 
-@functools.lru_cache(maxsize=64)
-def find_sample(sample_id: str) -> Sample:
-    """Returns the sample of an id that a `ClipSource` gave; raises `LevelError` where none did."""
-    return ClipSource.found(sample_id)
+find_sample = functools.lru_cache(maxsize=64)(ClipSource.found)
+"""Returns the sample of an id that a `ClipSource` gave; raises `LevelError` where none did."""
 
 
 def _evidence(clip: Clip, mover: int, frame: int) -> Evidence:

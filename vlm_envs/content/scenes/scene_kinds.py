@@ -15,7 +15,7 @@ Place = Literal["ground", "wall", "air", "water"]
 """Where a thing is found: standing, hanging on a wall, in the sky, on water."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Kind:
     """A kind of thing; `scene_kinds.toml` describes its attributes."""
 

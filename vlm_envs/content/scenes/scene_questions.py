@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-import numpy as np
 from numpy.random import Generator
 
 from vlm_envs.content.random_choice import pick, pick_several
-from vlm_envs.content.scenes.asked import Question, choice, exact, number_key
+from vlm_envs.content.scenes.asked import Question, Template, choice, number_key
 from vlm_envs.content.scenes.brush import DIGITS, FRAME, LETTERS
 from vlm_envs.content.scenes.scene import (
     CLOCK_PX,
@@ -27,7 +27,8 @@ from vlm_envs.content.scenes.scene import (
     small,
 )
 from vlm_envs.content.scenes.scene_kinds import HOLDER_KINDS, KINDS
-from vlm_envs.responses.answers import AnswerKind
+from vlm_envs.content.seeded import exact
+from vlm_envs.responses.answers import AnswerKey, AnswerKind
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -59,8 +60,11 @@ def clock_time(minutes: int) -> str:
 SceneQuestion = Question[int]
 """A question whose evidence is the indices of things."""
 
+Ask = Callable[[Generator, Scene], SceneQuestion | None]
+"""Draws the wording and the options; None where the things lie so that it cannot be asked."""
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True)
 class QuestionDraft:
     """A question before its scene is there.
 
@@ -72,27 +76,26 @@ class QuestionDraft:
     """
 
     things: tuple[Thing, ...]
-    reserved: frozenset[Trait]
-    ask: Callable[[Generator, Scene], SceneQuestion | None]
+    reserved: Collection[Trait]
+    ask: Ask
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionTemplate:
-    """A way to ask.
+Drafter = Callable[[Generator, Limits], QuestionDraft]
+
+
+@dataclass(frozen=True)
+class QuestionTemplate(Template):
+    """A way to ask about scenes.
 
     Attributes:
-        name: What reports call it.
-        kind: Of its keys.
         chance: What the best constant answer scores, by construction.
         draft: Draws what is asked about, and the answer where places do not decide it.
         least_px: Least of the largest small size at which it can be asked.
         ratio: Least ratio of the largest to the least small size.
     """
 
-    name: str
-    kind: AnswerKind
     chance: float
-    draft: Callable[[Generator, Limits], QuestionDraft]
+    draft: Drafter
     least_px: int = 12
     ratio: float = 1.0
 
@@ -101,10 +104,27 @@ class QuestionTemplate:
         return small_px[1] >= self.least_px and small_px[1] >= self.ratio * small_px[0]
 
 
-def draft_of(things: Iterable[Thing], ask: Callable[[Generator, Scene], SceneQuestion | None]) -> QuestionDraft:
+def draft_of(things: Iterable[Thing], ask: Ask) -> QuestionDraft:
     """Returns a draft of things of which no further one may share both kind and color."""
     needed = tuple(things)
-    return QuestionDraft(needed, frozenset((thing.kind, thing.color) for thing in needed), ask)
+    return QuestionDraft(needed, {(thing.kind, thing.color) for thing in needed}, ask)
+
+
+Key = Callable[[Generator, str], AnswerKey]
+"""Makes the key of a question."""
+
+
+def _is(*answers: str) -> Key:
+    return lambda rng, text: exact(text, *answers)
+
+
+def _one_of(right: str, wrong: Sequence[str]) -> Key:
+    return lambda rng, text: choice(rng, text, right, wrong)
+
+
+def _worded(key: Key, evidence: Iterable[int], facts: str, *texts: str) -> Ask:
+    """Returns what asks in one of several wordings, wherever things lie."""
+    return lambda rng, scene: Question(key(rng, pick(rng, texts)), tuple(evidence), facts)
 
 
 def _any_kind(rng: Generator, limits: Limits) -> str:
@@ -122,72 +142,66 @@ _NUM_OPTIONS = 4
 def _presence(rng: Generator, limits: Limits) -> QuestionDraft:
     kind = _any_kind(rng, limits)
     color = _any_color(rng, kind)
-    reserved: frozenset[Trait] = frozenset(((kind, color),))
+    reserved = {(kind, color)}
     there = bool(rng.random() < 0.5)
     things = look_alikes(rng, limits, kind, color, _NUM_LOOK_ALIKES, reserved)
     if there:  # In place of a look-alike, so that numbers tell nothing.
         things[0] = small(rng, limits, kind, color)
-
-    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-        name = f"{color} {kind}"
-        text = pick(
-            rng,
-            (
-                f"Is there {a(name)} anywhere in the picture?",
-                f"Can {a(name)} be seen in the picture?",
-                f"Does the picture show {a(name)}?",
-            ),
-        )
-        key = exact(text, "yes" if there else "no")
-        return Question(key, (0,) if there else (), there_are(int(there), kind, color))
-
+    name = a(f"{color} {kind}")
+    ask = _worded(
+        _is("yes" if there else "no"),
+        (0,) if there else (),
+        there_are(int(there), kind, color),
+        f"Is there {name} anywhere in the picture?",
+        f"Can {name} be seen in the picture?",
+        f"Does the picture show {name}?",
+    )
     return QuestionDraft(tuple(things), reserved, ask)
 
 
 def _which_is_there(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, _NUM_OPTIONS)
     traits = [(kind, _any_color(rng, kind)) for kind in kinds]
-    reserved: frozenset[Trait] = frozenset(traits)
+    reserved = set(traits)
     things = [small(rng, limits, *traits[0])]
     for kind, color in traits[1:]:  # Each absent thing has one of its kind there.
         things += look_alikes(rng, limits, kind, color, 1, reserved)
-
-    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-        text = pick(rng, ("Which of these things is in the picture?", "One of these is in the picture. Which?"))
-        there, *absent = (f"{color} {kind}" for kind, color in traits)
-        key = choice(rng, text, a(there), [a(name) for name in absent])
-        return Question(key, (0,), there_are(1, *traits[0]))
-
+    there, *absent = (a(f"{color} {kind}") for kind, color in traits)
+    ask = _worded(
+        _one_of(there, absent),
+        (0,),
+        there_are(1, *traits[0]),
+        "Which of these things is in the picture?",
+        "One of these is in the picture. Which?",
+    )
     return QuestionDraft(tuple(things), reserved, ask)
 
 
 _NUM_WRONG = 3
 
 
-def _color(answered_by: AnswerKind) -> Callable[[Generator, Limits], QuestionDraft]:
+def _color(answered_by: AnswerKind) -> Drafter:
     def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         kind = _any_kind(rng, limits)
         color, *others = pick_several(rng, colors_of(kind), 1 + _NUM_WRONG)
-        reserved: frozenset[Trait] = frozenset(((kind, None),))
+        reserved = {(kind, None)}
         others_there = [thing for other in others for thing in look_alikes(rng, limits, kind, other, 2, reserved)[:1]]
-        things = (small(rng, limits, kind, color), *others_there)
-
-        def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-            text = pick(rng, (f"What colour is the {kind}?", f"Which colour does the only {kind} in the picture have?"))
-            key = choice(rng, text, color, others) if answered_by == "choice" else exact(text, *_spellings(color))
-            return Question(key, (0,), f"The {kind} is {color}.")
-
-        return QuestionDraft(things, reserved, ask)
+        spellings = (color, "gray") if color == "grey" else (color,)
+        ask = _worded(
+            _one_of(color, others) if answered_by == "choice" else _is(*spellings),
+            (0,),
+            f"The {kind} is {color}.",
+            f"What colour is the {kind}?",
+            f"Which colour does the only {kind} in the picture have?",
+        )
+        return QuestionDraft((small(rng, limits, kind, color), *others_there), reserved, ask)
 
     return draft
 
 
 def _shown(
-    kind: str,
-    field: str,
-    draw_four: Callable[[Generator], list[Any]],
-    ask: Callable[[Generator, str, Any, list[Any]], SceneQuestion],
-) -> Callable[[Generator, Limits], QuestionDraft]:
+    kind: str, field: str, draw_four: Callable[[Generator], list[Any]], ask: Callable[[str, Any, list[Any]], Ask]
+) -> Drafter:
     """Returns a way to draft a question about what the first of three signs or clocks shows, of four values drawn."""
 
     def draft(rng: Generator, limits: Limits) -> QuestionDraft:
@@ -197,30 +211,29 @@ def _shown(
             replace(small(rng, limits, kind, color), **{field: value})
             for color, value in zip(colors, (right, *wrong[:2]), strict=True)
         )
-        return draft_of(things, lambda rng, scene: ask(rng, things[0].name, right, wrong))
+        return draft_of(things, ask(things[0].name, right, wrong))
 
     return draft
 
 
-def _text(answered_by: AnswerKind) -> Callable[[Generator, Limits], QuestionDraft]:
-    def ask(rng: Generator, name: str, right: str, wrong: list[str]) -> SceneQuestion:
-        text = pick(rng, (f"What is written on the {name}?", f"What does the {name} say?"))
-        key = choice(rng, text, right, wrong) if answered_by == "choice" else exact(text, right)
-        return Question(key, (0,), f'The {name} says "{right}".')
+def _text(answered_by: AnswerKind) -> Drafter:
+    def ask(name: str, right: str, wrong: list[str]) -> Ask:
+        key = _one_of(right, wrong) if answered_by == "choice" else _is(right)
+        texts = f"What is written on the {name}?", f"What does the {name} say?"
+        return _worded(key, (0,), f'The {name} says "{right}".', *texts)
 
     return _shown("sign", "text", _four_texts, ask)
 
 
-def _time(answered_by: AnswerKind) -> Callable[[Generator, Limits], QuestionDraft]:
-    def ask(rng: Generator, name: str, right: int, wrong: list[int]) -> SceneQuestion:
+def _time(answered_by: AnswerKind) -> Drafter:
+    def ask(name: str, right: int, wrong: list[int]) -> Ask:
         time = clock_time(right)
-        text = pick(rng, (f"What time does the {name} show?", f"What time is it by the {name}?"))
-        if answered_by == "choice":
-            key = choice(rng, text, time, [clock_time(minutes) for minutes in wrong])
-        else:
-            text = f"{text} Answer in hours and minutes with a colon between them."
-            key = exact(text, time, *([f"0{time}"] if len(time) == 4 else []))
-        return Question(key, (0,), f"The {name} shows {time}.")
+        texts = [f"What time does the {name} show?", f"What time is it by the {name}?"]
+        key = _one_of(time, [clock_time(minutes) for minutes in wrong])
+        if answered_by == "exact":
+            texts = [f"{text} Answer in hours and minutes with a colon between them." for text in texts]
+            key = _is(time, *([f"0{time}"] if len(time) == 4 else []))
+        return _worded(key, (0,), f"The {name} shows {time}.", *texts)
 
     return _shown("clock", "minutes", _four_times, ask)
 
@@ -231,8 +244,8 @@ def _four_texts(rng: Generator) -> list[str]:
     pairs = [pick_several(rng, letters, 2) for letters in pattern]
     fixed = int(rng.integers(len(pairs)))
     pairs[fixed] = [pairs[fixed][0]]
-    texts = ["".join((first, second, third)) for first in pairs[0] for second in pairs[1] for third in pairs[2]]
-    return [texts[index] for index in rng.permutation(len(texts))]
+    texts = ["".join(letters) for letters in product(*pairs)]
+    return pick_several(rng, texts, len(texts))
 
 
 def _four_times(rng: Generator) -> list[int]:
@@ -240,11 +253,7 @@ def _four_times(rng: Generator) -> list[int]:
     hours = rng.permutation(12)[:2]
     quarters = rng.permutation(60 // TIME_STEP_MINUTES)[:2] * TIME_STEP_MINUTES
     times = [60 * int(hour) + int(minutes) for hour in hours for minutes in quarters]
-    return [times[index] for index in rng.permutation(len(times))]
-
-
-def _spellings(color: str) -> tuple[str, ...]:
-    return (color, "gray") if color == "grey" else (color,)
+    return pick_several(rng, times, len(times))
 
 
 MAX_COUNT = 5
@@ -253,40 +262,33 @@ MAX_COUNT = 5
 def _of_a_color(rng: Generator, limits: Limits) -> QuestionDraft:
     kind = _any_kind(rng, limits)
     color = _any_color(rng, kind)
-    reserved: frozenset[Trait] = frozenset(((kind, color),))
+    reserved = {(kind, color)}
     number = int(rng.integers(MAX_COUNT + 1))
     counted = [small(rng, limits, kind, color) for _ in range(number)]
     others = look_alikes(rng, limits, kind, color, int(rng.integers(2, 5)), reserved)
-
-    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-        names = several(kind, color)
-        text = pick(rng, (f"How many {names} are there in the picture?", f"How many {names} does the picture show?"))
-        return _counted(text, number, there_are(number, kind, color))
-
+    names = several(kind, color)
+    texts = f"How many {names} are there in the picture?", f"How many {names} does the picture show?"
+    ask = _worded(_counts(number), range(number), there_are(number, kind, color), *texts)
     return QuestionDraft((*counted, *others), reserved, ask)
 
 
 def _of_a_kind(rng: Generator, limits: Limits) -> QuestionDraft:
     kind = _any_kind(rng, limits)
-    reserved: frozenset[Trait] = frozenset(((kind, None),))
+    reserved = {(kind, None)}
     number = int(rng.integers(MAX_COUNT + 1))
     counted = [small(rng, limits, kind, _any_color(rng, kind)) for _ in range(number)]
-
-    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-        text = pick(
-            rng,
-            (
-                f"How many {several(kind)} of any colour are there in the picture?",
-                f"Whatever their colours, how many {several(kind)} does the picture show?",
-            ),
-        )
-        return _counted(text, number, there_are(number, kind))
-
+    ask = _worded(
+        _counts(number),
+        range(number),
+        there_are(number, kind),
+        f"How many {several(kind)} of any colour are there in the picture?",
+        f"Whatever their colours, how many {several(kind)} does the picture show?",
+    )
     return QuestionDraft(tuple(counted), reserved, ask)
 
 
-def _counted(text: str, count: int, facts: str) -> SceneQuestion:
-    return Question(number_key(text, count), tuple(range(count)), facts)
+def _counts(number: int) -> Key:
+    return lambda rng, text: number_key(text, number)
 
 
 HOLDER_RATIO = 2.6
@@ -305,7 +307,7 @@ def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
 
     Returns:
         `left`, `right` or nothing, and `above`, `below` or nothing. A word stands for a gap between the boxes, along
-        its axis, of at least a fiftieth of the picture's longer side and 6 pixels.
+        its axis, of at least a fiftieth of the image's longer side and 6 pixels.
     """
     one, other = scene.box(first), scene.box(second)
     gap = max(6.0, max(scene.width, scene.height) / 50)
@@ -314,36 +316,36 @@ def relation(scene: Scene, first: int, second: int) -> tuple[str, str]:
     return across, upright
 
 
-def _pair(
-    ask: Callable[[Generator, Scene, str, str], SceneQuestion | None],
-) -> Callable[[Generator, Limits], QuestionDraft]:
-    """Returns a way to draft a question about two things, each the only one of its kind and colour."""
+def _pair(ask: Callable[[Generator, str, str, str, str], SceneQuestion | None]) -> Drafter:
+    """Returns a way to draft a question about two things, each the only one of its kind and color.
+
+    Args:
+        ask: Given a generator, the names of both things, and their relation (`left`, `right`, or nothing; `above`,
+            `below`, or nothing).
+    """
 
     def draft(rng: Generator, limits: Limits) -> QuestionDraft:
         # Kites are above mugs and boats beside them wherever one looks; pairs of one place tell nothing.
         first = _any_kind(rng, limits)
         alike = [kind for kind in limits.plain_kinds if KINDS[kind].place == KINDS[first].place and kind != first]
-        kinds = [first, pick_several(rng, alike, 1)[0] if alike else first]
-        kinds = [kinds[index] for index in rng.permutation(2)]
+        kinds = pick_several(rng, [first, pick_several(rng, alike, 1)[0] if alike else first], 2)
         colors = pick_several(rng, colors_of(kinds[0]), 2)
         one, other = (small(rng, limits, kind, color) for kind, color in zip(kinds, colors, strict=True))
-        return draft_of((one, other), lambda rng, scene: ask(rng, scene, one.name, other.name))
+        return draft_of((one, other), lambda rng, scene: ask(rng, one.name, other.name, *relation(scene, 0, 1)))
 
     return draft
 
 
-def _side(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
-    across, _ = relation(scene, 0, 1)
+def _side(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     if not across:
         return None
     text = pick(rng, (f"On which side of the {other} is the {one}?", f"Where is the {one}, as seen from the {other}?"))
-    sides = {"left": "to the left", "right": "to the right"}
-    key = choice(rng, text, sides.pop(across), list(sides.values()))
+    opposite = "right" if across == "left" else "left"
+    key = choice(rng, text, f"to the {across}", [f"to the {opposite}"])
     return Question(key, (0, 1), f"The {one} is to the {across} of the {other}.")
 
 
-def _height(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
-    _, upright = relation(scene, 0, 1)
+def _height(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     if not upright:
         return None
     text = f"Compared with the {other}, where in the height of the picture is the {one}?"
@@ -352,40 +354,29 @@ def _height(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion
     return Question(key, (0, 1), f"The {one} is {upright} the {other}.")
 
 
-def _direction(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
-    across, upright = relation(scene, 0, 1)
+def _direction(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     if not across or not upright:
         return None
-    text = pick(
-        rng,
-        (
-            f"In which direction from the {other} is the {one}?",
-            f"Relative to the {other}, where in the picture is the {one}?",
-        ),
+    texts = (
+        f"In which direction from the {other} is the {one}?",
+        f"Relative to the {other}, where in the picture is the {one}?",
     )
-    options = [
-        _diagonal(*words) for words in (("left", "above"), ("right", "above"), ("left", "below"), ("right", "below"))
-    ]
-    options.remove(right := _diagonal(across, upright))
-    key = choice(rng, text, right, options)
+    options = [f"{words[0]} and to the {words[1]}" for words in product(("above", "below"), ("left", "right"))]
+    options.remove(right := f"{upright} and to the {across}")
+    key = choice(rng, pick(rng, texts), right, options)
     facts = f"The {one} is to the {across} of the {other}. The {one} is {upright} the {other}."
     return Question(key, (0, 1), facts)
 
 
-def _claim(rng: Generator, scene: Scene, one: str, other: str) -> SceneQuestion | None:
-    across, upright = relation(scene, 0, 1)
+def _claim(rng: Generator, one: str, other: str, across: str, upright: str) -> SceneQuestion | None:
     true = across if rng.random() < 0.5 else upright
     if not true:
         return None
     claim = pick(rng, (("left", "right") if true == across else ("above", "below")))
     words = {"left": "to the left of", "right": "to the right of", "above": "above", "below": "below"}
     text = f"Is the {one} {words[claim]} the {other} in the picture?"
-    facts = f"The {one} is {words[true]} the {other}."
-    return Question(exact(text, "yes" if claim == true else "no"), (0, 1), facts)
-
-
-def _diagonal(across: str, upright: str) -> str:
-    return f"{upright} and to the {across}"
+    key = exact(text, "yes" if claim == true else "no")
+    return Question(key, (0, 1), f"The {one} is {words[true]} the {other}.")
 
 
 def _contents(rng: Generator, limits: Limits) -> QuestionDraft:
@@ -394,14 +385,14 @@ def _contents(rng: Generator, limits: Limits) -> QuestionDraft:
     holder_kind = pick_several(rng, HOLDER_KINDS, 1)[0]
     size_px = max(KINDS[holder_kind].legible_px, math.ceil(HOLDER_RATIO * inner.size_px))
     holder = Thing(kind=holder_kind, color=_any_color(rng, holder_kind), size_px=size_px)
-    things = (holder, replace(inner, inside=0), *elsewhere)
-
-    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-        text = pick(rng, (f"What lies in the {holder.name}?", f"Which thing is inside the {holder.name}?"))
-        key = choice(rng, text, a(inner.name), [a(thing.name) for thing in elsewhere])
-        return Question(key, (1, 0), f"In the {holder.name} lies {a(inner.name)}.")
-
-    return draft_of(things, ask)
+    ask = _worded(
+        _one_of(a(inner.name), [a(thing.name) for thing in elsewhere]),
+        (1, 0),
+        f"In the {holder.name} lies {a(inner.name)}.",
+        f"What lies in the {holder.name}?",
+        f"Which thing is inside the {holder.name}?",
+    )
+    return draft_of((holder, replace(inner, inside=0), *elsewhere), ask)
 
 
 _MAX_COMPARED = 4
@@ -411,30 +402,24 @@ _LEAST_SEEN_RATIO = 1.3
 
 def _more(rng: Generator, limits: Limits) -> QuestionDraft:
     kinds = pick_several(rng, limits.plain_kinds, 2)
-    colors = [_any_color(rng, kind) for kind in kinds]
-    traits: tuple[Trait, ...] = tuple(zip(kinds, colors, strict=True))
+    traits = [(kind, _any_color(rng, kind)) for kind in kinds]
     more = int(rng.integers(3))  # The first, the second, or neither.
     if more == 2:
         numbers = [int(rng.integers(1, _MAX_COMPARED + 1))] * 2
     else:
-        fewer = int(rng.integers(_MAX_COMPARED))
-        numbers = [fewer, fewer]
-        numbers[more] = int(rng.integers(fewer + 1, _MAX_COMPARED + 1))
-    things = [
-        small(rng, limits, kind, color)
-        for kind, color, number in zip(kinds, colors, numbers, strict=True)
-        for _ in range(number)
-    ]
-
-    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-        text = pick(rng, ("Of which are there more in the picture?", "Which does the picture show more of?"))
-        options = [several(kind, color) for kind, color in zip(kinds, colors, strict=True)]
-        options.append("neither, there are as many of both")
-        key = choice(rng, text, options.pop(more), options)
-        facts = [there_are(number, kind, color) for kind, color, number in zip(kinds, colors, numbers, strict=True)]
-        return Question(key, tuple(range(len(things))), " ".join(facts))
-
-    return QuestionDraft(tuple(things), frozenset(traits), ask)
+        numbers = [int(rng.integers(_MAX_COMPARED))] * 2
+        numbers[more] = int(rng.integers(numbers[more] + 1, _MAX_COMPARED + 1))
+    counted = list(zip(traits, numbers, strict=True))
+    things = tuple(small(rng, limits, *trait) for trait, number in counted for _ in range(number))
+    options = [*(several(*trait) for trait in traits), "neither, there are as many of both"]
+    ask = _worded(
+        _one_of(options.pop(more), options),
+        range(len(things)),
+        " ".join(there_are(number, *trait) for trait, number in counted),
+        "Of which are there more in the picture?",
+        "Which does the picture show more of?",
+    )
+    return QuestionDraft(things, set(traits), ask)
 
 
 def _taller(rng: Generator, limits: Limits) -> QuestionDraft:
@@ -449,21 +434,23 @@ def _taller(rng: Generator, limits: Limits) -> QuestionDraft:
     colors = pick_several(rng, colors_of(kinds[0]), 2)
     low = max(limits.small_px[0], *(KINDS[kind].legible_px for kind in kinds))
     short = int(rng.integers(low, int(high / _HEIGHT_RATIO) + 1))
-    tall = int(rng.integers(int(np.ceil(short * _HEIGHT_RATIO)), high + 1))
-    sizes = (tall, short)
+    tall = int(rng.integers(math.ceil(short * _HEIGHT_RATIO), high + 1))
     things = tuple(
         replace(small(rng, limits, kind, color), size_px=size)
-        for kind, color, size in zip(kinds, colors, sizes, strict=True)
+        for kind, color, size in zip(kinds, colors, (tall, short), strict=True)
+    )
+    first, second = (thing.name for thing in things)
+    word = _worded(
+        _one_of(f"the {first}", [f"the {second}"]),
+        (0, 1),
+        f"The {first} is taller than the {second}.",
+        "Which of the two is taller in the picture?",
+        "Which of these takes up more of the height?",
     )
 
     def ask(rng: Generator, scene: Scene) -> SceneQuestion | None:
         heights = [scene.box(index).y2 - scene.box(index).y1 for index in (0, 1)]
-        if heights[0] < _LEAST_SEEN_RATIO * heights[1]:
-            return None
-        text = pick(rng, ("Which of the two is taller in the picture?", "Which of these takes up more of the height?"))
-        first, second = (thing.name for thing in things)
-        key = choice(rng, text, f"the {first}", [f"the {second}"])
-        return Question(key, (0, 1), f"The {first} is taller than the {second}.")
+        return None if heights[0] < _LEAST_SEEN_RATIO * heights[1] else word(rng, scene)
 
     return draft_of(things, ask)
 
@@ -477,19 +464,14 @@ def _same_time(rng: Generator, limits: Limits) -> QuestionDraft:
     things = tuple(
         replace(small(rng, limits, "clock", color), minutes=shown) for color, shown in zip(colors, minutes, strict=True)
     )
-
-    def ask(rng: Generator, scene: Scene) -> SceneQuestion:
-        first, second = (thing.name for thing in things)
-        text = pick(
-            rng,
-            (
-                f"Do the {first} and the {second} show the same time?",
-                f"Is it the same time by the {first} as by the {second}?",
-            ),
-        )
-        times = [f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things]
-        return Question(exact(text, "yes" if same else "no"), (0, 1), " ".join(times))
-
+    first, second = (thing.name for thing in things)
+    ask = _worded(
+        _is("yes" if same else "no"),
+        (0, 1),
+        " ".join(f"The {thing.name} shows {clock_time(thing.minutes)}." for thing in things),
+        f"Do the {first} and the {second} show the same time?",
+        f"Is it the same time by the {first} as by the {second}?",
+    )
     return draft_of(things, ask)
 
 

@@ -33,6 +33,7 @@ from vlm_envs.content.scenes.sprites import frame_size
 from vlm_envs.errors import ConfigError
 from vlm_envs.qa.sample import Evidence, Sample
 from vlm_envs.splits import split_of
+from vlm_envs.tools.coordinates import PixelRectangle
 from vlm_envs.validation import require_positive
 
 _GAP_PX = 3
@@ -58,7 +59,7 @@ class Placement:
     height: int
     zones: Sequence[Zone]
     things: list[Thing] = field(default_factory=list)
-    _taken: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _taken: list[PixelRectangle] = field(default_factory=list)
     _clipped: list[Zone] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,15 +80,14 @@ class Placement:
         placed = self._within(rng, thing) if thing.inside >= 0 else self._free(rng, thing)
         if placed is None:
             return False
-        frame = placed.frame
         self.things.append(placed)
-        self._taken.append((frame.left, frame.top, frame.right, frame.bottom))
+        self._taken.append(placed.frame)
         return True
 
     @property
     def is_full(self) -> bool:
         """Whether things cover as much of the picture as they may."""
-        covered = sum((right - left) * (bottom - top) for left, top, right, bottom in self._taken)
+        covered = sum(frame.width * frame.height for frame in self._taken)
         return covered > _MAX_SHARE * self.width * self.height
 
     def _free(self, rng: Generator, thing: Thing) -> Thing | None:
@@ -111,10 +111,10 @@ class Placement:
         return None
 
     def _is_free(self, left: int, top: int, right: int, bottom: int) -> bool:
-        for other_left, other_top, other_right, other_bottom in self._taken:
-            if left < other_right and other_left < right and top < other_bottom and other_top < bottom:
-                return False
-        return True
+        return not any(
+            left < other.right and other.left < right and top < other.bottom and other.top < bottom
+            for other in self._taken
+        )
 
     def _within(self, rng: Generator, thing: Thing) -> Thing | None:
         """Returns a thing inside its holder, made smaller only by the caller."""
@@ -262,10 +262,8 @@ class SceneSource(DrawnSource[Scene]):
         return split_of(self.find(sample_id).digest.encode())
 
 
-@functools.lru_cache(maxsize=64)
-def find_sample(sample_id: str) -> Sample:
-    """Returns the sample of an id that a `SceneSource` gave; raises `LevelError` where none did."""
-    return SceneSource.found(sample_id)
+find_sample = functools.lru_cache(maxsize=64)(SceneSource.found)
+"""Returns the sample of an id that a `SceneSource` gave; raises `LevelError` where none did."""
 
 
 def _size(source: SceneSource, rng: Generator) -> tuple[int, int]:
@@ -280,7 +278,7 @@ def _scene(source: SceneSource, rng: Generator, size: tuple[int, int], draft: Qu
     width, height = size
     setting = pick(rng, source.settings)
     scenery_seed = int(rng.integers(2**32))
-    zones = SETTINGS[setting].zones(scenery_plan(setting, width, height, scenery_seed))
+    zones = scenery_plan(setting, width, height, scenery_seed).zones()
     placement = Placement(width, height, zones)
     if not all(placement.add(rng, thing) for thing in draft.things):
         return None

@@ -22,7 +22,7 @@ _DRAWN_PX = 256
 _MAX_ENLARGEMENT = 16
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Appearance:
     """All that decides a thing's pixels.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 
 from vlm_envs.content.colors import RGB, hex_color
 from vlm_envs.content.data_tables import data_table
+from vlm_envs.content.scenes.brush import XY
 from vlm_envs.content.scenes.scene_kinds import Place
 from vlm_envs.tools.coordinates import PixelRectangle
 
@@ -45,6 +46,9 @@ class Stroke:
         )
 
 
+Strokes = Iterator[Stroke]
+
+
 def rect(x1: float, y1: float, x2: float, y2: float, color: RGB) -> Stroke:
     """Returns a filled rectangle, its right and lower edge exclusive."""
     left, top = round(x1), round(y1)
@@ -57,12 +61,12 @@ def ellipse(x: float, y: float, rx: float, ry: float, color: RGB) -> Stroke:
     return Stroke("ellipse", (left, top, max(left, round(x + rx)), max(top, round(y + ry))), color)
 
 
-def polygon(points: Sequence[tuple[float, float]], color: RGB) -> Stroke:
+def polygon(points: Sequence[XY], color: RGB) -> Stroke:
     """Returns a filled polygon."""
     return Stroke("polygon", tuple(round(value) for point in points for value in point), color)
 
 
-def line(points: Sequence[tuple[float, float]], width: float, color: RGB) -> Stroke:
+def line(points: Sequence[XY], width: float, color: RGB) -> Stroke:
     """Returns a line through points."""
     return Stroke("line", tuple(round(value) for point in points for value in point), color, max(1, round(width)))
 
@@ -102,7 +106,7 @@ Pixels = npt.NDArray[np.uint8]
 EVERYWHERE: tuple[Place, ...] = get_args(Place)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Zone:
     """A rectangle in which things may be.
 
@@ -123,29 +127,17 @@ class Zone:
     standing: bool = False
 
 
-PlanT = TypeVar("PlanT")
+class Scenery(Protocol):
+    """The outline of some scenery. Zones are asked for at every draw, strokes only when somebody looks."""
 
+    def zones(self) -> tuple[Zone, ...]:
+        """Returns where things may be."""
 
-@dataclass(frozen=True, kw_only=True)
-class Setting(Generic[PlanT]):
-    """A way to make scenery.
+    def strokes(self, rng: Generator) -> Strokes:
+        """Yields the scenery, in the order it is drawn; the generator is one of its own."""
 
-    Zones are asked for at every draw, strokes only when somebody looks; both are read off one plan, so they agree.
-
-    Attributes:
-        plan: From width, height and a generator to the outline of the scenery; cheap.
-        zones: Where things may be.
-        strokes: The scenery, in the order it is drawn; the generator is one of its own.
-        ground: The pixels below the scenery of a region: uint8[rows, columns, 3], a function of position alone.
-    """
-
-    plan: Callable[[int, int, Generator], PlanT]
-    zones: Callable[[PlanT], tuple[Zone, ...]]
-    strokes: Callable[[PlanT, Generator], Iterator[Stroke]]
-    ground: Callable[[PlanT, PixelRectangle], Pixels]
-
-
-AnySetting = Setting[Any]
+    def ground(self, region: PixelRectangle) -> Pixels:
+        """Returns the pixels below the scenery: uint8[rows, columns, 3], a function of position alone."""
 
 
 def grain(region: PixelRectangle, color: RGB, seed: int, *, strength: int = 6, stretch: int = 1) -> Pixels:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
 
 from vlm_envs.content.colors import RGB, darker, lighter
 from vlm_envs.content.random_choice import pick
-from vlm_envs.content.scenes.settings.setting import Pixels, Setting, Stroke, Zone, between, grain, palette, rect, spans
+from vlm_envs.content.scenes.settings.setting import (
+    Pixels,
+    Stroke,
+    Strokes,
+    Zone,
+    between,
+    grain,
+    palette,
+    rect,
+    spans,
+)
 from vlm_envs.tools.coordinates import PixelRectangle
 
 _COLORS = palette("shelf")
@@ -46,8 +56,30 @@ class Shelves:
     seed: int
     bays: tuple[Bay, ...]
 
+    def zones(self) -> tuple[Zone, ...]:
+        """Returns where things may be."""
+        return tuple(Zone(bay.gap[0], bay.top + 2, bay.gap[1], bay.bottom, standing=True) for bay in self.bays)
 
-def _plan(width: int, height: int, rng: np.random.Generator) -> Shelves:
+    def strokes(self, rng: np.random.Generator) -> Strokes:
+        """Yields the scenery, in the order it is drawn."""
+        for bay in self.bays:
+            shadow = max(1, self.board // 2)
+            yield rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(self.wall, 0.14))
+            yield rect(bay.left, bay.top, bay.left + shadow, bay.bottom, darker(self.wall, 0.08))
+            yield from _fill(rng, bay, bay.left, bay.gap[0])
+            yield from _fill(rng, bay, bay.gap[1], bay.right)
+            edge = max(1, self.board // 5)
+            yield rect(bay.left - self.board, bay.bottom, bay.right + self.board, bay.bottom + self.board, self.wood)
+            yield rect(bay.left, bay.bottom, bay.right, bay.bottom + edge, lighter(self.wood, 0.3))
+            yield rect(bay.right, bay.top, bay.right + self.board, bay.bottom, darker(self.wood, 0.12))
+
+    def ground(self, region: PixelRectangle) -> Pixels:
+        """Returns the pixels below the scenery of a region."""
+        return grain(region, self.wall, self.seed, strength=4)
+
+
+def plan_shelf(width: int, height: int, rng: np.random.Generator) -> Shelves:
+    """Draws the outline."""
     step = max(64.0, min(height / 3.2, between(rng, 110, 290) * max(1.0, height / 5000)))
     board = max(4, round(step * 0.06))
     bays = []
@@ -62,24 +94,7 @@ def _plan(width: int, height: int, rng: np.random.Generator) -> Shelves:
     )
 
 
-def _zones(plan: Shelves) -> tuple[Zone, ...]:
-    return tuple(Zone(bay.gap[0], bay.top + 2, bay.gap[1], bay.bottom, standing=True) for bay in plan.bays)
-
-
-def _strokes(plan: Shelves, rng: np.random.Generator) -> Iterator[Stroke]:
-    for bay in plan.bays:
-        shadow = max(1, plan.board // 2)
-        yield rect(bay.left, bay.top, bay.right, bay.top + shadow, darker(plan.wall, 0.14))
-        yield rect(bay.left, bay.top, bay.left + shadow, bay.bottom, darker(plan.wall, 0.08))
-        yield from _fill(rng, bay, bay.left, bay.gap[0])
-        yield from _fill(rng, bay, bay.gap[1], bay.right)
-        edge = max(1, plan.board // 5)
-        yield rect(bay.left - plan.board, bay.bottom, bay.right + plan.board, bay.bottom + plan.board, plan.wood)
-        yield rect(bay.left, bay.bottom, bay.right, bay.bottom + edge, lighter(plan.wood, 0.3))
-        yield rect(bay.right, bay.top, bay.right + plan.board, bay.bottom, darker(plan.wood, 0.12))
-
-
-def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Iterator[Stroke]:
+def _fill(rng: np.random.Generator, bay: Bay, left: float, right: float) -> Strokes:
     """Adds books, boxes and folders from one column to another."""
     height = bay.bottom - bay.top
     while right - left > max(4.0, height * 0.06):
@@ -130,10 +145,3 @@ def _pile(rng: np.random.Generator, left: float, floor: float, height: float) ->
         yield rect(left + indent, y - max(1, thick * 0.2), left + wide, y, darker(spine, 0.3))
         y -= thick
     return left + wide + max(1, height * 0.02)
-
-
-def _ground(plan: Shelves, region: PixelRectangle) -> Pixels:
-    return grain(region, plan.wall, plan.seed, strength=4)
-
-
-SHELF = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

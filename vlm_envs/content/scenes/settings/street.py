@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +11,7 @@ from vlm_envs.content.colors import RGB, darker, lighter, mixed
 from vlm_envs.content.random_choice import pick
 from vlm_envs.content.scenes.settings.setting import (
     Pixels,
-    Setting,
-    Stroke,
+    Strokes,
     Zone,
     between,
     ellipse,
@@ -63,8 +61,47 @@ class Town:
     seed: int
     terraces: tuple[Terrace, ...]
 
+    def zones(self) -> tuple[Zone, ...]:
+        """Returns where things may be."""
+        zones = [Zone(0, 0, self.width, round(self.horizon * 0.8), ("air",))]
+        for row in self.terraces:
+            if row.canal:
+                zones.append(Zone(0, row.floor, self.width, row.kerb - 1, ("ground",)))
+                zones.append(Zone(0, row.kerb + 1, self.width, row.verge - 1, ("water",)))
+                zones.append(Zone(0, row.verge, self.width, row.bottom, ("ground", "air")))
+            else:
+                zones.append(Zone(0, row.floor, self.width, row.bottom, ("ground", "air")))
+            zones += [
+                Zone(house.left + 2, house.eaves, house.right - 2, round(row.floor - house.storey * 0.2), ("wall",))
+                for house in row.houses
+            ]
+        return tuple(zones)
 
-def _plan(width: int, height: int, rng: Generator) -> Town:
+    def strokes(self, rng: Generator) -> Strokes:
+        """Yields the scenery, in the order it is drawn."""
+        yield from _clouds(self, rng)
+        for row in self.terraces:
+            tall = row.bottom - row.top
+            yield rect(0, row.top, self.width, row.floor, mixed(_COLORS.grass, _COLORS.haze, 0.4))
+            for _ in range(round(self.width / tall * 9)):
+                x, y = between(rng, 0, self.width), row.floor - between(rng, 0, tall * 0.1)
+                yield from _tree(rng, x, y, tall * between(rng, 0.1, 0.32))
+            for house in row.houses:
+                yield from _house(rng, house, row)
+            yield from _ways(self, row, rng)
+
+    def ground(self, region: PixelRectangle) -> Pixels:
+        """Returns the sky: a gradient from the top to the horizon, with a fine grain."""
+        share = np.clip(np.arange(region.top, region.bottom) / self.horizon, 0, 1)[:, None]
+        high, low = np.array(self.sky[0], float), np.array(self.sky[1], float)
+        tones = np.rint(high + (low - high) * share).astype(np.uint8)
+        noise = grain(region, (3, 3, 3), self.seed, strength=3)
+        noise += tones[:, None, :] - 3  # Wraps nowhere: skies are lighter than 3 and darker than 250.
+        return noise
+
+
+def plan_street(width: int, height: int, rng: Generator) -> Town:
+    """Draws the outline."""
     step = min(height * 0.74, max(150.0, between(rng, 240, 440) * max(1.0, height / 4200)))
     horizon = round(height * between(rng, 0.13, 0.24))
     terraces = tuple(
@@ -86,36 +123,7 @@ def _terrace(width: int, top: int, bottom: int, rng: Generator) -> Terrace:
     return Terrace(top, floor, kerb, verge, bottom, bool(rng.random() < 0.4), tuple(houses))
 
 
-def _zones(plan: Town) -> tuple[Zone, ...]:
-    zones = [Zone(0, 0, plan.width, round(plan.horizon * 0.8), ("air",))]
-    for row in plan.terraces:
-        if row.canal:
-            zones.append(Zone(0, row.floor, plan.width, row.kerb - 1, ("ground",)))
-            zones.append(Zone(0, row.kerb + 1, plan.width, row.verge - 1, ("water",)))
-            zones.append(Zone(0, row.verge, plan.width, row.bottom, ("ground", "air")))
-        else:
-            zones.append(Zone(0, row.floor, plan.width, row.bottom, ("ground", "air")))
-        zones += [
-            Zone(house.left + 2, house.eaves, house.right - 2, round(row.floor - house.storey * 0.2), ("wall",))
-            for house in row.houses
-        ]
-    return tuple(zones)
-
-
-def _strokes(plan: Town, rng: Generator) -> Iterator[Stroke]:
-    yield from _clouds(plan, rng)
-    for row in plan.terraces:
-        tall = row.bottom - row.top
-        yield rect(0, row.top, plan.width, row.floor, mixed(_COLORS.grass, (170, 176, 150), 0.4))
-        for _ in range(round(plan.width / tall * 9)):
-            x, y = between(rng, 0, plan.width), row.floor - between(rng, 0, tall * 0.1)
-            yield from _tree(rng, x, y, tall * between(rng, 0.1, 0.32))
-        for house in row.houses:
-            yield from _house(rng, house, row)
-        yield from _ways(plan, row, rng)
-
-
-def _clouds(plan: Town, rng: Generator) -> Iterator[Stroke]:
+def _clouds(plan: Town, rng: Generator) -> Strokes:
     for _ in range(4 + plan.width // 500):
         x, y = between(rng, 0, plan.width), between(rng, 0, plan.horizon * 0.7)
         wide = plan.horizon * between(rng, 0.1, 0.3)
@@ -133,14 +141,14 @@ def _clouds(plan: Town, rng: Generator) -> Iterator[Stroke]:
         )
 
 
-def _tree(rng: Generator, x: float, floor: float, tall: float) -> Iterator[Stroke]:
+def _tree(rng: Generator, x: float, floor: float, tall: float) -> Strokes:
     leaves = pick(rng, _COLORS.leaves)
     yield rect(x - tall * 0.05, floor - tall * 0.5, x + tall * 0.05, floor, _COLORS.trunk)
     yield ellipse(x, floor - tall * 0.62, tall * 0.3, tall * 0.36, leaves)
     yield ellipse(x - tall * 0.08, floor - tall * 0.72, tall * 0.17, tall * 0.18, lighter(leaves, 0.16))
 
 
-def _house(rng: Generator, house: House, row: Terrace) -> Iterator[Stroke]:
+def _house(rng: Generator, house: House, row: Terrace) -> Strokes:
     wall, roof = pick(rng, _COLORS.walls), pick(rng, _COLORS.roofs)
     wide, storey = house.right - house.left, house.storey
     rise = min(storey * 0.9, wide * 0.4)
@@ -167,7 +175,7 @@ def _house(rng: Generator, house: House, row: Terrace) -> Iterator[Stroke]:
     yield from _openings(rng, house, row)
 
 
-def _bricks(rng: Generator, house: House, row: Terrace, tone: RGB) -> Iterator[Stroke]:
+def _bricks(rng: Generator, house: House, row: Terrace, tone: RGB) -> Strokes:
     course = max(3.0, house.storey / 14)
     for _ in range(60):
         x = between(rng, house.left, house.right - 2 * course)
@@ -175,7 +183,7 @@ def _bricks(rng: Generator, house: House, row: Terrace, tone: RGB) -> Iterator[S
         yield rect(x, y, x + 2 * course, y + course * 0.8, tone)
 
 
-def _openings(rng: Generator, house: House, row: Terrace) -> Iterator[Stroke]:
+def _openings(rng: Generator, house: House, row: Terrace) -> Strokes:
     storey, wide = house.storey, house.right - house.left
     number = max(1, round(wide / (storey * 0.72)))
     door, awning = int(rng.integers(number)), rng.random() < 0.25
@@ -199,25 +207,25 @@ def _openings(rng: Generator, house: House, row: Terrace) -> Iterator[Stroke]:
         y -= storey
 
 
-def _window(x: float, y: float, pane: float, glass: RGB) -> Iterator[Stroke]:
+def _window(x: float, y: float, pane: float, glass: RGB) -> Strokes:
     bar = max(1.0, pane * 0.12)
     yield rect(x - pane - bar, y - pane * 1.2 - bar, x + pane + bar, y + pane * 1.2 + bar, _COLORS.frame)
     yield rect(x - pane, y - pane * 1.2, x + pane, y + pane * 1.2, glass)
     yield rect(x - bar / 2, y - pane * 1.2, x + bar / 2, y + pane * 1.2, _COLORS.frame)
     yield rect(x - pane, y - bar / 2, x + pane, y + bar / 2, _COLORS.frame)
-    yield rect(x - pane * 1.3, y + pane * 1.2 + bar, x + pane * 1.3, y + pane * 1.2 + bar * 3, (150, 144, 136))
+    yield rect(x - pane * 1.3, y + pane * 1.2 + bar, x + pane * 1.3, y + pane * 1.2 + bar * 3, _COLORS.sill)
 
 
-def _awning(house: House, y: float, tone: RGB) -> Iterator[Stroke]:
+def _awning(house: House, y: float, tone: RGB) -> Strokes:
     deep, count = house.storey * 0.2, 12
     step = (house.right - house.left) / count
     for index in range(count):
         x = house.left + step * index
-        yield rect(x, y, x + step, y + deep, tone if index % 2 else (226, 220, 206))
+        yield rect(x, y, x + step, y + deep, tone if index % 2 else _COLORS.awning)
     yield rect(house.left, y + deep, house.right, y + deep * 1.12, darker(tone, 0.3))
 
 
-def _ways(plan: Town, row: Terrace, rng: Generator) -> Iterator[Stroke]:
+def _ways(plan: Town, row: Terrace, rng: Generator) -> Strokes:
     tall = row.bottom - row.top
     yield rect(0, row.floor, plan.width, row.kerb, _COLORS.pavement)
     slab = max(6.0, tall * 0.07)
@@ -240,22 +248,9 @@ def _ways(plan: Town, row: Terrace, rng: Generator) -> Iterator[Stroke]:
     else:
         for index in range(int(plan.width / dash / 2) + 1):
             x = 2 * index * dash
-            yield rect(x, middle - tall * 0.007, x + dash, middle + tall * 0.007, (206, 204, 196))
+            yield rect(x, middle - tall * 0.007, x + dash, middle + tall * 0.007, _COLORS.lane_marks)
     yield rect(0, row.verge, plan.width, row.bottom, _COLORS.grass)
     for _ in range(round(plan.width / tall * 30)):
         x, y, blade = between(rng, 0, plan.width), between(rng, row.verge + tall * 0.02, row.bottom), tall * 0.02
         yield line([(x, y), (x + blade * 0.4, y - blade)], tall / 300, darker(_COLORS.grass, between(rng, 0.05, 0.3)))
     yield rect(0, row.verge, plan.width, row.verge + max(1, tall * 0.012), darker(_COLORS.pavement, 0.3))
-
-
-def _ground(plan: Town, region: PixelRectangle) -> Pixels:
-    """Returns the sky: a gradient from the top to the horizon, with a fine grain."""
-    share = np.clip(np.arange(region.top, region.bottom) / plan.horizon, 0, 1)[:, None]
-    high, low = np.array(plan.sky[0], float), np.array(plan.sky[1], float)
-    tones = np.rint(high + (low - high) * share).astype(np.uint8)
-    noise = grain(region, (3, 3, 3), plan.seed, strength=3)
-    noise += tones[:, None, :] - 3  # Wraps nowhere: skies are lighter than 3 and darker than 250.
-    return noise
-
-
-STREET = Setting(plan=_plan, zones=_zones, strokes=_strokes, ground=_ground)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vlm_envs.content.homes.furniture_art import ART
 from vlm_envs.content.homes.home import KINDS, Door, Home, Room, Thing, words_of
 from vlm_envs.content.homes.home_generator import COMPANIONS, FURNISHINGS
 from vlm_envs.content.homes.mesh_primitives import COLORS, ball, box, column, upright_disc
-from vlm_envs.content.homes.panda_engine import room_meshes, thing_mesh
+from vlm_envs.content.homes.panda_engine import ART, room_meshes, thing_mesh
 
 RED = (200, 0, 0)
 
