@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -372,34 +373,8 @@ class Suite:
         return {"name": self.name, "version": self.version, "digest": self.digest(worlds)}
 
 
-SUITES = {
-    suite.name: suite
-    for suite in (
-        Suite(
-            name="lite",
-            version=1,
-            worlds=("VLM/FrozenLake-v0", "VLM/Sokoban-v0", "VLM/ZoomQA-v0"),
-            episodes=64,
-            summary="grids and zoom; needs no engine",
-        ),
-        Suite(
-            name="full",
-            version=1,
-            worlds=(
-                "VLM/FrozenLake-v0",
-                "VLM/Sokoban-v0",
-                "VLM/Navigation-v0",
-                "VLM/PrimitiveSkill-v0",
-                "VLM/SVG-v0",
-                "VLM/ZoomQA-v0",
-                "VLM/DocQA-v0",
-                "VLM/RewardJudging-v0",
-            ),
-            episodes=256,
-            summary="eight worlds; needs every engine",
-        ),
-    )
-}
+_SUITES = tomllib.loads(Path(__file__).with_name("suites.toml").read_text(encoding="utf-8"))
+SUITES = {name: Suite(name=name, **suite | {"worlds": tuple(suite["worlds"])}) for name, suite in _SUITES.items()}
 
 
 def suite_named(name: str) -> Suite:

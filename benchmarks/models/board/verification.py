@@ -127,9 +127,10 @@ def _faults(lines: Iterable[Record], agents: Iterable[Record]) -> dict[RowName, 
     faults: dict[RowName, list[str]] = defaultdict(list)
     played: set[EpisodeKey] = set()
     for line, follows in in_chain(lines):
-        key = EpisodeKey.of(line)
+        key, is_first = EpisodeKey.of(line), row_of(line) not in faults
+        is_known = known.get(line["agent"]) == line["agent_digest"]
         found = {
-            "names another agent than board.json does": known.get(line["agent"]) != line["agent_digest"],
+            "names another agent than board.json does": is_first and not is_known,
             f"does not follow the line before it: one between them was taken away, or changed; {ANEW}": not follows,
             "was played before already, and only errors are tried again": key in played,
             **(_faults_of_error(line) if line["error"] else {}),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from benchmarks.models.board.board import STRICT, Board, EpisodeKey
@@ -25,38 +25,7 @@ if TYPE_CHECKING:
 Format = Literal["csv", "parquet"]
 Kind = Literal["text", "count", "number", "flag"]
 
-COLUMNS: Mapping[str, Kind] = MappingProxyType(
-    {
-        "agent": "text",
-        "world": "text",
-        "seed": "count",
-        "repeat": "count",
-        "cluster": "text",
-        "success": "flag",
-        "reward": "number",
-        "turns": "count",
-        "tokens": "count",
-        "prompt_tokens": "count",
-        "completion_tokens": "count",
-        "usd": "number",
-        "seconds": "number",
-        "wall_s": "number",
-        "tries": "count",
-        "stop_reasons": "text",
-        "stop_details": "text",
-        "turns_out_of_format": "count",
-        "error": "text",
-        "first_mistake": "text",
-        "model": "text",
-        "address": "text",
-        "judge": "text",
-        "split": "text",
-        "reading": "text",
-        "start_state_hash": "text",
-        "agent_digest": "text",
-        "world_digest": "text",
-    }
-)
+COLUMNS: Mapping[str, Kind] = tomllib.loads(Path(__file__).with_name("export_columns.toml").read_text(encoding="utf-8"))
 """Columns that every board has, in order; `metric.NAME` and then `judged.NAME` follow, in order of appearance."""
 
 

@@ -65,9 +65,8 @@ def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, c
     played = [line for line in lines if not line["error"]]
     # What failures took is part of what an episode takes
     usd, tokens = spent("usd", lines), spent("tokens", lines)
-    per_level = num_levels / len(played)
     taken = [line.get("wall_s") or 0.0 for line in lines]
-    seconds = sum(taken) * per_level
+    seconds = sum(taken) / len(played) * num_levels
     if agent == _SEARCHES_ONCE and len(played) > 1:  # the search is part of its first episode, and counts once
         seconds = max(taken) + (sum(taken) - max(taken)) / (len(played) - 1) * (num_levels - 1)
     return Forecast(
@@ -76,8 +75,8 @@ def _part(agent: str, world: str, lines: Sequence[Record], num_levels: int, *, c
         num_pilot=len(played),
         num_levels=num_levels,
         seconds=seconds,
-        tokens=None if tokens is None else tokens * per_level,
-        usd=None if usd is None else usd * per_level,
+        tokens=None if tokens is None else tokens / len(played) * num_levels,
+        usd=None if usd is None else usd / len(played) * num_levels,
         is_price_unknown=costs and usd is None,
         half_width=_half_width(played, num_levels),
     )
