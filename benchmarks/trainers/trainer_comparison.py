@@ -226,7 +226,7 @@ class TrainerOptions:
 
     def cases(self) -> list[Work]:
         """Returns the work of each case; that of a smoke run is small."""
-        size: dict[str, int] = _QUICK if self.quick else {"num_iterations": self.num_iterations}
+        size: dict[str, Any] = _QUICK if self.quick else {"num_iterations": self.num_iterations}
         delays = itertools.product(self.world_ms, self.judge_ms)
         return [Work(world_ms=w, judge_ms=j, num_threads=self.num_threads, **size) for w, j in delays]
 
