@@ -18,7 +18,7 @@ from agents.api.conversation import (
     text_of,
     with_reasoning,
 )
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.provider import (
     Connection,
     PictureLimits,
@@ -63,28 +63,28 @@ class AnthropicMessages(Provider):
     def __init__(self, connection: Connection) -> None:
         self._client = package_client(anthropic.AsyncAnthropic, connection)
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
-        refuse_settings("anthropic", sampling, "seed", "detail", "max_completion_tokens")
+        refuse_settings("anthropic", config, "sampling_seed", "detail", "max_completion_tokens")
         system, others = split_system(messages)
         contents = [[_part(part) for part in message.parts] for message in others]
         # The newest, for the next request; and the one before, which this request finds whatever lies between them
         for content in [content for message, content in zip(others, contents, strict=True) if message.comes_again][-2:]:
             content[-1] |= _EPHEMERAL
         # The package has no names for these any more, as its newest models take none; older ones and other servers do
-        extra = given({"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k})
+        extra = given({"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k})
         optional = {
             "system": [{"type": "text", "text": system, **_EPHEMERAL}] if system else None,
-            **_thinking(sampling),
-            "stop_sequences": list(sampling.stop),
-            "extra_body": {**extra, **sampling.extra},
+            **_thinking(config),
+            "stop_sequences": list(config.stop),
+            "extra_body": {**extra, **config.extra},
         }
         return {
-            "model": model,
+            "model": config.model,
             "messages": [
                 {"role": message.role, "content": content} for message, content in zip(others, contents, strict=True)
             ],
-            "max_tokens": sampling.max_tokens,
+            "max_tokens": config.max_tokens,
             **given(optional),
         }
 
@@ -124,16 +124,16 @@ class AnthropicMessages(Provider):
         )
 
 
-def _thinking(sampling: Sampling) -> dict[str, Any]:
+def _thinking(config: EndpointConfig) -> dict[str, Any]:
     """Returns the arguments that say how much the model thinks: a budget, or an effort on models that take one."""
-    if not sampling.reasoning:
+    if not config.reasoning:
         return {}
-    budget = token_budget(sampling.reasoning, least=LEAST_BUDGET)
+    budget = token_budget(config.reasoning, least=LEAST_BUDGET)
     if budget is None:
-        effort = require_choice("reasoning", sampling.reasoning, EFFORTS)
+        effort = require_choice("reasoning", config.reasoning, EFFORTS)
         return {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": effort}}
-    if budget >= sampling.max_tokens:
-        raise ConfigError(f"reasoning={budget} must be below max_tokens={sampling.max_tokens}, which counts thoughts.")
+    if budget >= config.max_tokens:
+        raise ConfigError(f"reasoning={budget} must be below max_tokens={config.max_tokens}, which counts thoughts.")
     return {"thinking": {"type": "enabled", "budget_tokens": budget}}
 
 

@@ -28,7 +28,7 @@ from typing import Any, Self, TypeVar
 import tenacity
 
 from agents.api.conversation import Completion, Message, TokenCounts, estimated_tokens, sendable
-from agents.api.endpoint_config import EndpointConfig, Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import (
     EndpointError,
     LimitError,
@@ -105,13 +105,13 @@ class ModelClient:
         self._endpoint.close()
 
     def complete(
-        self, messages: Sequence[Message], sampling: Sampling | None = None, *, max_attempts: int | None = None
+        self, messages: Sequence[Message], config: EndpointConfig | None = None, *, max_attempts: int | None = None
     ) -> Completion:
         """Returns the model's answer, asked for at most `max_attempts` times.
 
         Args:
             messages: The conversation.
-            sampling: How it is drawn; None for the configured way.
+            config: How it is drawn; None for the configured way.
             max_attempts: How often; None for as often as configured.
 
         Raises:
@@ -120,13 +120,13 @@ class ModelClient:
         """
         if fault := self._endpoint.provider.limits.fault(messages):
             raise LimitError(fault, "context")
-        request = self.request(messages, sampling)
+        request = self.request(messages, config)
         return self._send(request, max_attempts or self.config.max_attempts)
 
-    def request(self, messages: Sequence[Message], sampling: Sampling | None = None) -> dict[str, Any]:
-        """Returns a request as the provider's package takes it; None for the configured sampling."""
+    def request(self, messages: Sequence[Message], config: EndpointConfig | None = None) -> dict[str, Any]:
+        """Returns a request as the provider's package takes it; None for the configured way to draw it."""
         messages = tuple(map(sendable, messages))
-        return self._endpoint.provider.request(self.config.model, messages, sampling or self.config.sampling)
+        return self._endpoint.provider.request(messages, config or self.config)
 
     def hidden(self, text: str) -> str:
         """Returns a text without the key, the values of headers, and the words in these values."""
@@ -291,11 +291,9 @@ class ChatClient(ModelClient):
         Returns:
             What `read` returned, or why there is nothing.
         """
-        sampling = self.config.sampling
-        if temperature is not None:
-            sampling = replace(sampling, temperature=temperature)
+        config = self.config if temperature is None else replace(self.config, temperature=temperature)
         self._meter.add(num_questions=1)
-        key = cache_key(self.request(messages, sampling), sample)
+        key = cache_key(self.request(messages, config), sample)
         cached = None if self._cache is None else self._cache.get(key)
         if cached is not None:
             try:
@@ -305,10 +303,10 @@ class ChatClient(ModelClient):
             else:
                 self._meter.add(num_cached=1)
                 return verdict
-        return self._ask_endpoint(messages, read, sampling, key)
+        return self._ask_endpoint(messages, read, config, key)
 
     def _ask_endpoint(
-        self, messages: Sequence[Message], read: Callable[[str], _Verdict], sampling: Sampling, key: str
+        self, messages: Sequence[Message], read: Callable[[str], _Verdict], config: EndpointConfig, key: str
     ) -> _Verdict | Unavailable:
         conversation = list(messages)
         reason = ""
@@ -317,7 +315,7 @@ class ChatClient(ModelClient):
                 return self._unavailable("it has not answered others in time")
             asked_s = self._clock.now_s()
             try:
-                reply = self.complete(conversation, sampling, max_attempts=1 if self._silence.lasts else None)
+                reply = self.complete(conversation, config, max_attempts=1 if self._silence.lasts else None)
             except EndpointError as error:
                 if isinstance(error, SilentError):
                     self._silence.begin(asked_s)

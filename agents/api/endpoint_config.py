@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, cast
@@ -17,42 +17,6 @@ from vlm_envs.validation import field_name, require, require_above, require_at_l
 
 MAX_TOKENS = 16_384
 """Default limit of a response; reasoning models think for thousands of tokens before they answer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sampling:
-    """How an answer is drawn, and what else the request says. A provider refuses what it has no name for.
-
-    Attributes:
-        max_tokens: Longest answer, reasoning included where the provider counts it so.
-        temperature: At least 0; None for the provider's default, the only one that some reasoning models take.
-        top_p: Nucleus, above 0 and at most 1; None for the provider's default.
-        reasoning: How much the model may think: an effort such as `"low"` or, where the provider counts, a budget of
-            tokens such as `"2048"`; empty for the provider's default.
-        seed: For providers that sample repeatably, as far as they do; None for none.
-        stop: Texts that end an answer.
-        top_k: Only the likeliest k tokens are drawn; None for the provider's default.
-        detail: How closely images are read, such as `"low"` or `"high"`; empty for the provider's default.
-        max_completion_tokens: Whether a compatible server is sent the limit under OpenAI's newer name.
-        extra_body: JSON object that is merged into the request; empty for none.
-    """
-
-    max_tokens: int = MAX_TOKENS
-    temperature: float | None = None
-    top_p: float | None = None
-    reasoning: str = ""
-    seed: int | None = None
-    stop: tuple[str, ...] = ()
-    top_k: int | None = None
-    detail: str = ""
-    max_completion_tokens: bool = False
-    extra_body: str = ""
-
-    @property
-    def extra(self) -> Mapping[str, Any]:
-        """The object in `extra_body`."""
-        extra: Mapping[str, Any] = json.loads(self.extra_body) if self.extra_body else {}
-        return extra
 
 
 @dataclass(frozen=True)
@@ -129,9 +93,10 @@ class EndpointConfig:
             judge's `ask` may choose another.
         top_p: Above 0 and at most 1; None for the provider's default.
         max_tokens: Longest reply, in tokens.
-        reasoning: How much the model may think; see `Sampling`.
-        sampling_seed: Of replies; see `Sampling`, as for the settings up to `extra_body`. A provider without such a
-            setting refuses it.
+        reasoning: How much the model may think: an effort such as `"low"` or, where the provider counts, a budget of
+            tokens such as `"2048"`; empty for the provider's default.
+        sampling_seed: For providers that sample repeatably, as far as they do; None for none. A provider without one of
+            the settings from here to `extra_body` refuses it.
         stop: Texts that end a reply.
         top_k: Only the likeliest k tokens are drawn.
         detail: How closely images are read, such as `"low"` or `"high"`.
@@ -273,10 +238,10 @@ class EndpointConfig:
         return PROVIDERS[self.provider].api_key_variable if self.api_key_variable is None else self.api_key_variable
 
     @property
-    def sampling(self) -> Sampling:
-        """How a reply is drawn."""
-        names = {field.name for field in fields(Sampling)} - {"seed"}
-        return Sampling(seed=self.sampling_seed, **{name: getattr(self, name) for name in names})
+    def extra(self) -> Mapping[str, Any]:
+        """The object in `extra_body`."""
+        extra: Mapping[str, Any] = json.loads(self.extra_body) if self.extra_body else {}
+        return extra
 
 
 def _require_address(name: str, address: str) -> None:

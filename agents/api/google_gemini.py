@@ -20,7 +20,7 @@ from agents.api.conversation import (
     text_of,
     with_reasoning,
 )
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import EndpointError, TransientError, error_of_status, no_connection, one_line, read_error
 from agents.api.provider import Connection, PictureLimits, Provider, given, refuse_settings, token_budget
 from agents.api.transport import trusted
@@ -62,27 +62,27 @@ class GoogleGemini(Provider):
             ),
         )
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
-        refuse_settings("google", sampling, "detail", "max_completion_tokens")
+        refuse_settings("google", config, "detail", "max_completion_tokens")
         system, others = split_system(messages)
         optional = {
             "system_instruction": system,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "thinking_config": _thinking(sampling.reasoning) if sampling.reasoning else None,
-            "seed": sampling.seed,
-            "stop_sequences": list(sampling.stop),
-            "top_k": sampling.top_k,
-            "http_options": {"extra_body": dict(sampling.extra)} if sampling.extra else None,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "thinking_config": _thinking(config.reasoning) if config.reasoning else None,
+            "seed": config.sampling_seed,
+            "stop_sequences": list(config.stop),
+            "top_k": config.top_k,
+            "http_options": {"extra_body": dict(config.extra)} if config.extra else None,
         }
         return {
-            "model": model,
+            "model": config.model,
             "contents": [
                 {"role": _ROLES[message.role], "parts": [_part(part) for part in message.parts]} for message in others
             ],
             "config": {
-                "max_output_tokens": sampling.max_tokens,
+                "max_output_tokens": config.max_tokens,
                 **given(optional),
             },
         }

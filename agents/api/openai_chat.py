@@ -9,7 +9,7 @@ import openai
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from agents.api.conversation import Completion, Message, Part, TokenCounts, count, stopped, text_of, with_reasoning
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import TransientError
 from agents.api.provider import (
     UNCOMPRESSED,
@@ -94,27 +94,27 @@ class OpenAIChat(OpenAIProvider):
         super().__init__(connection)
         self._streams = connection.streams
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
         drawn: dict[str, Any] = {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "reasoning_effort": sampling.reasoning,
-            "seed": sampling.seed,
-            "stop": list(sampling.stop),
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "reasoning_effort": config.reasoning,
+            "seed": config.sampling_seed,
+            "stop": list(config.stop),
         }
-        extra = dict(sampling.extra)
+        extra = dict(config.extra)
         if self.is_openai:
-            require_effort(sampling.reasoning)
-            refuse_settings("openai-chat", sampling, "top_k", "max_completion_tokens")
+            require_effort(config.reasoning)
+            refuse_settings("openai-chat", config, "top_k", "max_completion_tokens")
             drawn["prompt_cache_key"] = conversation_key(messages)
-        elif sampling.top_k is not None:
-            extra = {"top_k": sampling.top_k, **extra}  # The package has no name for it; most servers do
-        is_new_name = self.is_openai or sampling.max_completion_tokens
+        elif config.top_k is not None:
+            extra = {"top_k": config.top_k, **extra}  # The package has no name for it; most servers do
+        is_new_name = self.is_openai or config.max_completion_tokens
         return {
-            "model": model,
-            "messages": [{"role": message.role, "content": _content(message, sampling.detail)} for message in messages],
-            "max_completion_tokens" if is_new_name else "max_tokens": sampling.max_tokens,
+            "model": config.model,
+            "messages": [{"role": message.role, "content": _content(message, config.detail)} for message in messages],
+            "max_completion_tokens" if is_new_name else "max_tokens": config.max_tokens,
             **given({**drawn, "extra_body": extra}),
         }
 

@@ -8,7 +8,7 @@ from typing import Any
 import openai
 
 from agents.api.conversation import Completion, Message, Part, split_system, stopped, text_of
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.openai_chat import OpenAIProvider, require_effort
 from agents.api.provider import conversation_key, given, refuse_settings, sent
 from vlm_envs.trajectory import StopReason
@@ -21,22 +21,22 @@ class OpenAIResponses(OpenAIProvider):
 
     usage_names = ("input", "output")
 
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the call's arguments. See `Provider`."""
-        require_effort(sampling.reasoning)
-        refuse_settings("openai", sampling, "seed", "stop", "top_k", "max_completion_tokens")
-        detail = sampling.detail or "auto"
+        require_effort(config.reasoning)
+        refuse_settings("openai", config, "sampling_seed", "stop", "top_k", "max_completion_tokens")
+        detail = config.detail or "auto"
         system, others = split_system(messages)
         optional = {
             "instructions": system,
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
             "prompt_cache_key": conversation_key(messages),
-            "reasoning": {"effort": sampling.reasoning, "summary": "auto"} if sampling.reasoning else None,
-            "extra_body": dict(sampling.extra),
+            "reasoning": {"effort": config.reasoning, "summary": "auto"} if config.reasoning else None,
+            "extra_body": dict(config.extra),
         }
         return {
-            "model": model,
+            "model": config.model,
             "input": [
                 {
                     "role": message.role,
@@ -44,7 +44,7 @@ class OpenAIResponses(OpenAIProvider):
                 }
                 for message in others
             ],
-            "max_output_tokens": sampling.max_tokens,
+            "max_output_tokens": config.max_tokens,
             "store": False,
             **given(optional),
         }

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 
 from agents.api.conversation import Completion, Message, TokenCounts
-from agents.api.endpoint_config import Sampling
+from agents.api.endpoint_config import EndpointConfig
 from agents.api.failures import (
     EndpointError,
     PermanentError,
@@ -86,7 +86,7 @@ class Provider(ABC):
     _client: Any
 
     @abstractmethod
-    def request(self, model: str, messages: tuple[Message, ...], sampling: Sampling) -> dict[str, Any]:
+    def request(self, messages: tuple[Message, ...], config: EndpointConfig) -> dict[str, Any]:
         """Returns the keyword arguments of the package's call, JSON throughout.
 
         Raises:
@@ -156,11 +156,11 @@ def given(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value not in (None, "", [], {})}
 
 
-def refuse_settings(provider: str, sampling: Sampling, *names: str) -> None:
+def refuse_settings(provider: str, config: EndpointConfig, *names: str) -> None:
     """Raises `ConfigError` if one of the named settings is set, for a provider that has no such setting."""
     for name in names:
-        if getattr(sampling, name) not in (None, "", (), False):
-            raise ConfigError(f"{provider} has no setting {name!r}. Leave it out.")
+        if getattr(config, name) not in (None, "", (), False):
+            raise ConfigError(f"{provider} has no setting {name.removeprefix('sampling_')!r}. Leave it out.")
 
 
 def conversation_key(messages: Sequence[Message]) -> str:

@@ -251,7 +251,7 @@ class TinyConfig:
     residual_scale: float = 1.0
     seed: int = 0
 
-    def model_config(self, vocab_size: int, text: Mapping[str, Any], **token_ids: int) -> Qwen3VLConfig:
+    def model_config(self, vocab_size: int, text: Mapping[str, Any], **token_ids: Any) -> Qwen3VLConfig:
         """Returns the model's configuration.
 
         Args:

@@ -87,22 +87,8 @@ def per_second(amount: float, calls: Sequence[Callable[[], object]], num_repeats
     return [amount / time_s for time_s in median_times_s(calls, num_repeats)]
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """One registered benchmark.
-
-    Attributes:
-        run: Measures; `quick=True` is a smoke run whose numbers mean little.
-        needs: Distributions beyond the core's that it imports.
-    """
-
-    run: Callable[[bool], list[Row]]
-    needs: tuple[str, ...] = ()
-
-    @property
-    def missing(self) -> tuple[str, ...]:
-        """What would have to be installed first."""
-        return tuple(name for name in self.needs if importlib.util.find_spec(name) is None)
+Benchmark = Callable[[bool], list[Row]]
+"""Measures; with True it makes a smoke run whose numbers mean little."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +117,7 @@ class SpeedReport:
         return {"machine": machine(), "benchmarks": measured, "skipped": self.skipped}
 
 
-def _from(module: str, name: str, *args: Any) -> Callable[[bool], list[Row]]:
+def _from(module: str, name: str, *args: Any) -> Benchmark:
     """Returns a measurement that is imported only when it runs: listing benchmarks must not need torch."""
 
     def run(quick: bool) -> list[Row]:
@@ -141,23 +127,18 @@ def _from(module: str, name: str, *args: Any) -> Callable[[bool], list[Row]]:
     return run
 
 
-def _of_engine(env_id: str, package: str) -> Benchmark:
-    return Benchmark(_from("world_speed", "engine_turns_per_s", env_id), (package,))
-
-
-_MODEL = ("torch", "transformers", "scipy")
 BENCHMARKS: dict[str, Benchmark] = {
-    "gae": Benchmark(_from("advantages_speed", "gae_ms"), _MODEL),
-    "step": Benchmark(_from("world_speed", "steps_per_s")),
-    "batched": Benchmark(_from("world_speed", "batched_steps_per_s")),
-    "vector": Benchmark(_from("world_speed", "vector_steps_per_s")),
-    "ray": Benchmark(_from("world_speed", "spread_steps_per_s"), ("ray", "panda3d")),
-    "navigation": _of_engine("VLM/Navigation-v0", "panda3d"),
-    "svg": _of_engine("VLM/SVG-v0", "cairosvg"),
-    "primitive": _of_engine("VLM/PrimitiveSkill-v0", "mani_skill"),
-    "import": Benchmark(_from("world_speed", "import_time_s")),
-    "judge": Benchmark(_from("world_speed", "judged_turns_per_s"), ("scipy",)),
-    "rollouts": Benchmark(_from("model_speed", "rollout_turns_per_s"), _MODEL),
+    "gae": _from("advantages_speed", "gae_ms"),
+    "step": _from("world_speed", "steps_per_s"),
+    "batched": _from("world_speed", "batched_steps_per_s"),
+    "vector": _from("world_speed", "vector_steps_per_s"),
+    "ray": _from("world_speed", "spread_steps_per_s"),
+    "navigation": _from("world_speed", "engine_turns_per_s", "VLM/Navigation-v0"),
+    "svg": _from("world_speed", "engine_turns_per_s", "VLM/SVG-v0"),
+    "primitive": _from("world_speed", "engine_turns_per_s", "VLM/PrimitiveSkill-v0"),
+    "import": _from("world_speed", "import_time_s"),
+    "judge": _from("world_speed", "judged_turns_per_s"),
+    "rollouts": _from("model_speed", "rollout_turns_per_s"),
 }
 
 
@@ -186,13 +167,11 @@ def run_speed(
     rows: dict[str, list[Row]] = {}
     skipped: dict[str, str] = {}
     for name in names:
-        benchmark = BENCHMARKS[name]
-        if benchmark.missing:
-            skipped[name] = f"needs {', '.join(benchmark.missing)}: {install_command('train,sim,ray')}"
-            continue
         on_start(name)
         try:
-            rows[name] = benchmark.run(quick)
+            rows[name] = BENCHMARKS[name](quick)
+        except ModuleNotFoundError as error:
+            skipped[name] = f"needs {error.name}: {install_command('train,sim,ray')}"
         except EngineUnavailableError as error:
             skipped[name] = str(error)
     return SpeedReport(rows=rows, skipped=skipped)

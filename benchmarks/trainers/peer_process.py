@@ -11,7 +11,7 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Any
 
-from benchmarks.trainers.trainer_comparison import SAME, TRL, Work
+from benchmarks.trainers.trainer_comparison import MODES, SAME, TRL, Work
 
 
 def run(what: str, work: Work) -> dict[str, Any]:
@@ -26,7 +26,6 @@ def run(what: str, work: Work) -> dict[str, Any]:
         from benchmarks.trainers.trl_peer import measured
 
         return asdict(measured(work))
-    from benchmarks.trainers.our_trainer import MODES
     from benchmarks.trainers.our_trainer import measured as measured_ours
 
     return asdict(measured_ours(work, MODES[what]))

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from benchmarks.speed.speed_benchmarks import machine
 from vlm_envs.errors import ConfigError
@@ -153,8 +153,30 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-MODES = ("in_step", "in_step_threads", "async", "async_threads", "beside_update", "beside_update_threads")
-"""Ours: turns in step, each episode on its own, or in step beside the update before."""
+class Mode(NamedTuple):
+    """How our side plays.
+
+    Attributes:
+        rollout: As in `RunConfig`.
+        workers: As in `WorldSpec`.
+        staleness: As in `RunConfig`.
+    """
+
+    rollout: Literal["barrier", "async"]
+    workers: str
+    staleness: int = 0
+
+
+MODES = {
+    "in_step": Mode("barrier", "serial"),
+    "in_step_threads": Mode("barrier", "thread"),
+    "async": Mode("async", "serial"),
+    "async_threads": Mode("async", "thread"),
+    "beside_update": Mode("barrier", "serial", staleness=1),
+    "beside_update_threads": Mode("barrier", "thread", staleness=1),
+}
+"""By name; with threads, each world has one; beside the update, the next batch is sampled meanwhile."""
+
 MAX_DIFFERENCE = 1e-4
 """Of log-probabilities of one frozen trajectory."""
 PACKAGES = ("trl", "datasets", "torchvision")
@@ -204,7 +226,7 @@ class TrainerOptions:
 
     def cases(self) -> list[Work]:
         """Returns the work of each case; that of a smoke run is small."""
-        size: dict[str, int] = _QUICK if self.quick else {"num_iterations": self.num_iterations}
+        size: dict[str, Any] = _QUICK if self.quick else {"num_iterations": self.num_iterations}
         delays = itertools.product(self.world_ms, self.judge_ms)
         return [Work(world_ms=w, judge_ms=j, num_threads=self.num_threads, **size) for w, j in delays]
 
