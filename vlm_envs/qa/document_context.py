@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 from vlm_envs.errors import ConfigError
-from vlm_envs.qa.qa_context import QAContext
+from vlm_envs.qa.qa_context import QAContext, written_call
 from vlm_envs.qa.sample import Sample
 from vlm_envs.tools.coordinates import size_within
 from vlm_envs.tools.document_tools import (
@@ -164,10 +163,8 @@ def _query(sample: Sample) -> str:
 
 
 def _query_call(sample: Sample) -> str:
-    arguments = {"filename": _document(sample).name, "query": _query(sample)}
-    return json.dumps({"name": "doc_page_retrieval_by_query", "arguments": arguments}, ensure_ascii=False)
+    return written_call("doc_page_retrieval_by_query", filename=_document(sample).name, query=_query(sample))
 
 
 def _page_call(sample: Sample, page: int) -> str:
-    arguments = {"filename": _document(sample).name, "image_idx": page}
-    return json.dumps({"name": "doc_page_retrieval_by_index", "arguments": arguments}, ensure_ascii=False)
+    return written_call("doc_page_retrieval_by_index", filename=_document(sample).name, image_idx=page)

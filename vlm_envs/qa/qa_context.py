@@ -227,7 +227,12 @@ def zoom_call(name: str, box: Box[OriginalPixels]) -> str:
     """Returns a call of the zoom tool on a region, in the thousandths it asks for."""
     written = convert(box, Thousandths()).outward_whole()
     bbox = [int(side) for side in (written.x1, written.y1, written.x2, written.y2)]
-    return json.dumps({"name": "image_zoom_in_tool", "arguments": {"image": name, "bbox_2d": bbox}})
+    return written_call("image_zoom_in_tool", image=name, bbox_2d=bbox)
+
+
+def written_call(tool: str, **arguments: object) -> str:
+    """Returns a call of a tool as it is written."""
+    return json.dumps({"name": tool, "arguments": arguments}, ensure_ascii=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -221,9 +221,7 @@ def _subjects(chance: _Chance, organisation: Organisation, sizes: _Sizes) -> Ite
     yield from _site_years(chance, sites, years)
     yield from _project_lists(chance, range(last_year - sizes.projects + 1, last_year + 1))
     for number, topic in enumerate(topics, start=first_number):
-        # The owner is drawn before the rules
-        owner = chance.person()
-        yield draw_policy(chance.rng, number, topic, owner)
+        yield draw_policy(chance.rng, number, topic, chance.person())
     committees = chance.several(COMMITTEES, chance.number(5, 9))
     yield Board(
         members=tuple(
