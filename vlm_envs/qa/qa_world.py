@@ -486,9 +486,10 @@ class QAWorld(World[QAState, Act]):
             )
         strategy = strategies[require_choice("prompt_format", prompt_format, tuple(strategies))]
         if strategy.has_tools and context.coordinates == "pixels":
+            others = [name for name, other in strategies.items() if not other.has_tools]
             raise ConfigError(
                 f"prompt_format={prompt_format!r} calls a zoom tool whose boxes are thousandths; got "
-                f"coordinates='pixels'. Use coordinates='thousandths' or None, or a format without tools."
+                f"coordinates='pixels'. Use coordinates='thousandths' or None, or a format without tools: {others}."
             )
         if strategy.magnifies:
             # No more of a crop is shown than the budget, so that no more of it is worth enlarging.
