@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,8 @@ from vlm_envs.content.reports.subjects import (
     Subject,
     Trade,
 )
+
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +116,36 @@ def told_of(subject: Subject, organisation: Organisation) -> dict[str, Any]:
     return told | {field.name: getattr(subject, field.name) for field in fields(subject)}
 
 
-class _UnusedNames:
-    """Hands out names, each once."""
+class _Chance:
+    """Draws numbers and items, and hands out names, each once."""
 
     def __init__(self, rng: np.random.Generator) -> None:
-        firsts, lasts = pick_several(rng, FIRST_NAMES, 99), pick_several(rng, LAST_NAMES, 99)
+        self.rng = rng
+        firsts, lasts = self.several(FIRST_NAMES), self.several(LAST_NAMES)
         # Every first name with every last name, such that neighbours share neither.
         self._people = iter(
             f"{first} {lasts[(index + shift) % len(lasts)]}"
             for shift in range(len(lasts))
             for index, first in enumerate(firsts)
         )
-        self._towns = iter(pick_several(rng, TOWNS, 99))
+        self._towns = iter(self.several(TOWNS))
 
     def person(self) -> str:
         return next(self._people)
 
     def town(self) -> str:
         return next(self._towns)
+
+    def number(self, low: int, high: int) -> int:
+        """Returns a whole number from `low` to below `high`."""
+        return int(self.rng.integers(low, high))
+
+    def one(self, items: Sequence[ItemT]) -> ItemT:
+        return pick(self.rng, items)
+
+    def several(self, items: Sequence[ItemT], count: int | None = None) -> list[ItemT]:
+        """Returns different items in a random order, all of them by default."""
+        return pick_several(self.rng, items, len(items) if count is None else count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,181 +186,158 @@ def generate_contents(rng: np.random.Generator, num_body_pages: int) -> tuple[Or
         The organisation, and one subject a page in the order of the chapters. There are always two pages of the same
         region or the same year, and a department.
     """
-    sizes = _Sizes.fitting(num_body_pages)
-    unused = _UnusedNames(rng)
-    trade = pick(rng, TRADES)
-    last_year = int(rng.integers(2009, 2025))
-    years = tuple(range(last_year - sizes.years + 1, last_year + 1))
+    sizes, chance = _Sizes.fitting(num_body_pages), _Chance(rng)
+    trade = chance.one(TRADES)
+    last_year = chance.number(2009, 2025)
     letter = Letter(
-        chair=unused.person(),
-        founded=int(rng.integers(1871, 1996)),
-        town=unused.town(),
-        num_people=int(rng.integers(420, 9800)),
+        chair=chance.person(),
+        founded=chance.number(1871, 1996),
+        town=chance.town(),
+        num_people=chance.number(420, 9800),
     )
-    name = f"{pick(rng, TOWNS)} {pick(rng, trade.kinds)}"
     organisation = Organisation(
-        name=name,
+        name=f"{chance.one(TOWNS)} {chance.one(trade.kinds)}",
         trade=trade,
-        years=years,
+        years=tuple(range(last_year - sizes.years + 1, last_year + 1)),
         letter=letter,
-        closing=f"{int(rng.integers(3, 29))} {pick(rng, MONTHS[1:5])}",
+        closing=f"{chance.number(3, 29)} {chance.one(MONTHS[1:5])}",
     )
-    chapters = _chapters(rng, organisation, sizes, unused)
-    return organisation, _chosen(rng, chapters, num_body_pages)
+    return organisation, _chosen(chance, [*_subjects(chance, organisation, sizes)], num_body_pages)
 
 
-def _chapters(
-    rng: np.random.Generator, organisation: Organisation, sizes: _Sizes, unused: _UnusedNames
-) -> tuple[tuple[Subject, ...], ...]:
-    """Returns all subjects there could be, by chapter; regions first, departments second."""
-    years, trade = organisation.years, organisation.trade
-    departments = pick_several(rng, DEPARTMENTS, sizes.departments)
-    chapters: list[tuple[Subject, ...]] = [
-        tuple(_region_years(rng, trade, pick_several(rng, REGIONS, sizes.regions), years, unused)),
-        tuple(_departments(rng, departments, years[-1], unused)),
-    ]
+def _subjects(chance: _Chance, organisation: Organisation, sizes: _Sizes) -> Iterator[Subject]:
+    """Yields all subjects there could be; regions first, departments second."""
+    years, last_year = organisation.years, organisation.years[-1]
+    departments = chance.several(DEPARTMENTS, sizes.departments)
+    yield from _region_years(chance, organisation.trade, chance.several(REGIONS, sizes.regions), years)
+    for department in departments:
+        yield _department(chance, *department, last_year)
     if not sizes.sites:
-        return tuple(chapters)
-    sites = pick_several(rng, SITES, sizes.sites)
-    topics = pick_several(rng, tuple(TOPICS), sizes.policies)
-    first_number = int(rng.integers(2, 30))
-    return (
-        *chapters,
-        tuple(_budget(rng, year, [name for name, _ in departments], unused) for year in years),
-        tuple(_site_years(rng, sites, years, unused)),
-        tuple(_project_lists(rng, sizes.projects, years[-1], unused)),
-        tuple(draw_policy(rng, first_number + index, topic, unused.person()) for index, topic in enumerate(topics)),
-        (
-            _board(rng, organisation, unused),
-            *_risks(rng, unused),
-            Glossary(terms=tuple(sorted(map(tuple, pick_several(rng, WORDS["names"]["terms"], 10))))),
-        ),
+        return
+    sites, topics = chance.several(SITES, sizes.sites), chance.several(tuple(TOPICS), sizes.policies)
+    first_number = chance.number(2, 30)
+    for year in years:
+        yield _budget(chance, year, [name for name, _ in departments])
+    yield from _site_years(chance, sites, years)
+    yield from _project_lists(chance, range(last_year - sizes.projects + 1, last_year + 1))
+    for number, topic in enumerate(topics, start=first_number):
+        yield draw_policy(chance.rng, number, topic, chance.person())
+    committees = chance.several(COMMITTEES, chance.number(5, 9))
+    yield Board(
+        members=tuple(
+            (chance.person(), committee, chance.number(last_year - 14, last_year + 1)) for committee in committees
+        )
     )
+    yield from _risks(chance)
+    yield Glossary(terms=tuple(sorted(map(tuple, chance.several(WORDS["names"]["terms"], 10)))))
 
 
-def _chosen(rng: np.random.Generator, chapters: tuple[tuple[Subject, ...], ...], count: int) -> tuple[Subject, ...]:
+def _chosen(chance: _Chance, subjects: Sequence[Subject], count: int) -> tuple[Subject, ...]:
     """Returns `count` subjects in order, those among them that questions of every category need."""
-    subjects = [subject for chapter in chapters for subject in chapter]
     regional = [(index, subject) for index, subject in enumerate(subjects) if isinstance(subject, RegionYear)]
-    first, shown = pick(rng, regional)
+    first, shown = chance.one(regional)
     alike = [pair for pair in regional if pair[1].region == shown.region or pair[1].year == shown.year]
-    second, _ = pick(rng, [pair for pair in alike if pair[0] != first])
+    second, _ = chance.one([pair for pair in alike if pair[0] != first])
     needed = [first, second, len(regional)]
     others = [index for index in range(len(subjects)) if index not in needed]
-    return tuple(subjects[index] for index in sorted(needed + pick_several(rng, others, count - len(needed))))
+    return tuple(subjects[index] for index in sorted(needed + chance.several(others, count - len(needed))))
 
 
-def _region_years(
-    rng: np.random.Generator, trade: Trade, regions: list[str], years: tuple[int, ...], unused: _UnusedNames
-) -> Iterator[RegionYear]:
-    shuffled = pick_several(rng, trade.lines, len(trade.lines))
+def _region_years(chance: _Chance, trade: Trade, regions: Sequence[str], years: Sequence[int]) -> Iterator[RegionYear]:
+    shuffled = chance.several(trade.lines)
     everywhere, elsewhere = shuffled[:2], shuffled[2:]
     for region in regions:
         # A line that a region lacks is something to ask for in vain; lines stay the same over the years.
-        kept = everywhere + pick_several(rng, elsewhere, int(rng.integers(2, 4)))
+        kept = everywhere + chance.several(elsewhere, chance.number(2, 4))
         lines = tuple(line for line in trade.lines if line in kept)
-        level = 10 ** rng.uniform(2.3, 3.6, size=len(lines))
+        level = 10 ** chance.rng.uniform(2.3, 3.6, size=len(lines))
         for year in years:
-            counts = rng.uniform(0.55, 1.6, size=(len(lines), 4)) * level[:, None]
+            counts = chance.rng.uniform(0.55, 1.6, size=(len(lines), 4)) * level[:, None]
             yield RegionYear(
                 region=region,
                 year=year,
                 lines=lines,
                 counts=tuple(tuple(int(count) for count in row) for row in counts),
-                manager=unused.person(),
-                new_outlets=int(rng.integers(2, 19)),
-                noted=int(rng.integers(len(lines))),
-                noted_quarter=int(rng.integers(4)),
-                corrected=int(rng.integers(11, 99)),
+                manager=chance.person(),
+                new_outlets=chance.number(2, 19),
+                noted=chance.number(0, len(lines)),
+                noted_quarter=chance.number(0, 4),
+                corrected=chance.number(11, 99),
             )
 
 
-def _departments(
-    rng: np.random.Generator, departments: list[tuple[str, str]], year: int, unused: _UnusedNames
-) -> Iterator[Department]:
-    for name, counted in departments:
-        begin, end = pick(rng, ((0, 12), (0, 6), (6, 12), (0, 9)))
-        level = 10 ** rng.uniform(1.8, 2.9)
-        yield Department(
-            name=name,
-            head=unused.person(),
-            deputy=unused.person(),
-            town=unused.town(),
-            num_people=int(rng.integers(12, 480)),
-            since=int(rng.integers(year - 60, year - 3)),
-            counted=counted,
-            months=MONTHS[begin:end],
-            values=_distinct(rng, end - begin, level),
-        )
+def _department(chance: _Chance, name: str, counted: str, year: int) -> Department:
+    begin, end = chance.one(((0, 12), (0, 6), (6, 12), (0, 9)))
+    level = 10 ** chance.rng.uniform(1.8, 2.9)
+    return Department(
+        name=name,
+        head=chance.person(),
+        deputy=chance.person(),
+        town=chance.town(),
+        num_people=chance.number(12, 480),
+        since=chance.number(year - 60, year - 3),
+        counted=counted,
+        months=MONTHS[begin:end],
+        values=_distinct(chance, end - begin, level),
+    )
 
 
-def _site_years(
-    rng: np.random.Generator, sites: list[str], years: tuple[int, ...], unused: _UnusedNames
-) -> Iterator[SiteYear]:
+def _site_years(chance: _Chance, sites: Sequence[str], years: Sequence[int]) -> Iterator[SiteYear]:
     for site in sites:
-        area, opened = int(rng.integers(18, 190)) * 50, int(rng.integers(1922, 2006))
-        level = 10 ** rng.uniform(1.6, 2.7)
+        area, opened = chance.number(18, 190) * 50, chance.number(1922, 2006)
+        level = 10 ** chance.rng.uniform(1.6, 2.7)
         for year in years:
             yield SiteYear(
                 site=site,
                 year=year,
-                warden=unused.person(),
-                floor_area_m2=area + 10 * int(rng.integers(0, 40)),
+                warden=chance.person(),
+                floor_area_m2=area + 10 * chance.number(0, 40),
                 opened=opened,
-                usage_mwh=_distinct(rng, 12, level),
+                usage_mwh=_distinct(chance, 12, level),
             )
 
 
-def _distinct(rng: np.random.Generator, count: int, level: float) -> tuple[int, ...]:
+def _distinct(chance: _Chance, count: int, level: float) -> tuple[int, ...]:
     """Returns values around a level of which the greatest and the least can be told from the others by eye."""
-    values = [int(value) for value in rng.uniform(0.6, 1.1, size=count) * level]
-    top, bottom = pick_several(rng, range(count), 2)
-    values[top] = int(max(values) * rng.uniform(1.12, 1.3)) + 2
-    values[bottom] = int(min(values) * rng.uniform(0.7, 0.86)) - 2
+    values = [int(value) for value in chance.rng.uniform(0.6, 1.1, size=count) * level]
+    top, bottom = chance.several(range(count), 2)
+    values[top] = int(max(values) * chance.rng.uniform(1.12, 1.3)) + 2
+    values[bottom] = int(min(values) * chance.rng.uniform(0.7, 0.86)) - 2
     return tuple(values)
 
 
-def _budget(rng: np.random.Generator, year: int, names: list[str], unused: _UnusedNames) -> BudgetYear:
+def _budget(chance: _Chance, year: int, names: Sequence[str]) -> BudgetYear:
     """Divides 100 percent; every share at least 4, and no two neighbours of a pie hard to tell apart."""
-    slices = names[: int(rng.integers(4, 7))]
-    weights = rng.dirichlet([2.0] * len(slices))
+    slices = names[: chance.number(4, 7)]
+    weights = chance.rng.dirichlet([2.0] * len(slices))
     shares = [4 + int(weight * (100 - 4 * len(slices))) for weight in weights]
     shares[shares.index(max(shares))] += 100 - sum(shares)
     return BudgetYear(
-        year=year, names=tuple(slices), shares=tuple(shares), approved_by=unused.person(), month=pick(rng, MONTHS)
+        year=year,
+        names=tuple(slices),
+        shares=tuple(shares),
+        approved_by=chance.person(),
+        month=chance.one(MONTHS),
     )
 
 
-def _project_lists(rng: np.random.Generator, count: int, last_year: int, unused: _UnusedNames) -> Iterator[ProjectList]:
-    names = iter(pick_several(rng, PROJECTS, len(PROJECTS)))
-    for year in range(last_year - count + 1, last_year + 1):
-        rows = []
-        for _ in range(int(rng.integers(6, 10))):
-            start = f"{pick(rng, MONTHS)} {year}"
-            budget = int(rng.integers(14, 980)) * 5
-            rows.append(
-                Project(name=next(names), lead=unused.person(), budget=budget, start=start, status=pick(rng, _STATUSES))
-            )
-        yield ProjectList(year=year, projects=tuple(rows))
+def _project_lists(chance: _Chance, years: Iterable[int]) -> Iterator[ProjectList]:
+    names = iter(chance.several(PROJECTS))
+    for year in years:
+        projects = []
+        for _ in range(chance.number(6, 10)):
+            start = f"{chance.one(MONTHS)} {year}"
+            budget = chance.number(14, 980) * 5
+            project = {"name": next(names), "lead": chance.person(), "status": chance.one(_STATUSES)}
+            projects.append(Project(**project, budget=budget, start=start))
+        yield ProjectList(year=year, projects=tuple(projects))
 
 
-def _board(rng: np.random.Generator, organisation: Organisation, unused: _UnusedNames) -> Board:
-    last_year = organisation.years[-1]
-    return Board(
-        members=tuple(
-            (unused.person(), committee, int(rng.integers(last_year - 14, last_year + 1)))
-            for committee in pick_several(rng, COMMITTEES, int(rng.integers(5, 9)))
-        )
-    )
-
-
-def _risks(rng: np.random.Generator, unused: _UnusedNames) -> Iterator[Risks]:
-    listed = WORDS["names"]["risks"]
-    texts = pick_several(rng, listed, len(listed))
-    codes = iter(pick_several(rng, range(11, 99), len(texts)))
-    for part in (1, 2):
-        chosen = texts[(part - 1) * 9 : part * 9]
+def _risks(chance: _Chance) -> Iterator[Risks]:
+    texts = chance.several(WORDS["names"]["risks"])
+    codes = iter(chance.several(range(11, 99), len(texts)))
+    for part, chosen in enumerate((texts[:9], texts[9:18]), start=1):
         yield Risks(
             part=part,
-            entries=tuple((f"R-{next(codes)}", text, unused.person(), pick(rng, _LEVELS)) for text in chosen),
+            entries=tuple((f"R-{next(codes)}", text, chance.person(), chance.one(_LEVELS)) for text in chosen),
         )

@@ -196,7 +196,7 @@ def _paragraphs(rng: np.random.Generator, kind: str, counts: list[int]) -> list[
     return [" ".join(next(chosen) for _ in range(count)) for count in counts]
 
 
-def _block(block: dict[str, Any], told: dict[str, Any]) -> Block:
+def _block(block: Any, told: dict[str, Any]) -> Block:
     """Returns a block of `report_layout.toml`."""
     match block:
         case {"heading": text}:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from vlm_envs.content.reports.page_questions import (
     key_of,
     unit_words,
 )
+from vlm_envs.content.reports.report_contents import Organisation
 from vlm_envs.content.reports.subjects import grouped, listing
 from vlm_envs.errors import GenerationError
 from vlm_envs.validation import require_choice
@@ -138,29 +140,33 @@ def _draw_family(report: Report, rng: np.random.Generator) -> _Family | None:
 def _families(report: Report) -> Iterator[_Family]:
     """Yields the facts of each kind that differ in one term only; of projects, pairs on different pages."""
     organisation = report.organisation
-    lines = [line.lower() for line in organisation.trade.lines]
     told = {"trade": organisation.trade, "year": organisation.years[-1]}
-    pages = [(page, [*facts_of(page.subject, organisation)]) for page in report.pages]
+    facts = [[*facts_of(page.subject, organisation)] for page in report.pages]
     for template, kind in _KINDS.items():
-        listed = [
-            [_Entry(number, fact, fact.terms[kind["name"]]) for fact in facts if fact.template == kind["fact"]]
-            for number, (_, facts) in enumerate(pages, start=1)
+        pages = [
+            [_Entry(number, fact, fact.terms[kind["name"]]) for fact in page if fact.template == kind["fact"]]
+            for number, page in enumerate(facts, start=1)
         ]
         if template == "projects":
-            for one, other in combinations(filter(None, listed), 2):
+            for one, other in combinations(pages, 2):
                 for pair in zip(one, other, strict=False):
                     yield _Family(template=template, entries=pair, told=told)
             continue
-        alike: dict[tuple[str, ...], list[_Entry]] = {}
-        for entry in (entry for entries in listed for entry in entries):
-            alike.setdefault(tuple(entry.fact.terms[place] for place in kind["shared"].values()), []).append(entry)
-        # Families come in the order of the table's lines
-        for shared in sorted(
-            alike, key=lambda terms: [(lines.index(term), "") if term in lines else (0, term) for term in terms]
-        ):
+        for shared, entries in _alike(chain.from_iterable(pages), kind["shared"].values(), organisation):
             named = dict(zip(kind["shared"], shared, strict=True))
             units = {"units": unit_words(organisation, named["line"])} if "line" in named else {}
-            yield _Family(template=template, entries=alike[shared], told=told | named | units)
+            yield _Family(template=template, entries=entries, told=told | named | units)
+
+
+def _alike(
+    entries: Iterable[_Entry], places: Iterable[int], organisation: Organisation
+) -> Iterator[tuple[tuple[str, ...], list[_Entry]]]:
+    """Yields the terms at some places with the entries that share them, in order; lines are ordered as in tables."""
+    places, alike = tuple(places), defaultdict(list)
+    for entry in entries:
+        alike[tuple(entry.fact.terms[place] for place in places)].append(entry)
+    order = {line.lower(): f"{index:02}" for index, line in enumerate(organisation.trade.lines)}
+    yield from sorted(alike.items(), key=lambda item: [order.get(term, term) for term in item[0]])
 
 
 CATEGORIES = (TABLE, CHART, TEXT, COMPARISON, CROSS_PAGE, PAGE_LABEL, UNANSWERABLE)

@@ -91,11 +91,12 @@ class Row:
     def raw_texts(self, name: str, counts: Collection[int] = ()) -> tuple[str, ...]:
         """Returns a field that is a list of texts, as they are written: one at least, or as many as may be."""
         value = self.fields.get(name)
-        is_counted = isinstance(value, list | tuple) and value and (not counts or len(value) in counts)
-        if not is_counted or not all(isinstance(item, str) and item.strip() for item in value or ()):
-            wanted = " or ".join(map(str, counts)) if 0 < len(counts) < 5 else ""
-            self.broken(f"a list of {wanted} texts as {name!r}".replace("  ", " "), value)
-        return tuple(value or ())
+        texts = value if isinstance(value, list | tuple) else ()
+        is_counted = len(texts) in counts if counts else bool(texts)
+        if not is_counted or not all(isinstance(text, str) and text.strip() for text in texts):
+            few = f"{' or '.join(map(str, counts))} " if 0 < len(counts) < 5 else ""
+            self.broken(f"a list of {few}texts as {name!r}", value)
+        return tuple(texts)
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Returns a field that is a list of texts, at least one, without white space at their ends."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,11 @@ class AnsweredRow(DatasetRow):
     def answer_kind(self) -> AnswerKind:
         """How answers are compared."""
         return self.answer.kind
+
+    def sample_of(self, sample_id: str, **shown: Any) -> Sample:
+        """Returns the question as a sample of what is shown, the other fields of `Sample`."""
+        answer = self.answer
+        return Sample(sample_id=sample_id, question=answer.question, key=answer, category=self.category, **shown)
 
     def digest_with(self, images: Iterable[StoredImageRef]) -> str:
         """Returns a hash of images, question, and options."""
@@ -400,11 +406,8 @@ class PictureRow(AnsweredRow):
     def sample(self, sample_id: str) -> Sample:
         """Returns the row as a sample; its image's header is read."""
         shown = self._shown()
-        return Sample(
-            sample_id=sample_id,
-            question=self.answer.question,
-            key=self.answer,
-            category=self.category,
+        return self.sample_of(
+            sample_id,
             digest=self.digest_with([shown]),
             cluster=cluster_id("image", shown.digest),
             images=(shown,),

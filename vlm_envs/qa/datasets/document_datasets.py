@@ -65,11 +65,8 @@ class DocumentRow(AnsweredRow):
         if self.has_exact_pages and pages != self.pages:
             Row({}, self.where).broken(f"pages from 1 to the document's {num_pages}", list(self.pages))
         content = "\n".join((digest, self.answer.question, *self.answer.answers))
-        return Sample(
-            sample_id=sample_id,
-            question=self.answer.question,
-            key=self.answer,
-            category=self.category,
+        return self.sample_of(
+            sample_id,
             digest=hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest(),
             cluster=cluster_id("document", self.document.name),  # windows of a document share pages
             document=self.document,

@@ -85,11 +85,8 @@ class VideoRow(AnsweredRow):
             raise BrokenRowError(f"{self.where}: {error}") from error
         if len({(image.width, image.height) for image in images}) > 1:
             row.broken(f"frames of one size in {self.folder}", "several sizes")
-        return Sample(
-            sample_id=sample_id,
-            question=self.answer.question,
-            key=self.answer,
-            category=self.category,
+        return self.sample_of(
+            sample_id,
             digest=self.digest_with(images),
             cluster=cluster_id("video", self.folder),
             images=images,
