@@ -115,21 +115,20 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         described = pool.describe()
         first = described[0]
         for index, other in sorted(described.items()):
-            for which in ("observation_space", "action_space"):
-                if getattr(other, which) != getattr(first, which):
-                    self.close()
-                    raise ConfigError(
-                        f"All worlds of a VectorWorld need the same {which}; number {index} has "
-                        f"{getattr(other, which)}, number 0 has {getattr(first, which)}."
-                    )
+            if other[:2] != first[:2]:
+                self.close()
+                raise ConfigError(
+                    f"All worlds of a VectorWorld need the same spaces; number {index} has {other[:2]}, number 0 has "
+                    f"{first[:2]}."
+                )
         self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.DISABLED}
         self.render_mode = first.render_mode
         self.single_observation_space, self.single_action_space = first.observation_space, first.action_space
         # Copies, because a space that stood N times in the tuple would be seeded N times
-        self.observation_space = gym.spaces.Tuple(
-            [copy.deepcopy(first.observation_space) for _ in range(self.num_envs)]
+        self.observation_space, self.action_space = (
+            gym.spaces.Tuple([copy.deepcopy(space) for _ in range(self.num_envs)])
+            for space in (first.observation_space, first.action_space)
         )
-        self.action_space = gym.spaces.Tuple([copy.deepcopy(first.action_space) for _ in range(self.num_envs)])
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None

@@ -128,13 +128,4 @@ class GridWorld(World[GridStateT, int]):
         """Returns many of these worlds, moved by numbers; arguments as in `DiscreteVector`."""
         if self.obs_mode != "image":
             raise ConfigError(f"Worlds with action_mode='discrete' show pictures only; got obs_mode={self.obs_mode!r}.")
-        budget = self.max_turns * self.max_actions_per_turn
-        return DiscreteVector(
-            self.dynamics,
-            self.view.tiles,
-            self.batch_type,
-            num_envs=num_envs,
-            num_levels=num_levels,
-            split=self.split,
-            max_steps=budget if self.max_steps is None else min(budget, self.max_steps),
-        )
+        return DiscreteVector(self, num_envs=num_envs, num_levels=num_levels)

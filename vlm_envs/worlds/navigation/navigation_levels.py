@@ -7,7 +7,6 @@ shortest plan from everywhere; it is remembered per home and target, and each st
 from __future__ import annotations
 
 import json
-from collections import deque
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -149,7 +148,6 @@ def _read_instruction(content: Any) -> str:
 
 UNREACHABLE = -1
 _NUM_TILTS = 2 * MAX_TILT + 1
-_NUM_VIEWS = 4 * _NUM_TILTS
 # Straight ahead first: of several shortest plans the oracle takes the one a person would
 _PREFERENCE = (Action.MOVE_AHEAD, Action.MOVE_RIGHT, Action.MOVE_LEFT, Action.MOVE_BACK, *ACTIONS[4:])
 
@@ -229,63 +227,35 @@ def _cost(pose: Pose, space: FreeSpace, field: tuple[int, ...], rules: Rules) ->
     index = space.index((pose.x, pose.y))
     if index < 0:
         return UNREACHABLE
-    return field[index * _NUM_VIEWS + _view(pose)] if rules.require_visible else field[index]
-
-
-def _view(pose: Pose) -> int:
-    return pose.heading * _NUM_TILTS + pose.tilt + MAX_TILT
+    if not rules.require_visible:
+        return field[index]
+    return field[(index * 4 + pose.heading) * _NUM_TILTS + pose.tilt + MAX_TILT]
 
 
 @lru_cache(maxsize=1024)
 def _field(home: Home, target: int, rules: Rules, with_furniture: bool) -> tuple[int, ...]:
-    """Returns the fewest actions to success from each place, or from each pose if the target must be seen."""
-    space = free_space(home, rules.num_steps, with_furniture)
-    near = [
-        index
-        for index, is_free in enumerate(space.is_free)
-        if is_free and _is_near(home, target, *space.cell(index), rules)
-    ]
-    if rules.require_visible:
-        return _pose_field(home, target, rules, space, near)
-    return _place_field(space, near)
+    """Returns the fewest actions to success from each place, or, place by place, from each view if it matters.
 
-
-def _place_field(space: FreeSpace, goals: list[int]) -> tuple[int, ...]:
-    distances = [UNREACHABLE] * len(space.is_free)
-    for goal in goals:
-        distances[goal] = 0
-    frontier = deque(goals)
-    moves = [(space.can_step[direction], space.offset(direction, space.num_steps)) for direction in range(4)]
-    while frontier:
-        index = frontier.popleft()
-        for can_step, offset in moves:
-            if can_step[index] and distances[index + offset] == UNREACHABLE:
-                distances[index + offset] = distances[index] + 1
-                frontier.append(index + offset)
-    return tuple(distances)
-
-
-def _pose_field(home: Home, target: int, rules: Rules, space: FreeSpace, near: list[int]) -> tuple[int, ...]:
-    """Returns as many entries a place as there are views, `_view` by `_view`.
-
-    All poses that are equally far are reached at once: boolean arrays of shape [place, heading, tilt].
+    All poses that are equally far are reached at once: bool[place, heading, tilt], or bool[place, 1, 1].
     """
+    space = free_space(home, rules.num_steps, with_furniture)
+    reached = np.zeros((len(space.is_free), *((4, _NUM_TILTS) if rules.require_visible else (1, 1))), bool)
+    for index in np.flatnonzero(space.is_free).tolist():
+        x, y = space.cell(index)
+        if _is_near(home, target, x, y, rules):
+            for heading, tilt in np.ndindex(reached.shape[1:]):
+                pose = Pose(x, y, heading, tilt - MAX_TILT)
+                reached[index, heading, tilt] = is_success(home, target, pose, rules)
     moves = [
         (np.flatnonzero(space.can_step[direction]), space.offset(direction, rules.num_steps)) for direction in range(4)
     ]
-    reached = np.zeros((len(space.is_free), 4, _NUM_TILTS), bool)
-    for index in near:
-        for heading in range(4):
-            for tilt in range(-MAX_TILT, MAX_TILT + 1):
-                pose = Pose(*space.cell(index), heading, tilt)
-                reached[index, heading, tilt + MAX_TILT] = can_see(home, pose, target, rules.fov_degrees)
     distances = np.where(reached, 0, UNREACHABLE)
     frontier, distance = reached.copy(), 0
     while frontier.any():
         following = np.roll(frontier, 1, axis=1) | np.roll(frontier, -1, axis=1)
         following[:, :, 1:] |= frontier[:, :, :-1]
         following[:, :, :-1] |= frontier[:, :, 1:]
-        for places, offset in moves:  # Whatever the heading: each has a move in all four directions
+        for places, offset in moves:  # whatever the heading: each has a move in all four directions
             following[places + offset] |= frontier[places]
         frontier, distance = following & ~reached, distance + 1
         reached |= frontier
