@@ -7,6 +7,7 @@ describe spatial relations and a judge reads them back; both use `RELATION_PHRAS
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import ClassVar, NamedTuple, Protocol, Self, TypeVar
@@ -138,6 +139,28 @@ def descend(state: GridStateT, cost_to_go: Callable[[GridStateT], int | None]) -
     return tuple(moves)
 
 
+def walk_distances(walls: bytes | bytearray, num_cols: int, start: int, occupied: frozenset[int]) -> list[int]:
+    """Returns the moves to each flat cell (row * num_cols + column) from one of them, -1 where no way leads.
+
+    Args:
+        walls: One byte per cell; 1 is a wall. The border is all walls.
+        num_cols: Width in cells.
+        start: Where the walk starts.
+        occupied: Other cells that are in the way.
+    """
+    distances = [-1] * len(walls)
+    distances[start] = 0
+    frontier = deque([start])
+    while frontier:
+        cell = frontier.popleft()
+        for step in (-num_cols, num_cols, -1, 1):
+            neighbor = cell + step
+            if distances[neighbor] < 0 and not walls[neighbor] and neighbor not in occupied:
+                distances[neighbor] = distances[cell] + 1
+                frontier.append(neighbor)
+    return distances
+
+
 class Relation(NamedTuple):
     """`subject` as seen from `object`.
 
@@ -209,12 +232,14 @@ def relations_text(relations: Iterable[Relation]) -> str:
 _DIRECTIONS = tuple(Direction)
 
 
-def budgeted_length(shortest: int, max_turns: int, max_actions_per_turn: int) -> int:
-    """Returns the most moves that the budget of an episode allows.
+def longest_solution(given: int | None, shortest: int, max_turns: int, max_actions_per_turn: int) -> int:
+    """Returns the given length of the longest solutions, by default the most moves that an episode's budget allows.
 
     Raises:
-        ConfigError: If these are fewer than the shortest solution takes.
+        ConfigError: If the budget is less than the shortest solution takes.
     """
+    if given is not None:
+        return given
     budget = require_positive("max_turns", max_turns) * require_positive("max_actions_per_turn", max_actions_per_turn)
     require(
         budget >= require_positive("min_solution_length", shortest),
