@@ -198,7 +198,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     ) -> tuple[Flags, dict[int, Call]]:
         """Returns which worlds are to be reset, and how."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        world_options = self._own_options() | dict(options or {})
+        world_options = {**self._own_options, **(options or {})}
         mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
         seeds, levels = reset_seeds(seed, self.num_envs), reset_levels(world_options.pop("levels", None), self.num_envs)
         self._episodes.require_started(~mask)
@@ -207,6 +207,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             for i in np.flatnonzero(mask).tolist()
         }
 
+    @property
     def _own_options(self) -> dict[str, Any]:
         return {"optimal_actions": True} if self.counts_optimal_actions else {}
 
@@ -257,7 +258,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """
         pool, levels = self._open_pool(), levels or {}
         self._resetting |= seeds.keys()
-        options = {i: _with_level(self._own_options(), levels.get(i)) or None for i in seeds}
+        options = {i: _with_level(self._own_options, levels.get(i)) or None for i in seeds}
         pool.send({i: Call("reset", (), {"seed": seed, "options": options[i]}) for i, seed in seeds.items()})
 
     def send(self, actions: Mapping[int, str]) -> None:
@@ -475,13 +476,12 @@ class JoinedWorlds:
         infos: list[dict[str, Any]] = []
         for first, vector in self._numbered:
             own = slice(first, first + vector.num_envs)
-            shared = {name: value for name, value in options.items() if name not in ("reset_mask", "levels")}
-            if "reset_mask" in options and not any(options["reset_mask"][own]):
+            of_each = {name: options[name][own] for name in ("reset_mask", "levels") if options.get(name) is not None}
+            if not any(of_each.get("reset_mask", (True,))):
                 observations.extend([None] * vector.num_envs)
                 infos.extend({} for _ in range(vector.num_envs))
                 continue
-            of_each = {name: options[name][own] for name in ("reset_mask", "levels") if options.get(name) is not None}
-            shown, told = vector.try_reset(seed=seed[own], options={**shared, **of_each})
+            shown, told = vector.try_reset(seed=seed[own], options={**options, **of_each})
             observations.extend(shown)
             infos.extend(told["env"])
         return tuple(observations), {"env": infos}

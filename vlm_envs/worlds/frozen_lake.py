@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from vlm_envs.worlds.grids.grid_levels import (
     find_single,
     find_symbols,
     longest_solution,
+    moves_of,
     named_cells,
     parse_rows,
     relations_of,
@@ -261,11 +262,11 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         On slippery ice this is still the shortest way of a player who does not slip, which need not be the
         safest one: it measures the distance left, and it does not depend on luck.
         """
-        return descend(state, self.cost_to_go)
+        return descend(state, self.cost_to_go, moves_of)
 
     def suboptimal_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
         """Returns the shortest way over a lake without holes, which the real one may well have."""
-        return descend(replace(state, holes=()), self.cost_to_go)
+        return descend(replace(state, holes=()), self.cost_to_go, moves_of)
 
     def cost_to_go(self, state: FrozenLakeState) -> int | None:
         """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
@@ -302,22 +303,13 @@ class FrozenLakeTask(GridTask[FrozenLakeState]):
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1)
 
 
-class FrozenLakeStateDict(TypedDict):
-    """A lake as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
-
-    player_position: Cell
-    target_position: Cell
-    hole_positions: list[Cell]
-    grid_size: tuple[int, int]
-
-
 class FrozenLakeView(GridView[FrozenLakeState]):
     """Pictures and texts of lakes."""
 
     tiles_of = "frozen_lake"
 
-    def structured(self, state: FrozenLakeState) -> FrozenLakeStateDict:
-        """Returns the lake as plain data."""
+    def structured(self, state: FrozenLakeState) -> dict[str, Any]:
+        """Returns the lake as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
         return {
             "player_position": state.player,
             "target_position": state.target,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -321,16 +321,6 @@ class SokobanTask(GridTask[SokobanState]):
         return SUCCESS_REWARD + BOX_REWARD * num_left + STEP_PENALTY * num_actions
 
 
-class SokobanStateDict(TypedDict):
-    """A room as plain data; positions are (row, column). Source: VAGEN, Appendix C.2, which tells no walls."""
-
-    player_position: Cell
-    box_positions: list[Cell]
-    target_positions: list[Cell]
-    grid_size: tuple[int, int]
-    wall_positions: NotRequired[list[Cell]]
-
-
 class SokobanView(GridView[SokobanState]):
     """Pictures and texts of rooms.
 
@@ -345,10 +335,13 @@ class SokobanView(GridView[SokobanState]):
         super().__init__(cell_px)
         self.tell_walls = tell_walls
 
-    def structured(self, state: SokobanState) -> SokobanStateDict:
-        """Returns the room as plain data."""
+    def structured(self, state: SokobanState) -> dict[str, Any]:
+        """Returns the room as plain data; positions are (row, column).
+
+        Source: VAGEN, Appendix C.2, which tells no walls.
+        """
         layout = state.layout
-        told: SokobanStateDict = {
+        told: dict[str, Any] = {
             "player_position": state.player,
             "box_positions": list(state.boxes),
             "target_positions": list(layout.targets),

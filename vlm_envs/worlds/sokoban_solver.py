@@ -22,6 +22,7 @@ from vlm_envs.worlds.grids.grid_levels import (
     descend,
     find_single,
     find_symbols,
+    moves_of,
     parse_rows,
     walk_distances,
 )
@@ -425,7 +426,7 @@ def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[in
         SolverLimitError: If the limit on nodes, for more than one box, was reached before the answer was known.
     """
     if len(state.boxes) == 1:
-        return descend(state, cost_to_go)
+        return descend(state, cost_to_go, moves_of)
     return push_search(state.layout).plan(state, max_num_nodes=max_num_nodes)
 
 

@@ -117,26 +117,38 @@ class GridState(Protocol):
 
 
 GridStateT = TypeVar("GridStateT", bound=GridState)
+StateT = TypeVar("StateT")
 
 
-def descend(state: GridStateT, cost_to_go: Callable[[GridStateT], int | None]) -> tuple[int, ...] | None:
-    """Returns a shortest solution as action numbers, the first of equals in the order of the directions.
+ActionT = TypeVar("ActionT")
 
-    None if `cost_to_go`, which gives the fewest moves left from a state, knows no way.
+
+def descend(
+    state: StateT,
+    cost_to_go: Callable[[StateT], int | None],
+    successors: Callable[[StateT], Iterable[tuple[ActionT, StateT]]],
+) -> tuple[ActionT, ...] | None:
+    """Returns a shortest solution, of equals the first in the order of the successors.
+
+    Args:
+        state: Where it starts.
+        cost_to_go: Returns the fewest actions left from a state, None if there is no way.
+        successors: Returns the actions in a state, and where they lead.
     """
     cost = cost_to_go(state)
     if cost is None:
         return None
-    moves: list[int] = []
+    actions: list[ActionT] = []
     while cost > 0:
         cost -= 1
-        for direction in Direction:
-            successor = state.move(direction)
-            if cost_to_go(successor) == cost:
-                moves.append(int(direction))
-                state = successor
-                break
-    return tuple(moves)
+        action, state = next(pair for pair in successors(state) if cost_to_go(pair[1]) == cost)
+        actions.append(action)
+    return tuple(actions)
+
+
+def moves_of(state: GridStateT) -> Iterable[tuple[int, GridStateT]]:
+    """Returns the moves on a grid by number, and where they lead."""
+    return ((int(direction), state.move(direction)) for direction in Direction)
 
 
 def walk_distances(walls: bytes | bytearray, num_cols: int, start: int, occupied: frozenset[int]) -> list[int]:

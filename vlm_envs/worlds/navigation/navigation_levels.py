@@ -20,6 +20,7 @@ from vlm_envs.content.homes.home_space import MAX_TILT, FreeSpace, Pose, bearing
 from vlm_envs.content.homes.home_text import home_data, read_home, read_whole
 from vlm_envs.errors import GenerationError, LevelError
 from vlm_envs.responses.parsing import ActionGrammar
+from vlm_envs.worlds.grids.grid_levels import descend
 from vlm_envs.worlds.navigation.navigation_text import target_candidates, write_instruction
 
 
@@ -194,27 +195,18 @@ def is_success(home: Home, target: int, pose: Pose, rules: Rules) -> bool:
 def cost_to_go(state: NavigationState, rules: Rules, *, with_furniture: bool = True) -> int | None:
     """Returns the fewest actions to success, or None if there is no way."""
     space = free_space(state.home, rules.num_steps, with_furniture)
-    cost = _cost(state.pose, space, _field(state.home, state.target, rules, with_furniture), rules)
-    return None if cost == UNREACHABLE else cost
+    return _cost(state.pose, space, _field(state.home, state.target, rules, with_furniture), rules)
 
 
 def plan(state: NavigationState, rules: Rules, *, with_furniture: bool = True) -> tuple[Action, ...] | None:
     """Returns a shortest plan, or None if there is none; equal states give equal plans."""
     space = free_space(state.home, rules.num_steps, with_furniture)
     field = _field(state.home, state.target, rules, with_furniture)
-    pose, actions = state.pose, []
-    cost = _cost(pose, space, field, rules)
-    if cost == UNREACHABLE:
-        return None
-    while cost > 0:
-        cost -= 1
-        for action in _PREFERENCE:
-            following = act(pose, action, space)
-            if following is not pose and _cost(following, space, field, rules) == cost:
-                actions.append(action)
-                pose = following
-                break
-    return tuple(actions)
+    return descend(
+        state.pose,
+        lambda pose: _cost(pose, space, field, rules),
+        lambda pose: ((action, act(pose, action, space)) for action in _PREFERENCE),
+    )
 
 
 def _is_near(home: Home, target: int, x: int, y: int, rules: Rules) -> bool:
@@ -223,13 +215,13 @@ def _is_near(home: Home, target: int, x: int, y: int, rules: Rules) -> bool:
     return east * east + north * north <= rules.success_cm * rules.success_cm
 
 
-def _cost(pose: Pose, space: FreeSpace, field: tuple[int, ...], rules: Rules) -> int:
+def _cost(pose: Pose, space: FreeSpace, field: tuple[int, ...], rules: Rules) -> int | None:
     index = space.index((pose.x, pose.y))
     if index < 0:
-        return UNREACHABLE
-    if not rules.require_visible:
-        return field[index]
-    return field[(index * 4 + pose.heading) * _NUM_TILTS + pose.tilt + MAX_TILT]
+        return None
+    if rules.require_visible:
+        index = (index * 4 + pose.heading) * _NUM_TILTS + pose.tilt + MAX_TILT
+    return None if field[index] == UNREACHABLE else field[index]
 
 
 @lru_cache(maxsize=1024)

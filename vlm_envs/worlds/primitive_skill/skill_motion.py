@@ -7,7 +7,7 @@ ManiSkill plans with, does not work with numpy 2; nothing of it is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -55,7 +55,8 @@ def carry_out(engine: Engine, primitive: Primitive, held: int | None) -> int | N
     """
     arm = _Arm(engine, held)
     points = [engine.scene_point(point) for point in (primitive.point, primitive.end) if point is not None]
-    {Skill.PICK: arm.pick, Skill.PLACE: arm.place, Skill.PUSH: arm.push}[primitive.skill](*points)
+    skills: dict[Skill, Callable[..., None]] = {Skill.PICK: arm.pick, Skill.PLACE: arm.place, Skill.PUSH: arm.push}
+    skills[primitive.skill](*points)
     arm.rest()
     return arm.held
 
