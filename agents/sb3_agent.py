@@ -206,8 +206,8 @@ def train_policy(
         return _TrainingWorld(DiscreteWorld(world, actions_per_response=num_actions, downscale=downscale, **strip))
 
     worlds = DummyVecEnv([env_fn] * num_envs)
-    discrete: DiscreteWorld = worlds.envs[0].env  # type: ignore[assignment]
-    trained_for = {"env_id": env_id, **_facts(discrete.controls), "seeing": discrete.seeing, "kwargs": dict(kwargs)}
+    controls, seeing = (worlds.envs[0].get_wrapper_attr(name) for name in ("controls", "seeing"))
+    trained_for = {"env_id": env_id, **_facts(controls), "seeing": seeing, "kwargs": dict(kwargs)}
     network = {"features_extractor_class": CellNetwork, "features_extractor_kwargs": {"cell_px": cell_px}}
     model = PPO(
         "CnnPolicy",

@@ -115,21 +115,20 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         described = pool.describe()
         first = described[0]
         for index, other in sorted(described.items()):
-            for which in ("observation_space", "action_space"):
-                if getattr(other, which) != getattr(first, which):
-                    self.close()
-                    raise ConfigError(
-                        f"All worlds of a VectorWorld need the same {which}; number {index} has "
-                        f"{getattr(other, which)}, number 0 has {getattr(first, which)}."
-                    )
+            if other[:2] != first[:2]:
+                self.close()
+                raise ConfigError(
+                    f"All worlds of a VectorWorld need the same spaces; number {index} has {other[:2]}, number 0 has "
+                    f"{first[:2]}."
+                )
         self.metadata = {**first.metadata, "autoreset_mode": AutoresetMode.DISABLED}
         self.render_mode = first.render_mode
         self.single_observation_space, self.single_action_space = first.observation_space, first.action_space
         # Copies, because a space that stood N times in the tuple would be seeded N times
-        self.observation_space = gym.spaces.Tuple(
-            [copy.deepcopy(first.observation_space) for _ in range(self.num_envs)]
+        self.observation_space, self.action_space = (
+            gym.spaces.Tuple([copy.deepcopy(space) for _ in range(self.num_envs)])
+            for space in (first.observation_space, first.action_space)
         )
-        self.action_space = gym.spaces.Tuple([copy.deepcopy(first.action_space) for _ in range(self.num_envs)])
 
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -199,7 +198,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
     ) -> tuple[Flags, dict[int, Call]]:
         """Returns which worlds are to be reset, and how."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        world_options = self._own_options() | dict(options or {})
+        world_options = {**self._own_options, **(options or {})}
         mask = reset_mask(world_options.pop("reset_mask", None), self.num_envs)
         seeds, levels = reset_seeds(seed, self.num_envs), reset_levels(world_options.pop("levels", None), self.num_envs)
         self._episodes.require_started(~mask)
@@ -208,6 +207,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
             for i in np.flatnonzero(mask).tolist()
         }
 
+    @property
     def _own_options(self) -> dict[str, Any]:
         return {"optimal_actions": True} if self.counts_optimal_actions else {}
 
@@ -258,7 +258,7 @@ class VectorWorld(VectorEnv[Observations, Actions, npt.NDArray[Any]]):
         """
         pool, levels = self._open_pool(), levels or {}
         self._resetting |= seeds.keys()
-        options = {i: _with_level(self._own_options(), levels.get(i)) or None for i in seeds}
+        options = {i: _with_level(self._own_options, levels.get(i)) or None for i in seeds}
         pool.send({i: Call("reset", (), {"seed": seed, "options": options[i]}) for i, seed in seeds.items()})
 
     def send(self, actions: Mapping[int, str]) -> None:
@@ -476,13 +476,12 @@ class JoinedWorlds:
         infos: list[dict[str, Any]] = []
         for first, vector in self._numbered:
             own = slice(first, first + vector.num_envs)
-            shared = {name: value for name, value in options.items() if name not in ("reset_mask", "levels")}
-            if "reset_mask" in options and not any(options["reset_mask"][own]):
+            of_each = {name: options[name][own] for name in ("reset_mask", "levels") if options.get(name) is not None}
+            if not any(of_each.get("reset_mask", (True,))):
                 observations.extend([None] * vector.num_envs)
                 infos.extend({} for _ in range(vector.num_envs))
                 continue
-            of_each = {name: options[name][own] for name in ("reset_mask", "levels") if options.get(name) is not None}
-            shown, told = vector.try_reset(seed=seed[own], options={**shared, **of_each})
+            shown, told = vector.try_reset(seed=seed[own], options={**options, **of_each})
             observations.extend(shown)
             infos.extend(told["env"])
         return tuple(observations), {"env": infos}

@@ -9,6 +9,7 @@ import logging
 import multiprocessing
 import os
 import pickle
+import reprlib
 import signal
 import threading
 import time
@@ -227,15 +228,10 @@ START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 2.0
 """How long a worker that is asked to stop may take to close its environments."""
 
-_NUM_NAMED = 6
-
 
 def named_environments(indices: Iterable[int]) -> str:
-    """Returns what messages call the environments of a worker: all of them if they are few, else the first and last."""
-    ordered = sorted(indices)
-    if len(ordered) <= _NUM_NAMED:
-        return f"environments {ordered}"
-    return f"{len(ordered)} environments ({ordered[0]}, {ordered[1]} to {ordered[-1]})"
+    """Returns what messages call the environments of a worker: all of them if they are few, else the first."""
+    return f"environments {reprlib.repr(sorted(indices))}"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,15 @@ from vlm_envs.worlds.grids.grid_levels import (
     Direction,
     GridDynamics,
     Relation,
-    budgeted_length,
     descend,
     find_single,
     find_symbols,
+    longest_solution,
+    moves_of,
     named_cells,
     parse_rows,
     relations_of,
+    walk_distances,
 )
 from vlm_envs.worlds.grids.grid_vector import DELTAS, BatchStep, GridBatch
 from vlm_envs.worlds.grids.grid_world import STEP_PENALTY, GridTask, GridView, GridWorld, representation_help
@@ -110,35 +111,21 @@ def parse_level(level: str | Sequence[str]) -> FrozenLakeState:
     )
 
 
-UNREACHABLE = -1
+def _distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> list[int]:
+    """Returns the moves from each cell to the goal, -1 for holes and cut-off cells.
+
+    The lake has a border of one cell, so the cell (row, column) is at (row + 1) * (size + 2) + column + 1.
+    """
+    width = size + 2
+    edge = b"\1" * width
+    walls = bytearray(edge + (b"\1" + bytes(size) + b"\1") * size + edge)
+    for row, column in holes:
+        walls[(row + 1) * width + column + 1] = 1
+    return walk_distances(walls, width, (target[0] + 1) * width + target[1] + 1, frozenset())
 
 
-@lru_cache(maxsize=4)
-def _neighbours(size: int) -> tuple[tuple[int, ...], ...]:
-    """Returns the cells beside each cell: above, below, left and right of it."""
-    grid = np.pad(np.arange(size * size).reshape(size, size), 1, constant_values=-1)
-    around = np.stack([grid[:-2, 1:-1], grid[2:, 1:-1], grid[1:-1, :-2], grid[1:-1, 2:]], axis=-1).reshape(-1, 4)
-    return tuple(tuple(cell for cell in cells if cell >= 0) for cells in around.tolist())
+_remembered_distances = lru_cache(maxsize=4096)(_distances_to)
 
-
-def distances_to(target: Cell, holes: tuple[Cell, ...], size: int) -> tuple[int, ...]:
-    """Returns the moves from each cell, in reading order, to the goal; `UNREACHABLE` for holes and cut-off cells."""
-    distances = [UNREACHABLE] * (size * size)
-    blocked = {row * size + column for row, column in holes}
-    start = target[0] * size + target[1]
-    distances[start] = 0
-    frontier = deque([start])
-    neighbours = _neighbours(size)
-    while frontier:
-        cell = frontier.popleft()
-        for neighbour in neighbours[cell]:
-            if distances[neighbour] < 0 and neighbour not in blocked:
-                distances[neighbour] = distances[cell] + 1
-                frontier.append(neighbour)
-    return tuple(distances)
-
-
-_remembered_distances = lru_cache(maxsize=4096)(distances_to)
 SLIPPED_ACTIONS = (
     (2, 0, 3),  # up: left, up, right
     (3, 1, 2),  # down: right, down, left
@@ -206,13 +193,13 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         is_hole[target_cell] = False
         target = divmod(target_cell, self.size)
         holes = tuple(divmod(cell, self.size) for cell in np.flatnonzero(is_hole).tolist())
-        distances = distances_to(target, holes, self.size)
+        distances = _distances_to(target, holes, self.size)
         fitting = [
             c for c, moves in enumerate(distances) if self.min_solution_length <= moves <= self.max_solution_length
         ]
         if fitting:
-            player = divmod(fitting[int(rng.integers(len(fitting)))], self.size)
-            yield FrozenLakeState(player=player, target=target, holes=holes, size=self.size)
+            row, column = divmod(fitting[int(rng.integers(len(fitting)))], self.size + 2)
+            yield FrozenLakeState(player=(row - 1, column - 1), target=target, holes=holes, size=self.size)
 
     @property
     def wanted(self) -> tuple[str, str]:
@@ -275,17 +262,17 @@ class FrozenLakeDynamics(GridDynamics[FrozenLakeState]):
         On slippery ice this is still the shortest way of a player who does not slip, which need not be the
         safest one: it measures the distance left, and it does not depend on luck.
         """
-        return descend(state, self.cost_to_go)
+        return descend(state, self.cost_to_go, moves_of)
 
     def suboptimal_plan(self, state: FrozenLakeState) -> tuple[int, ...] | None:
         """Returns the shortest way over a lake without holes, which the real one may well have."""
-        return descend(replace(state, holes=()), self.cost_to_go)
+        return descend(replace(state, holes=()), self.cost_to_go, moves_of)
 
     def cost_to_go(self, state: FrozenLakeState) -> int | None:
         """Returns the fewest moves left without slipping, or None if the goal is out of reach."""
         distances = _remembered_distances(state.target, state.holes, state.size)
-        distance = distances[state.player[0] * state.size + state.player[1]]
-        return None if distance == UNREACHABLE else distance
+        distance = distances[(state.player[0] + 1) * (state.size + 2) + state.player[1] + 1]
+        return None if distance < 0 else distance
 
 
 SUCCESS_REWARD = 10.0
@@ -316,22 +303,13 @@ class FrozenLakeTask(GridTask[FrozenLakeState]):
         return SUCCESS_REWARD + STEP_PENALTY * (num_actions - 1)
 
 
-class FrozenLakeStateDict(TypedDict):
-    """A lake as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
-
-    player_position: Cell
-    target_position: Cell
-    hole_positions: list[Cell]
-    grid_size: tuple[int, int]
-
-
 class FrozenLakeView(GridView[FrozenLakeState]):
     """Pictures and texts of lakes."""
 
     tiles_of = "frozen_lake"
 
-    def structured(self, state: FrozenLakeState) -> FrozenLakeStateDict:
-        """Returns the lake as plain data."""
+    def structured(self, state: FrozenLakeState) -> dict[str, Any]:
+        """Returns the lake as plain data; positions are (row, column). Source: VAGEN, Appendix C.2."""
         return {
             "player_position": state.player,
             "target_position": state.target,
@@ -421,16 +399,15 @@ class FrozenLakeWorld(GridWorld[FrozenLakeState]):
         cell_px: int = 28,
         **world_kwargs: Any,
     ) -> None:
-        longest = max_solution_length
-        if longest is None:
-            longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
         dynamics = FrozenLakeDynamics(
             size=size,
             is_slippery=is_slippery,
             desc=desc,
             frozen_probability=frozen_probability,
             min_solution_length=min_solution_length,
-            max_solution_length=longest,
+            max_solution_length=longest_solution(
+                max_solution_length, min_solution_length, max_turns, max_actions_per_turn
+            ),
         )
         super().__init__(
             dynamics,

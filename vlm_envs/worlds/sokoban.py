@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,14 @@ from vlm_envs.worlds.grids.grid_levels import (
     Direction,
     GridDynamics,
     Relation,
-    budgeted_length,
+    longest_solution,
     named_cells,
     relations_of,
+    walk_distances,
 )
 from vlm_envs.worlds.grids.grid_vector import DELTAS, BatchStep, GridBatch
 from vlm_envs.worlds.grids.grid_world import STEP_PENALTY, GridTask, GridView, GridWorld, representation_help
-from vlm_envs.worlds.sokoban_solver import OneBoxCosts, SokobanLayout, SokobanState, parse_level, walk_distances
+from vlm_envs.worlds.sokoban_solver import OneBoxCosts, SokobanLayout, SokobanState, parse_level
 
 _STARTS_PER_ROOM = 16
 _NODES_PER_TRY = 2_000
@@ -98,16 +99,16 @@ def _pulled_starts(
     free = [cell for cell, wall in enumerate(layout.walls) if not wall and cell not in targets]
     player, boxes, num_moves = free[int(rng.integers(len(free)))], set(targets), 0
     while pulls := _reachable_pulls(layout, player, boxes):
-        on_target = [pull for pull in pulls if pull.box in targets]
+        on_target = [pull for pull in pulls if pull[1] in targets]
         choices = on_target if on_target and rng.random() < _UNPULLED_PREFERENCE else pulls
-        pull = choices[int(rng.integers(len(choices)))]
-        # The walk to the first pull comes after the last push of the solution, so it costs nothing.
-        num_pull_moves = 1 + (pull.num_walked if num_moves else 0)
+        num_walked, box, step = choices[int(rng.integers(len(choices)))]
+        # The walk to the first pull comes after the last push of the solution, so it costs nothing
+        num_pull_moves = 1 + (num_walked if num_moves else 0)
         if num_moves + num_pull_moves > max_num_moves:
             break
         num_moves += num_pull_moves
-        boxes = boxes - {pull.box} | {pull.player_from}
-        player = pull.player_to
+        boxes = boxes - {box} | {box + step}
+        player = box + 2 * step
     if boxes & targets:
         return
     walked = walk_distances(layout.walls, layout.num_cols, player, frozenset(boxes))
@@ -118,24 +119,21 @@ def _pulled_starts(
         yield SokobanState(layout=layout, player=divmod(player, layout.num_cols), boxes=box_cells)
 
 
-class _Pull(NamedTuple):
-    """A push played backwards: the player steps away from a box and takes it along."""
+def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> list[tuple[int, int, int]]:
+    """Returns every pull the player can walk to, in a fixed order.
 
-    num_walked: int
-    box: int
-    player_from: int
-    player_to: int
+    A pull is a push played backward: the player steps away from a box and takes it along.
 
-
-def _reachable_pulls(layout: SokobanLayout, player: int, boxes: set[int]) -> list[_Pull]:
-    """Returns every pull the player can walk to, in a fixed order."""
+    Returns:
+        The moves of the walk, the box, and the step from the box to the player.
+    """
     walked = walk_distances(layout.walls, layout.num_cols, player, frozenset(boxes))
     pulls = []
     for box in sorted(boxes):
         for step in (-layout.num_cols, layout.num_cols, -1, 1):
-            player_from, player_to = box + step, box + 2 * step
-            if walked[player_from] >= 0 and not layout.walls[player_to] and player_to not in boxes:
-                pulls.append(_Pull(walked[player_from], box, player_from, player_to))
+            player_to = box + 2 * step
+            if walked[box + step] >= 0 and not layout.walls[player_to] and player_to not in boxes:
+                pulls.append((walked[box + step], box, step))
     return pulls
 
 
@@ -227,13 +225,13 @@ class SokobanDynamics(GridDynamics[SokobanState]):
         state = parse_level(level)
         if (size := (state.layout.num_rows, state.layout.num_cols)) != self.dim_room:
             raise LevelError(f"Expected a room of dim_room={self.dim_room}; got {size}. Make the env with {size}.")
-        if state.is_solved:
-            raise LevelError("Every box is already on a target. Move at least one box (X) off its target (O).")
         try:
-            if sokoban_solver.cost_to_go(state) is None:
-                raise LevelError(f"This room has no solution; move the boxes, targets or walls:\n{state.level_text()}")
+            cost = self.cost_to_go(state)
         except SolverLimitError as error:
             raise LevelError(f"It could not be checked that this room has a solution. {error}") from error
+        if not cost:
+            fault = "has no solution" if cost is None else "is solved already"
+            raise LevelError(f"This room {fault}; move the boxes, targets or walls:\n{state.level_text()}")
         return state
 
     def is_success(self, state: SokobanState) -> bool:
@@ -323,16 +321,6 @@ class SokobanTask(GridTask[SokobanState]):
         return SUCCESS_REWARD + BOX_REWARD * num_left + STEP_PENALTY * num_actions
 
 
-class SokobanStateDict(TypedDict):
-    """A room as plain data; positions are (row, column). Source: VAGEN, Appendix C.2, which tells no walls."""
-
-    player_position: Cell
-    box_positions: list[Cell]
-    target_positions: list[Cell]
-    grid_size: tuple[int, int]
-    wall_positions: NotRequired[list[Cell]]
-
-
 class SokobanView(GridView[SokobanState]):
     """Pictures and texts of rooms.
 
@@ -347,10 +335,13 @@ class SokobanView(GridView[SokobanState]):
         super().__init__(cell_px)
         self.tell_walls = tell_walls
 
-    def structured(self, state: SokobanState) -> SokobanStateDict:
-        """Returns the room as plain data."""
+    def structured(self, state: SokobanState) -> dict[str, Any]:
+        """Returns the room as plain data; positions are (row, column).
+
+        Source: VAGEN, Appendix C.2, which tells no walls.
+        """
         layout = state.layout
-        told: SokobanStateDict = {
+        told: dict[str, Any] = {
             "player_position": state.player,
             "box_positions": list(state.boxes),
             "target_positions": list(layout.targets),
@@ -449,14 +440,13 @@ class SokobanWorld(GridWorld[SokobanState]):
         **world_kwargs: Any,
     ) -> None:
         require_flag("tell_walls", tell_walls)
-        longest = max_solution_length
-        if longest is None:
-            longest = budgeted_length(min_solution_length, max_turns, max_actions_per_turn)
         dynamics = SokobanDynamics(
             dim_room=dim_room,
             num_boxes=num_boxes,
             min_solution_length=min_solution_length,
-            max_solution_length=longest,
+            max_solution_length=longest_solution(
+                max_solution_length, min_solution_length, max_turns, max_actions_per_turn
+            ),
         )
         super().__init__(
             dynamics,

@@ -15,7 +15,17 @@ from functools import lru_cache
 from heapq import heappop, heappush
 
 from vlm_envs.errors import LevelError, SolverLimitError
-from vlm_envs.worlds.grids.grid_levels import Cell, Direction, cells_of, descend, find_single, find_symbols, parse_rows
+from vlm_envs.worlds.grids.grid_levels import (
+    Cell,
+    Direction,
+    cells_of,
+    descend,
+    find_single,
+    find_symbols,
+    moves_of,
+    parse_rows,
+    walk_distances,
+)
 
 SYMBOLS = {
     "#": "wall",
@@ -118,13 +128,9 @@ def parse_level(level: str) -> SokobanState:
         LevelError: If the drawing is not one closed room with one player and as many boxes as targets.
     """
     rows = parse_rows(level, SYMBOLS)
-    for row, column in cells_of(rows):
-        on_border = row in (0, len(rows) - 1) or column in (0, len(rows[0]) - 1)
-        if on_border and rows[row][column] != "#":
-            raise LevelError(
-                f"A Sokoban room must be closed: the border cell (row, column) {(row, column)} is "
-                f"{rows[row][column]!r}. Surround the room with '#'."
-            )
+    edges = [rows[0], rows[-1], *(row[0] + row[-1] for row in rows)]
+    if set("".join(edges)) != {"#"}:
+        raise LevelError(f"A Sokoban room must be closed; surround it with '#':\n{level}")
     player, boxes, targets = (
         find_single(rows, "PS", "player"),
         find_symbols(rows, "X*"),
@@ -349,21 +355,6 @@ class PushSearch:
         return moves
 
 
-def walk_distances(walls: bytes, num_cols: int, player: int, occupied: frozenset[int]) -> list[int]:
-    """Returns the player's moves to each flat cell without pushing, -1 where it cannot get; boxes are on `occupied`."""
-    distances = [-1] * len(walls)
-    distances[player] = 0
-    frontier = deque([player])
-    while frontier:
-        cell = frontier.popleft()
-        for step in (-num_cols, num_cols, -1, 1):
-            neighbour = cell + step
-            if distances[neighbour] < 0 and not walls[neighbour] and neighbour not in occupied:
-                distances[neighbour] = distances[cell] + 1
-                frontier.append(neighbour)
-    return distances
-
-
 UNSOLVABLE = -1
 
 
@@ -435,7 +426,7 @@ def plan(state: SokobanState, *, max_num_nodes: int = MAX_NUM_NODES) -> tuple[in
         SolverLimitError: If the limit on nodes, for more than one box, was reached before the answer was known.
     """
     if len(state.boxes) == 1:
-        return descend(state, cost_to_go)
+        return descend(state, cost_to_go, moves_of)
     return push_search(state.layout).plan(state, max_num_nodes=max_num_nodes)
 
 

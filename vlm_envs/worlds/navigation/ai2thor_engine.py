@@ -21,6 +21,7 @@ from vlm_envs.content.homes.home import LATTICE_CM, QUARTERS, words_of
 from vlm_envs.errors import ConfigError, EngineUnavailableError, GenerationError, LevelError
 from vlm_envs.parts import Dynamics, View
 from vlm_envs.requirements import install_command
+from vlm_envs.worlds.grids.grid_levels import descend
 from vlm_envs.worlds.navigation import navigation_text
 from vlm_envs.worlds.navigation.ai2thor_tasks import (
     SceneState,
@@ -302,19 +303,13 @@ class SceneDynamics(Dynamics[SceneState, Action]):
 
         None if there is no way, or if the target must be seen, which cannot be told without going there.
         """
-        cost = self._shortest(state)
-        if cost is None or self.rules.require_visible:
+        if self.rules.require_visible:
             return None
-        distances, place, actions = self._field(state), _snap(state.x_mm, state.z_mm), []
-        while cost > 0:
-            cost -= 1
-            for action in ACTIONS[:4]:
-                following = self._beside(place, (state.heading + action) % 4)
-                if distances.get(following) == cost:
-                    actions.append(action)
-                    place = following
-                    break
-        return tuple(actions)
+        return descend(
+            _snap(state.x_mm, state.z_mm),
+            self._field(state).get,
+            lambda place: ((action, self._beside(place, (state.heading + action) % 4)) for action in ACTIONS[:4]),
+        )
 
     def close(self) -> None:
         """Ends the simulator."""

@@ -109,7 +109,7 @@ def millimeters(meters: Any) -> int:
     return round(number * 1000)
 
 
-def pose_mm(position: Mapping[str, Any], rotation_degrees: Any, horizon_degrees: Any) -> dict[str, int]:
+def pose_mm(position: Mapping[str, Any], rotation_degrees: Any, horizon_degrees: Any) -> dict[str, Any]:
     """Returns the fields of a state that say where the agent stands and looks."""
     return {
         **{f"{axis}_mm": millimeters(position[axis]) for axis in "xyz"},

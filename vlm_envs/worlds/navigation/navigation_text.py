@@ -15,7 +15,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,21 +97,12 @@ DIRECTION_PHRASES: Mapping[str, str] = {
 """The phrase for each direction of the dictionary."""
 
 
-class SeenObject(TypedDict):
-    """One visible object: its type, direction as in `DIRECTION_PHRASES`, and level distance in metres."""
+SeenObject = dict[str, Any]
+"""One visible object: its `type`, `direction_to_player` as in `DIRECTION_PHRASES`, and level `distance_to_player`."""
 
-    type: str
-    direction_to_player: str
-    distance_to_player: float
-
-
-class NavigationStateDict(TypedDict):
-    """A search as plain data; distances are level, in metres, rounded to centimetres."""
-
-    target_obj_type: str
-    target_distance_to_player: float
-    target_direction_to_player: str
-    visible_objects: list[SeenObject]
+NavigationStateDict = dict[str, Any]
+"""A search as plain data: `target_obj_type`, `target_distance_to_player`, `target_direction_to_player`, and
+`visible_objects`; distances are level, in meters, rounded to centimeters."""
 
 
 class Sighting(NamedTuple):

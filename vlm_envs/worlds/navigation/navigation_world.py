@@ -22,7 +22,7 @@ from vlm_envs.spaces import MAX_RESOLUTION
 from vlm_envs.splits import split_of
 from vlm_envs.validation import require, require_choice, require_flag, require_positive
 from vlm_envs.world import World
-from vlm_envs.worlds.grids.grid_levels import budgeted_length
+from vlm_envs.worlds.grids.grid_levels import longest_solution
 from vlm_envs.worlds.navigation import navigation_levels, navigation_text
 from vlm_envs.worlds.navigation.navigation_levels import (
     ACTION_NAMES,
@@ -356,7 +356,7 @@ class NavigationWorld(World[Any, Action]):
         wanted = Wanted(
             instruction_set=instruction_set,
             min_solution_length=min_solution_length,
-            max_solution_length=budgeted_length(min_solution_length, max_turns, max_actions_per_turn),
+            max_solution_length=longest_solution(None, min_solution_length, max_turns, max_actions_per_turn),
             things=_kinds(things),
         )
         of_ai2thor: dict[str, Any] = {

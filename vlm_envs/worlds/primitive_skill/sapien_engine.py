@@ -7,7 +7,6 @@ leak into the result; so every state is put into a new scene made of the same bo
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import weakref
@@ -37,6 +36,7 @@ from vlm_envs.worlds.primitive_skill.skill_state import (
     NUM_ARM_JOINTS,
     PrimitiveSkillState,
     Quaternion,
+    Vector,
 )
 
 SUPERSAMPLING = 2
@@ -49,23 +49,33 @@ class Viewpoint:
 
     Attributes:
         eye_m: Its place in the scene.
-        look_at_m: What is in the middle of its pictures.
+        rotation: Its rotation (w, x, y, z); unturned it looks along x.
         field_of_view_rad: How wide it sees.
         shows_arm: Whether the arm, which is drawn back in every picture, or its shadow is within its pictures. Drawing
             an arm takes four times as long as all the rest.
     """
 
-    eye_m: tuple[float, float, float]
-    look_at_m: tuple[float, float, float]
+    eye_m: Vector
+    rotation: Quaternion
     field_of_view_rad: float
     shows_arm: bool = True
 
 
 VIEWPOINTS: Mapping[str, Viewpoint] = {
-    "front": Viewpoint(eye_m=(0.66, 0.0, 0.6), look_at_m=(-0.075, 0.0, 0.075), field_of_view_rad=0.62),
-    "above": Viewpoint(eye_m=(0.026, 0.0, 1.5), look_at_m=(0.025, 0.0, 0.0), field_of_view_rad=0.31, shows_arm=False),
+    "front": Viewpoint(
+        eye_m=(0.66, 0.0, 0.6), rotation=(0.0, -0.3051774310079835, 0.0, 0.9522955085494037), field_of_view_rad=0.62
+    ),
+    "above": Viewpoint(
+        eye_m=(0.026, 0.0, 1.5),
+        rotation=(0.0, -0.7068710396817377, 0.0, 0.7073424441239613),
+        field_of_view_rad=0.31,
+        shows_arm=False,
+    ),
 }
-"""Both look towards -x. From above, a picture shows 0.46 m of the table along each side."""
+"""Both look towards -x: at (-0.075, 0, 0.075), and down at (0.025, 0, 0).
+
+From above, an image shows 0.46 m of the table along each side.
+"""
 
 
 def _light(scene: Any) -> None:
@@ -80,24 +90,6 @@ def _light(scene: Any) -> None:
         shadow_far=2.0,
         shadow_map_size=1024,
     )
-
-
-def _looking(eye: tuple[float, float, float], at: tuple[float, float, float]) -> Any:
-    """Returns the pose of a camera at `eye` that looks horizontally centred at `at`; its x axis looks ahead."""
-    import sapien
-
-    ahead = np.subtract(at, eye)
-    yaw = math.atan2(ahead[1], ahead[0])
-    pitch = -math.atan2(ahead[2], math.hypot(ahead[0], ahead[1]))
-    half_yaw, half_pitch = yaw / 2, pitch / 2
-    # (yaw about z) * (pitch about y)
-    rotation = (
-        math.cos(half_yaw) * math.cos(half_pitch),
-        -math.sin(half_yaw) * math.sin(half_pitch),
-        math.cos(half_yaw) * math.sin(half_pitch),
-        math.sin(half_yaw) * math.cos(half_pitch),
-    )
-    return sapien.Pose(eye, rotation)
 
 
 Floats = npt.NDArray[np.float64]
@@ -296,12 +288,14 @@ def _set_joints(articulation: Any, qpos: Sequence[float]) -> None:
 
 def _add_camera(scene: Any, size_px: int, viewpoint: str) -> Any:
     """Adds a camera for images of one size; the first one lights the scene."""
+    import sapien
+
     if not scene.get_cameras():
         _light(scene)
     side, place = size_px * SUPERSAMPLING, VIEWPOINTS[viewpoint]
     use_shaders()  # a ManiSkill environment in this process sets its own
     camera = scene.add_camera(viewpoint, side, side, place.field_of_view_rad, 0.05, 6.0)
-    camera.entity.set_pose(_looking(place.eye_m, place.look_at_m))
+    camera.entity.set_pose(sapien.Pose(place.eye_m, place.rotation))
     return camera
 
 

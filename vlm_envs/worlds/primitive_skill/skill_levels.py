@@ -23,7 +23,7 @@ from vlm_envs.worlds.primitive_skill.skill_state import (
     DRAWER_TRAVEL_M,
     HOME_QPOS,
     MAX_NUM_CUBES,
-    STAGES,
+    NUM_STAGES,
     Cube,
     Drawer,
     Goal,
@@ -185,14 +185,14 @@ def _has_progress(state: PrimitiveSkillState) -> bool:
         max(map(abs, state.qpos)) <= _MAX_JOINT
         and state.held in (None, *range(len(state.cubes)))
         and 0 <= state.phrasing < num_phrasings(state.task)
-        and -1 <= state.highest_stage <= max(STAGES[state.task])
+        and -1 <= state.highest_stage < NUM_STAGES[state.task]
         and len(state.outcome) <= _MAX_OUTCOME_CHARS
         and state.outcome.isprintable()
     )
 
 
 _REQUIREMENTS: tuple[tuple[str, Callable[[PrimitiveSkillState], bool]], ...] = (
-    (f"a task out of {', '.join(STAGES)}", lambda state: state.task in STAGES),
+    (f"a task out of {', '.join(NUM_STAGES)}", lambda state: state.task in NUM_STAGES),
     (
         f"1 to {MAX_NUM_CUBES} cubes of different colors out of {', '.join(COLORS)}, within {_MAX_COORDINATE_M:g} m, "
         "not in each other, with rotations of length 1, a left and a right target to place or stack, and a drawer, "
