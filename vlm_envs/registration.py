@@ -242,6 +242,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env[Any, Any]:
     except TypeError as error:
         if "abstract class" in str(error):
             raise ConfigError(f"{env_id} cannot be made: {error}.") from error
+        _refuse_unknown_arguments(error, env_id, creator_of(name), kwargs)
         raise
 
 
@@ -320,13 +321,7 @@ class WorldType(ABCMeta):
         try:
             world = super().__call__(*args, **kwargs)
         except TypeError as error:
-            known = [*keyword_parameters(cls), *added_arguments(cls)]
-            for name in kwargs:
-                require(
-                    name in known or f"unexpected keyword argument '{name}'" not in str(error),
-                    f"{cls.__name__} cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}."
-                    f"{did_you_mean(name, known)} It takes {', '.join(known) or 'none'}.",
-                )
+            _refuse_unknown_arguments(error, cls.__name__, cls, kwargs)
             raise
         if not is_discrete:
             return world
@@ -338,6 +333,17 @@ class WorldType(ABCMeta):
     def __signature__(cls) -> inspect.Signature:
         """The constructor's own, for help texts."""
         return inspect.signature(cls.__init__.__get__(object()))  # type: ignore[misc]
+
+
+def _refuse_unknown_arguments(error: TypeError, made: str, creator: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raises `ConfigError` if a call of a creator failed because of an argument that it does not have."""
+    known = [*keyword_parameters(creator), *(added_arguments(creator) if isinstance(creator, WorldType) else ())]
+    for name in kwargs:
+        if name not in known and f"unexpected keyword argument '{name}'" in str(error):
+            raise ConfigError(
+                f"{made} cannot be made with {name}={kwargs[name]!r}: it has no argument {name!r}."
+                f"{did_you_mean(name, known)} It takes {', '.join(known) or 'none'}."
+            ) from error
 
 
 def added_arguments(cls: type) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ ROW_WIDTH_PX = 3 * PICTURE_HEIGHT_PX + 2 * GAP_PX
 FONT_SIZE = 14
 LINE_PX = 20
 MAX_LINES = 3
-"""Most lines of one paragraph in a picture; the page has all of it."""
+"""Most lines of one paragraph in an image."""
 INK = (40, 44, 52)
 PAPER = (255, 255, 255)
 
@@ -40,15 +40,11 @@ class Strip(NamedTuple):
     Attributes:
         env_id: The world's id.
         caption: One line: which world, which seed, how it went.
-        asked: What the level asks for, in paragraphs; empty where the picture says it all.
-        solution: What is right: the answer, or the actions.
         image: The whole strip.
     """
 
     env_id: str
     caption: str
-    asked: tuple[str, ...]
-    solution: str
     image: Image.Image
 
 
@@ -105,12 +101,10 @@ def strip_of(env_id: str, seed: int) -> Strip:
     pictures = solved_episode(world, plan)
     chosen = [pictures[index] for index in sorted({0, len(pictures) // 2, len(pictures) - 1})]
     caption = f"{env_id}, seed {seed}" + (f", solved in {len(plan)} action{'s' * (len(plan) != 1)}" if plan else "")
-    asked = world.task.brief(start)
-    solution = world.task.solution(start, plan) if plan else ""
-    below = f"{'Answer' if world.shows_several else 'Actions'}: {solution}" if plan else ""
-    image = draw_strip(chosen, caption, above=asked, below=below)
+    below = f"{'Answer' if world.shows_several else 'Actions'}: {world.task.solution(start, plan)}" if plan else ""
+    image = draw_strip(chosen, caption, above=world.task.brief(start), below=below)
     world.close()
-    return Strip(env_id=env_id, caption=caption, asked=asked, solution=solution, image=image)
+    return Strip(env_id, caption, image)
 
 
 def solved_episode(world: World[Any, Any], plan: Sequence[Any]) -> list[Picture]:
@@ -200,7 +194,7 @@ def page(strips: Sequence[Strip]) -> str:
     """Returns a page that shows the strips by their file names."""
     figures = "\n".join(
         f'<figure><img src="{file_name(strip.env_id)}" alt="{html.escape(strip.caption)}">'
-        f"<figcaption>{html.escape(describe(strip.env_id))}{_question_and_answer(strip)}</figcaption></figure>"
+        f"<figcaption>{html.escape(describe(strip.env_id))}</figcaption></figure>"
         for strip in strips
     )
     return (
@@ -208,11 +202,3 @@ def page(strips: Sequence[Strip]) -> str:
         "<style>body{font:16px sans-serif;margin:2em}img{max-width:100%}</style>\n"
         f"<h1>VLM worlds</h1>\n{figures}\n</html>\n"
     )
-
-
-def _question_and_answer(strip: Strip) -> str:
-    """Returns what was asked and what is right, to be unfolded."""
-    if not strip.asked:
-        return ""
-    asked = "".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in strip.asked)
-    return f"<details><summary>question and solution</summary>{asked}<p>{html.escape(strip.solution)}</p></details>"

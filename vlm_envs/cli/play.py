@@ -94,7 +94,7 @@ def run(options: PlayOptions) -> None:
         return
 
     def show() -> None:
-        print("\n".join(frame(session, colors, session.help(), session.told())), flush=True)
+        print("\n".join(frame(session, colors, session.help())), flush=True)
 
     print("\n".join(wrapped(session.opening())))
     has_quit = serve(session, _typed_lines() if is_terminal else sys.stdin, show)
@@ -128,9 +128,9 @@ def serve(session: Session, lines: Iterable[str], show: Callable[[], None]) -> b
     return False
 
 
-def frame(session: Session, colors: Colors, help_line: str, told: Sequence[str]) -> list[str]:
-    """Returns everything to show: picture, state in words if the mode has it, what is told, status, help."""
-    below = wrapped([*session.state_lines(), *told, *session.status(), help_line])
+def frame(session: Session, colors: Colors, help_line: str, opening: Sequence[str] = ()) -> list[str]:
+    """Returns everything to show: the image, then the text of `Session.lines`."""
+    below = wrapped(session.lines(help_line, opening))
     if "image" not in session.world.obs_mode:
         return below
     return [*_picture(session, colors, below), *below]
@@ -152,7 +152,7 @@ def _play_with_keys(session: Session, colors: Colors, keys: Mapping[str, str]) -
 
     def show() -> None:
         # Clearing to each line's end instead of the whole screen first avoids flicker.
-        lines = frame(session, colors, KEYS_HELP[keys["ArrowUp"]], [*opening, *session.told()])
+        lines = frame(session, colors, KEYS_HELP[keys["ArrowUp"]], opening)
         opening.clear()
         text = "".join(f"{line}\x1b[K\r\n" for line in lines)
         print(f"\x1b[H{text}\x1b[J", end="", flush=True)
@@ -183,7 +183,7 @@ def _play_in_browser(session: Session, keys: Mapping[str, str]) -> None:
     def lines(page: PlayerPage) -> Iterator[str]:
         while True:
             help_line = KEYS_HELP[keys["ArrowUp"]] if keys else session.help()
-            text = [*opening, *session.state_lines(), *session.told(), *session.status(), help_line]
+            text = session.lines(help_line, opening)
             opening.clear()
             pictures = session.pictures if "image" in session.world.obs_mode else []
             yield page.ask(session.env_id, "\n".join(text), pictures, keys)

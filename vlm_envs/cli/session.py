@@ -192,6 +192,10 @@ class Session:
         task = self.world.task
         return [f"{task.name}. {task.goal}", *task.rules]
 
+    def lines(self, help_line: str, opening: Sequence[str] = ()) -> list[str]:
+        """Returns the text to show: state in words if the mode has it, what is told, status, and help."""
+        return [*opening, *self.state_lines(), *self.told(), *self.status(), help_line]
+
     def drawn_in_words(self) -> list[str]:
         """Returns the state for terminals without colors: symbols or words, as far as the world has them.
 

@@ -13,10 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
-
-if TYPE_CHECKING:
-    from vlm_envs.parts import Task
+from typing import Any, Literal, get_args
 
 Representation = Literal["natural_language", "symbolic", "structured"]
 REPRESENTATIONS: tuple[str, ...] = get_args(Representation)
@@ -198,14 +195,14 @@ class PromptSpec:
     """What prompts are built from.
 
     Attributes:
-        task: The world's task.
+        task: The world's `vlm_envs.parts.Task`.
         response_format: The strategy's tags.
         state_help: How the state is written in words; empty to leave it out.
         max_actions_per_turn: Actions carried out per turn.
         max_turns: Turns before the episode is truncated.
     """
 
-    task: Task[Any, Any]
+    task: Any
     response_format: ResponseFormat
     state_help: str
     max_actions_per_turn: int
@@ -214,7 +211,7 @@ class PromptSpec:
     @property
     def separator(self) -> str:
         """What stands between the actions of a turn; empty where there is only one."""
-        return self.task.grammar.separator if self.max_actions_per_turn > 1 else ""
+        return str(self.task.grammar.separator) if self.max_actions_per_turn > 1 else ""
 
     def skeletons(self, response_format: ResponseFormat) -> str:
         """Returns the responses that a format allows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from tests.unit.vlm_envs.corridor import (
     CorridorWorld,
 )
 from tests.unit.vlm_envs.test_testing import build, only
+from vlm_envs.cli.commands import main
 from vlm_envs.errors import ConfigError, WorldContractError
 from vlm_envs.splits import SPLITS
 from vlm_envs.testing.contract import check_world, run_checks
@@ -42,6 +44,15 @@ class RemainderDynamics(AnySplitDynamics):
 
     def level_split(self, level: str) -> str:
         return SPLITS[self.load(level).player % 3]
+
+
+class EndlessSearchDynamics(CorridorDynamics):
+    """Raises what Ctrl-C raises during a search for a test level."""
+
+    def generate(self, rng: np.random.Generator, split: str) -> CorridorState:
+        if split == "test":
+            raise KeyboardInterrupt
+        return super().generate(rng, split)
 
 
 class WrongShapeView(CorridorView):
@@ -100,6 +111,12 @@ def test_every_level_drawn_must_fit_not_only_those_played_by_responses(register:
             max_turns=5,
             max_actions_per_turn=1,
         )
+
+
+def test_ctrl_c_names_the_clause_and_the_line_that_runs(register: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    env_id = register(functools.partial(build, EndlessSearchDynamics))
+    assert main(["check", env_id]) == 130
+    assert re.search(r"splits_are_disjoint .*test_checked_levels.py, line \d+", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -285,7 +285,7 @@ def test_limits_that_a_person_sets_apply_to_them():
 @pytest.mark.parametrize(("env_id", "obs_mode"), [("VLM/SVG-v0", "image+text"), ("VLM/SVG-v0", "image+description")])
 def test_a_description_is_shown_once(env_id, obs_mode):
     session = Session(env_id, obs_mode=obs_mode)
-    lines = frame(session, "none", session.help(), session.told())
+    lines = frame(session, "none", session.help())
     assert sum("The drawing shows nothing yet" in line for line in lines) == 1
 
 
