@@ -50,7 +50,7 @@ from training.curation.curation_set import (
 from training.curation.curation_teacher import make_teacher
 from training.errors import CurationInterruptedError
 from training.level_episodes import play_each
-from training.pools.pool_levels import level_faults
+from training.pools.pool_levels import level_faults, looked_up
 from training.rewards.turn_scores import model_judges
 from training.rewards.verifier import CheckpointJudge, Verifier
 from vlm_envs.errors import ConfigError, VLMEnvsError, WorkerError
@@ -58,9 +58,6 @@ from vlm_envs.records.folder_lock import alone_in
 from vlm_envs.responses.answers import read_answer
 from vlm_envs.trajectory import Trajectory, failure_of
 from vlm_envs.validation import require
-
-_AT_ONCE = 16
-"""Levels that are looked up in one call of a world, which has only so much time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,11 +239,8 @@ def _showable(spec: WorldSpec, batch: QuestionBatch) -> tuple[QuestionBatch, tup
     worlds = None if levels is None or not spec.reads_data else spec.try_vector(1, split="train")
     if levels is None or worlds is None:
         return batch, ()
-    faults: list[str] = []
     with worlds:
-        for start in range(0, len(levels), _AT_ONCE):
-            part = levels[start : start + _AT_ONCE]
-            faults += worlds.apply({0: partial(level_faults, levels=part, of=VLMEnvsError)})[0]
+        faults = looked_up(worlds, partial(level_faults, of=VLMEnvsError), levels)
     return batch.part([place for place, fault in enumerate(faults) if not fault]), tuple(filter(None, faults))
 
 
