@@ -81,7 +81,7 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
     """
     names = world_names(specs)
     trained: dict[str, tuple[PoolLevel, PoolConfig]] = {}
-    shown: dict[str, PoolLevel] = {}
+    shown: dict[str, tuple[PoolLevel, int]] = {}
     told: list[str] = []
     for number, spec in enumerate(specs):
         for config in filter(None, (spec.pool, spec.cold_start_pool)):
@@ -95,14 +95,14 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
             if config is spec.pool:
                 trained |= {level.level_id: (level, config) for level in levels}
             else:
-                shown |= {level.level_id: level for level in levels}
+                shown |= {level.level_id: (level, number) for level in levels}
         both = sorted(trained.keys() & shown.keys())
         if both:
-            level, config = trained[both[0]]
+            (level, config), (imitated, place) = trained[both[0]], shown[both[0]]
             raise ConfigError(
                 f"{len(both)} levels of {names[number]} are both in a pool to train on and in a cold start's, the "
-                f"first of them at {level.where} and {shown[both[0]].where}. Leave them out of one, such as by "
-                f"--worlds.{number}.cold-start-pool.exclude {config.file}, or draw others for it: python -m training "
+                f"first of them at {level.where} and {imitated.where}. Leave them out of one, such as by "
+                f"--worlds.{place}.cold-start-pool.exclude {config.file}, or draw others for it: python -m training "
                 f"pool RECIPE --exclude {config.file} --out FILE"
             )
     return told
