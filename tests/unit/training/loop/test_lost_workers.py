@@ -378,5 +378,5 @@ def test_an_expert_whose_workers_are_killed_plays_its_demonstration_again():
 
     with vector(num=2) as worlds:
         worlds.reset(seed=[1, 2])
-        played = _despite_losses(partial(play, OracleAgent(), worlds, [1, 2], env_ids=["x"] * 2), [1, 2])
+        played = _despite_losses(partial(play, OracleAgent(), worlds, [1, 2], env_ids=["x"] * 2, levels=None), [1, 2])
     assert [each.seed for each in played] == [1, 2]
