@@ -143,7 +143,11 @@ def _cold_started(
     """Returns a model that was taught; by the main process, and the others read what it saved."""
     if engine.num_processes == 1:
         return make_cold_start(config, directory, writer)
-    engine.on_main(lambda: make_cold_start(config, directory, writer) and None, is_long=True)
+
+    def make() -> None:
+        make_cold_start(config, directory, writer)
+
+    engine.on_main(make, is_long=True)
     return load_for_training(directory, config)
 
 

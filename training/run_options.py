@@ -199,17 +199,20 @@ def find_recipe(words: Sequence[str]) -> tuple[Recipe | None, list[str]]:
     return None, rest
 
 
-def named_recipe(words: Sequence[str], command: str) -> tuple[Recipe, list[str]]:
+def named_recipe(words: Sequence[str], command: str, *others: str) -> tuple[Recipe, list[str]]:
     """Returns the recipe that the command line of another command names, and the other words.
+
+    `others` are more names that the command takes, for messages.
 
     Raises:
         ConfigError: If it names none, or as `find_recipe` does.
     """
     recipe, rest = find_recipe(words)
     if recipe is None:
-        meant = did_you_mean(words[0], RECIPES) if words else ""
+        known = (*RECIPES, *others)
+        meant = did_you_mean(words[0], known) if words else ""
         raise ConfigError(
-            f"{command} takes a recipe ({', '.join(RECIPES)}), a world's id or --recipe FILE.py, and its options; got "
+            f"{command} takes a recipe ({', '.join(known)}), a world's id or --recipe FILE.py, and its options; got "
             f"{[*words[:1]]}.{meant}"
         )
     return recipe, rest

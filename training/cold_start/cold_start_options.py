@@ -38,7 +38,7 @@ def cold_start_options(words: Sequence[str]) -> tuple[Recipe, RunConfig]:
     if words and words[0] in FIRST_STARTS:
         recipe, options = Recipe(name=words[0], make=FIRST_STARTS[words[0]]), list(words[1:])
     else:
-        recipe, options = named_recipe(words, "cold_start")
+        recipe, options = named_recipe(words, "cold_start", *FIRST_STARTS)
     if "--resume" in options:
         raise ConfigError(
             "cold_start takes all of its steps anew, so --resume would do nothing. --cold-start.start-from DIR begins "

@@ -166,6 +166,12 @@ class CurateConfig:
         require(not messages, "\n".join(messages))
         self._require_judges()
         self._require_readable()
+        asked = [(spec.env_id, spec.kwargs, spec.pool) for spec in self.specs]
+        require(
+            all(asked.count(each) == 1 for each in asked),
+            f"One of {field_name(self, 'worlds')} or {field_name(self, 'again')} asks every question twice in the same "
+            "way. Leave it out, or name another value.",
+        )
 
     def _contradictions_of_worlds(self) -> Iterator[str]:
         """Yields what several worlds leave no place for."""

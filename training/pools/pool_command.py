@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,12 @@ from agents.hf.checkpoint import require_device
 from agents.registry import require_agent
 from training.config.world_spec import WorldSpec, world_names
 from training.pools.pool_config import DrawPoolConfig, PoolConfig
-from training.pools.pool_levels import PoolLevel, chosen_levels, read_levels
+from training.pools.pool_levels import PoolLevel, chosen_levels, looked_up, read_levels
 from training.run_options import named_recipe
 from training.world_options import read_world_options
 from vlm_envs.command_line import HELP, HELP_ALL, Program, description_of, parsed
 from vlm_envs.errors import ConfigError, VLMEnvsError
 from vlm_envs.validation import require
-
-_AT_ONCE = 32
-"""Levels that are read in one call of a world, which has only so much time."""
 
 
 def pool_to_draw(words: Sequence[str]) -> tuple[str, WorldSpec, DrawPoolConfig]:
@@ -85,7 +81,7 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
     """
     names = world_names(specs)
     trained: dict[str, tuple[PoolLevel, PoolConfig]] = {}
-    shown: dict[str, PoolLevel] = {}
+    shown: dict[str, tuple[PoolLevel, int]] = {}
     told: list[str] = []
     for number, spec in enumerate(specs):
         for config in filter(None, (spec.pool, spec.cold_start_pool)):
@@ -99,14 +95,14 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
             if config is spec.pool:
                 trained |= {level.level_id: (level, config) for level in levels}
             else:
-                shown |= {level.level_id: level for level in levels}
+                shown |= {level.level_id: (level, number) for level in levels}
         both = sorted(trained.keys() & shown.keys())
         if both:
-            level, config = trained[both[0]]
+            (level, config), (imitated, place) = trained[both[0]], shown[both[0]]
             raise ConfigError(
                 f"{len(both)} levels of {names[number]} are both in a pool to train on and in a cold start's, the "
-                f"first of them at {level.where} and {shown[both[0]].where}. Leave them out of one, such as by "
-                f"--worlds.{number}.cold-start-pool.exclude {config.file}, or draw others for it: python -m training "
+                f"first of them at {level.where} and {imitated.where}. Leave them out of one, such as by "
+                f"--worlds.{place}.cold-start-pool.exclude {config.file}, or draw others for it: python -m training "
                 f"pool RECIPE --exclude {config.file} --out FILE"
             )
     return told
@@ -114,26 +110,24 @@ def require_pools(specs: Sequence[WorldSpec]) -> list[str]:
 
 def _require_playable(spec: WorldSpec, config: PoolConfig, levels: Sequence[PoolLevel]) -> None:
     with spec.make_vector(1, split="train") as worlds:
-        for start in range(0, len(levels), _AT_ONCE):
-            part = levels[start : start + _AT_ONCE]
-            found = worlds.apply({0: partial(_looked_up, ids=[level.level_id for level in part])})[0]
-            for level, (split, fault) in zip(part, found, strict=True):
-                require(
-                    not fault,
-                    f"{level.where}: {spec.env_id} cannot load this level as it is made here. {fault} Give the world "
-                    "the arguments that the pool was drawn with, or remove the row.",
-                )
-                require(
-                    split in (None, "train"),
-                    f"{level.where}: this level belongs to the split {split!r}, which is held out for evaluations. "
-                    f"Remove the row, or draw a pool: python -m training pool {spec.env_id} --out {config.file}",
-                )
+        found = looked_up(worlds, _splits, [level.level_id for level in levels])
+    for level, (split, fault) in zip(levels, found, strict=True):
+        require(
+            not fault,
+            f"{level.where}: {spec.env_id} cannot load this level as it is made here. {fault} Give the world the "
+            "arguments that the pool was drawn with, or remove the row.",
+        )
+        require(
+            split in (None, "train"),
+            f"{level.where}: this level belongs to the split {split!r}, which is held out for evaluations. Remove the "
+            f"row, or draw a pool: python -m training pool {spec.env_id} --out {config.file}",
+        )
 
 
-def _looked_up(world: Any, ids: Sequence[str]) -> list[tuple[str | None, str]]:
+def _splits(world: Any, levels: Sequence[str]) -> list[tuple[str | None, str]]:
     """Returns the split of each level text, and what is wrong with it; called where the world lives."""
     found: list[tuple[str | None, str]] = []
-    for level in ids:
+    for level in levels:
         try:
             found.append((world.dynamics.level_split(level), ""))
         except VLMEnvsError as error:

@@ -185,13 +185,19 @@ def _drawn(spec: WorldSpec, config: DrawPoolConfig) -> Iterator[tuple[str, int |
             order = np.random.default_rng(config.seed).permutation(len(listed))
             found: Iterator[tuple[str, int | None]] = ((listed[place], None) for place in order.tolist())
         else:
-            seeds = iter(split_seeds("train", config.num_samples * _MAX_DRAWS_EACH + 1000, start=_first_seed(config)))
-            parts = iter(lambda: list(itertools.islice(seeds, _AT_ONCE)), [])
-            found = (level for part in parts for level in worlds.apply({0: partial(_of_seeds, seeds=part)})[0])
+            seeds = split_seeds("train", config.num_samples * _MAX_DRAWS_EACH + 1000, start=_first_seed(config))
+            calls = (partial(_of_seeds, seeds=part) for part in _parts(seeds))
+            found = (level for call in calls for level in worlds.apply({0: call})[0])
         for level_id, length in found:
             if level_id not in seen and question_of(level_id) not in excluded:
                 seen.add(level_id)
                 yield level_id, length
+
+
+def _parts(seeds: Iterator[int]) -> Iterator[list[int]]:
+    """Yields seeds in parts that one call of a world has time for."""
+    while part := list(itertools.islice(seeds, _AT_ONCE)):
+        yield part
 
 
 def _listed_ids(world: Any) -> tuple[str, ...] | None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from vlm_envs.vector.vector_world import VectorWorld
 _LARGER = "draw a larger pool: python -m training pool RECIPE --num-samples N --out FILE"
 _EXAMPLE = '{"id": "vstar:12", "attempts": 5, "passes": 2}'
 _logger = logging.getLogger(__name__)
+_Found = TypeVar("_Found")
 
 _AT_ONCE = 16
 """Levels that are looked at in one call of a world, which has only so much time."""
@@ -352,19 +353,25 @@ class ShownLevels:
 
     def _look(self, levels: Sequence[str], worlds: VectorWorld) -> None:
         new = [level for level in dict.fromkeys(levels) if level not in self._faults]
-        for start in range(0, len(new), _AT_ONCE):
-            part = new[start : start + _AT_ONCE]
-            for level, fault in zip(part, worlds.apply({0: partial(level_faults, levels=part)})[0], strict=True):
-                self._faults[level] = fault
-                if fault:
-                    _logger.warning(
-                        "A level of %s is left out, and the next one played in its place. %s %d of the pool's %d "
-                        "levels are left out by now.",
-                        self._name,
-                        fault,
-                        self.num_broken,
-                        len(self._ids),
-                    )
+        for level, fault in zip(new, looked_up(worlds, level_faults, new), strict=True):
+            self._faults[level] = fault
+            if fault:
+                _logger.warning(
+                    "A level of %s is left out, and the next one played in its place. %s %d of the pool's %d levels "
+                    "are left out by now.",
+                    self._name,
+                    fault,
+                    self.num_broken,
+                    len(self._ids),
+                )
+
+
+def looked_up(worlds: VectorWorld, look: Callable[..., list[_Found]], levels: Sequence[str]) -> list[_Found]:
+    """Returns what the first of some worlds finds out about levels, a few in each call, which has only so much time."""
+    found: list[_Found] = []
+    for start in range(0, len(levels), _AT_ONCE):
+        found += worlds.apply({0: partial(look, levels=levels[start : start + _AT_ONCE])})[0]
+    return found
 
 
 def level_faults(world: Any, levels: Sequence[str], *, of: type[VLMEnvsError] = BrokenRowError) -> list[str]:

@@ -122,6 +122,8 @@ def test_pools_that_nobody_draws_and_worlds_that_come_twice_are_refused(tmp_path
     drawn = replace(world, pool=PoolConfig(file="own.jsonl", draw=8))
     with pytest.raises(ConfigError, match=r"a curation draws no pool\. Draw it beforehand: python -m training pool"):
         curated(tmp_path, drawn)
+    with pytest.raises(ConfigError, match="asks every question twice in the same way"):
+        curated(tmp_path, world, world)
     with pytest.raises(ConfigError, match=r"arm_accuracy with VLM/ZoomQA-v0 .*reads prompt_format arm; got 'direct'"):
         curated(tmp_path, world, episode_reward="arm_accuracy")
 

@@ -225,7 +225,7 @@ def test_worlds_that_are_needed_in_another_number_and_cannot_be_made_cost_their_
 
 def test_worlds_that_can_never_be_made_end_an_evaluation_with_what_to_do(deaths):
     deaths(100)
-    with pytest.raises(WorkerError, match=r"the workers of 2 of 2 episodes were lost.* Look after the worlds' engines"):
+    with pytest.raises(WorkerError, match=r"the workers of 2 of 2 episodes were lost.* Check the worlds' engines"):
         evaluate(Idle(), SPEC, split="val", num_episodes=2)
 
 
@@ -274,7 +274,7 @@ def test_an_evaluation_whose_agent_never_answers_does_not_blame_the_worlds(playe
         evaluate(Speechless(), SPEC, split="val", num_episodes=2)
     assert str(told.value) == (
         "Nothing is left of the evaluation of VLM/FrozenLake-v0, which was tried twice: the responses of 2 of 2 "
-        "episodes could not be had. The last reason: connection refused. Look after what samples them."
+        "episodes failed. The last reason: connection refused."
     )
 
 
@@ -371,5 +371,5 @@ def test_an_expert_whose_workers_are_killed_plays_its_demonstration_again():
 
     with vector(num=2) as worlds:
         worlds.reset(seed=[1, 2])
-        played = _despite_losses(play, OracleAgent(), worlds, [1, 2], env_ids=["x"] * 2)
+        played = _despite_losses(partial(play, OracleAgent(), worlds, [1, 2], env_ids=["x"] * 2, levels=None), [1, 2])
     assert [each.seed for each in played] == [1, 2]

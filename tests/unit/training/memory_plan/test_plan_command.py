@@ -15,6 +15,8 @@ from training.memory_plan.plan_report import PARTS
 from training.recipes.shipped import RECIPES
 
 GIB = 2**30
+GIVEN_ROWS = ("--context-tokens", 1500, "--image-tokens", 300)
+"""Rows of about the length of Sokoban's: there is no tokenizer beside the configuration."""
 NUM = 3_754_622_976
 """Of Qwen2.5-VL-3B, of whose 36 layers each has `IN_LAYER`, and of whose tower's 32 blocks each `IN_BLOCK`."""
 IN_LAYER = 2 * (2048 * 2048) + 2 * (2048 * 256) + 2048 + 2 * 256 + 3 * 2048 * 11_008 + 2 * 2048
@@ -37,7 +39,7 @@ def check_eight_gpus(planned, model, num_parameters, kept_by_token):
     """Checks the plan of the paper's run on eight GPUs, whose activations are some bytes for each token of a row."""
     code, out, err = planned(
         *("--model", model, "--dtype", "bfloat16", "--num-gpus", 8, "--gpu-memory", 80, "--engine", "fsdp2"),
-        *("--json", "--ppo.micro-batch-size", 4),
+        *("--json", "--ppo.micro-batch-size", 4, *GIVEN_ROWS),
     )
     data = json.loads(out)
     assert code == 0 and data["fits"] and not err
@@ -62,7 +64,7 @@ def test_eight_gpus_hold_a_part_of_the_papers_model(tmp_path, planned):
 @pytest.mark.soak
 def test_one_small_gpu_is_refused_with_what_would_do(tmp_path, planned):
     words = ("--model", save_shallow(tmp_path), "--dtype", "bfloat16", "--reserved", 1, "--algorithm", "grpo")
-    words += ("--num-eval-episodes", 128)
+    words += ("--num-eval-episodes", 128, "--context-tokens", 300, "--image-tokens", 100)
     code, out, err = planned(*words, "--gpu-memory", 6)
     assert code == 2
     assert "GiB per GPU" in out and all(part in out for part in PARTS)
