@@ -31,7 +31,7 @@ from judges.state_text.egocentric_rules import EgocentricRules
 from judges.state_text.grid_language import MAX_TEXT_CHARS, read_language
 from judges.state_text.grid_relations import read_structured, read_symbolic, tally_cells, tally_relations
 from judges.state_text.metric_rules import MetricRules
-from judges.state_text.tally import Part, Tally
+from judges.state_text.tally import Part
 from judges.state_text.vocabulary import VOCABULARIES, ObjectVocabulary, world_name
 from vlm_envs.adapter.adapter_settings import NAMESPACE as ADAPTED
 from vlm_envs.errors import ConfigError
@@ -124,39 +124,27 @@ class GridRules:
 
     def parts(self, text: str, representation: Representation, state: Mapping[str, Any]) -> tuple[Part, ...]:
         """Returns how a text compares with a state; see `StateTextRules.parts`."""
-        tallies = self._tallies(text, representation, state)
+        vocabulary = self.vocabulary
         # Half of all sides are right by chance, cells hardly ever: only of sides a wrong claim cancels a right one.
         is_net = representation == "natural_language"
+        if is_net:
+            tallies = tally_relations(read_language(text, vocabulary), state, vocabulary)
+        else:
+            read = read_structured if representation == "structured" else read_symbolic
+            tallies = tally_cells(read(text, vocabulary), state, vocabulary)
         return tuple(
-            Part(
-                name=c.name,
-                weight=c.weight,
-                tally=tallies[c.name],
-                score=tallies[c.name].net_f1 if is_net else None,
-            )
-            for c in self.vocabulary.categories
+            Part(c.name, c.weight, tallies[c.name], score=tallies[c.name].net_f1 if is_net else None)
+            for c in vocabulary.categories
         )
 
     def guesses(self, representation: Representation) -> tuple[str, ...]:
         """Returns no texts: the worlds' own are the best there are, as they name what every level has."""
         return ()
 
-    def _tallies(self, text: str, representation: Representation, state: Mapping[str, Any]) -> dict[str, Tally]:
-        if representation == "natural_language":
-            return tally_relations(read_language(text, self.vocabulary), state, self.vocabulary)
-        read = read_structured if representation == "structured" else read_symbolic
-        return tally_cells(read(text, self.vocabulary), state, self.vocabulary)
-
-
-_METRIC_RULES = MetricRules()
 
 RULES: dict[str, StateTextRules] = {
     "Navigation": EgocentricRules(),
-    "PrimitiveSkill": _METRIC_RULES,
-    "PrimitiveSkillPlace": _METRIC_RULES,
-    "PrimitiveSkillStack": _METRIC_RULES,
-    "PrimitiveSkillDrawer": _METRIC_RULES,
-    "PrimitiveSkillAlign": _METRIC_RULES,
+    **dict.fromkeys((f"PrimitiveSkill{task}" for task in ("", "Place", "Stack", "Drawer", "Align")), MetricRules()),
 }
 """Rules of every world that is judged exactly and is no grid; those of grids follow from `VOCABULARIES`."""
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judges.state_text.grid_relations import ALL, SOME
-from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary, spread, words_of
+from judges.state_text.vocabulary import FRAME, PLAYER, ObjectVocabulary, plain_text, spread, words_of
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
 
 TokenKind = Literal["object", "pronoun", "side", "copula", "and", "but", "not", "move", "near", "stop"]
@@ -130,7 +130,7 @@ _WORD = re.compile(r"[a-z]{1,24}'t\b|[a-z]{1,24}|[0-9]{1,9}(?:\.[0-9]{1,9})?|'s?
 
 def tokenize(text: str, vocabulary: ObjectVocabulary) -> list[Token]:
     """Returns the tokens of a text's spatial claims in order, ending with a `stop`; the vocabulary gives the nouns."""
-    words = _WORD.findall(rewrite(in_digits(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))))
+    words = _WORD.findall(rewrite(in_digits(plain_text(text))))
     tokens: list[Token] = []
     position = 0
     while position < len(words):

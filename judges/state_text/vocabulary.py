@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vlm_envs.errors import ConfigError
 from vlm_envs.responses.numbers import SMALL_NUMBERS
 from vlm_envs.validation import require
 
@@ -177,13 +176,17 @@ def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
     Raises:
         ConfigError: The state has no such entry; it belongs to another world.
     """
-    if key not in state:
-        raise ConfigError(
-            f"Expected a state with {key!r}, got the keys {sorted(state)}. Is this another world's state?"
-        )
+    require(
+        key in state, f"Expected a state with {key!r}, got the keys {sorted(state)}. Is this another world's state?"
+    )
     value = state[key]
     cells = [value] if len(value) == 2 and not hasattr(value[0], "__len__") else value
     return tuple((int(row), int(column)) for row, column in cells)
+
+
+def plain_text(text: str) -> str:
+    """Returns a text in lower case with straight apostrophes."""
+    return text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
 
 
 def spell_digits(text: str) -> str:
