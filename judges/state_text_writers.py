@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from judges.state_text.metric_rules import CUBE, name_of_key
-from judges.state_text.vocabulary import Cell
+from judges.state_text.vocabulary import Cell, load_table
 from vlm_envs.content.homes.home import words_of
 from vlm_envs.responses.formats import Representation
 from vlm_envs.responses.numbers import SMALL_NUMBERS
@@ -74,7 +72,7 @@ def _templates(world: str, fields: Fields) -> Iterator[Writer]:
             yield Writer(name=name, sight=group["sight"], write=_template(text, fields, group.get("only_if")))
 
 
-_TEMPLATES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TEMPLATES = load_table(__file__)
 _DICTS = tuple(
     Writer(name=name, sight="full", write=write, representation="structured")
     for name, write in (

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
-from judges.state_text.vocabulary import spread, words_of
+from judges.state_text.vocabulary import load_table, spread, words_of
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.scenes.scene_kinds import KINDS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
@@ -73,34 +73,11 @@ ASKING = words_of("if whether")
 _EXACTLY = words_of("exactly only just precisely")
 _PAST = words_of("was were previously formerly earlier")
 
-_SHADES = spread(
-    {
-        "navy azure cobalt": "blue",
-        "turquoise teal cyan aqua": "teal blue green",
-        "maroon crimson scarlet burgundy": "red",
-        "violet lavender lilac mauve indigo": "purple",
-        "magenta": "purple pink",
-        "golden amber mustard": "golden yellow",
-        "beige ivory khaki": "beige",
-        "silver": "silver grey",
-        "bronze": "brown",
-    }
-)
-"""Other words for colors, with the colors that they may also be called."""
+_TABLES = load_table(__file__)
+_SHADES = spread(_TABLES["shades"])
 _COLORS = (*COLORS, *_SHADES, "gray")
-_FAMILIES = spread(
-    {
-        " ".join(_COLORS): "colour",
-        " ".join(SMALL_NUMBERS): "number",
-        "small tiny little large big huge": "size",
-        "open closed shut": "state",
-        "full empty": "content",
-    }
-)
-SAME: Mapping[str, str] = {
-    **spread({"gray": "grey", "tiny little": "small", "big huge": "large", "shut": "closed"}),
-    **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
-}
+_FAMILIES = spread({" ".join(_COLORS): "colour", " ".join(SMALL_NUMBERS): "number", **_TABLES["families"]})
+SAME = spread(_TABLES["same"]) | {word: str(number) for number, word in enumerate(SMALL_NUMBERS)}
 _COLOR_WORDS = "|".join(sorted(_COLORS))
 _COLOR_OF = (
     (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOR_WORDS})\b))"), r"\1"),
@@ -110,18 +87,7 @@ _COLOR_OF = (
 _TWO_COLORS = re.compile(rf"\b({_COLOR_WORDS}),? and (?=(?:{_COLOR_WORDS})\b)")
 _PREPOSITIONS = words_of("on over under above below beneath underneath behind")
 _SIDES = words_of("left right top front back side")
-OPPOSITES: Mapping[str, tuple[str, int]] = spread(
-    {
-        "left": ("across", 1),
-        "right": ("across", -1),
-        "above over on": ("upright", 1),
-        "below under beneath underneath": ("upright", -1),
-        "taller larger bigger": ("size", 1),
-        "shorter smaller tinier": ("size", -1),
-        "front": ("depth", 1),
-        "back behind": ("depth", -1),
-    }
-)
+OPPOSITES: Mapping[str, tuple[str, int]] = spread(_TABLES["opposites"])
 """Words that relate two things, each with its axis and its sign on it."""
 
 
@@ -407,28 +373,11 @@ def without_questions(text: str) -> str:
     return " ".join(sentence for sentence in sentences(text) if not is_question(sentence))
 
 
-_PLURALS = (
-    "men women children people feet teeth mice geese knives wolves leaves shelves loaves scarves buses gases lenses "
-    "tomatoes potatoes"
-)
-_SINGULARS = "man woman child person foot tooth mouse goose knife wolf leaf shelf loaf scarf bus gas lens tomato potato"
-_IRREGULAR: Mapping[str, str] = {
-    **dict(zip(_PLURALS.split(), _SINGULARS.split(), strict=True)),
-    **{kind.several: kind.name for kind in KINDS.values()},
-}
+_IRREGULAR: Mapping[str, str] = _TABLES["singulars"] | {kind.several: kind.name for kind in KINDS.values()}
 _ES = re.compile(r"(?<=ss|ch|sh)es\Z|(?<=x)es\Z")
-_NAMES: Mapping[str, str] = {
-    **{other: kind.name for kind in KINDS.values() for other in kind.also},
-    **spread(
-        {
-            "couch": "sofa",
-            "television": "tv",
-            "airplane aeroplane": "plane",
-            "telephone": "phone",
-            "photograph": "photo",
-        }
-    ),
-}
+_NAMES: Mapping[str, str] = {other: kind.name for kind in KINDS.values() for other in kind.also} | spread(
+    _TABLES["names"]
+)
 """Other names of things, in the singular."""
 
 

@@ -1,15 +1,17 @@
 """What there is to be right about in each world, its objects' names, and numbers as models write them.
 
-A vocabulary is data. A new grid world is one more entry of `VOCABULARIES`; the readers and the scoring follow
-from it.
+Vocabularies are data, in `vocabulary.toml`. A new grid world is one more entry of it; the readers and the scoring follow
+from that.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from vlm_envs.responses.numbers import SMALL_NUMBERS
@@ -84,7 +86,7 @@ class Category:
     kind: str
     state_key: str
     weight: float
-    relative_to: tuple[str, ...] = (PLAYER,)
+    relative_to: Sequence[str] = (PLAYER,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,7 @@ class ObjectVocabulary:
 
     categories: tuple[Category, ...]
     words: Mapping[str, str]
-    symbols: Mapping[str, tuple[str, ...]]
+    symbols: Mapping[str, Sequence[str]]
 
     def __post_init__(self) -> None:
         """Checks that the weights are shares of one whole and that references point backwards."""
@@ -119,46 +121,25 @@ class ObjectVocabulary:
         return any(c.kind == subject and anchor in c.relative_to for c in self.categories)
 
 
-_SHARED_WORDS = {
-    "player agent character elf you i me robot worker": PLAYER,
-    "grid map board room image picture screen lake corner wall edge center centre border frame vocabulary "
-    "puzzle maze floor": FRAME,
-    "target goal destination": "target",
-}
+def load_table(module: str) -> dict[str, Any]:
+    """Returns the TOML file beside a module, by the module's `__file__`."""
+    return tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
 
-VOCABULARIES: dict[str, ObjectVocabulary] = {
-    "Sokoban": ObjectVocabulary(
-        categories=(
-            Category("box", "box", "box_positions", 0.5),
-            Category("target", "target", "target_positions", 0.5, relative_to=(PLAYER, "box")),
-        ),
-        words=spread(_SHARED_WORDS | {"box crate block": "box"}),
-        symbols={
-            "#": (),
-            "_": (),
-            "O": ("target",),
-            "X": ("box",),
-            "P": (PLAYER,),
-            "*": ("box", "target"),
-            "S": (PLAYER, "target"),
-        },
-    ),
-    "FrozenLake": ObjectVocabulary(
-        categories=(
-            Category("goal", "target", "target_position", 0.7),
-            Category("holes", "hole", "hole_positions", 0.3),
-        ),
-        words=spread(_SHARED_WORDS | {"gift present flag": "target", "hole pit": "hole"}),
-        symbols={
-            "_": (),
-            "O": ("hole",),
-            "G": ("target",),
-            "P": (PLAYER,),
-            "X": (PLAYER, "hole"),
-            "*": (PLAYER, "target"),
-        },
-    ),
-}
+
+def _vocabularies() -> dict[str, ObjectVocabulary]:
+    worlds = load_table(__file__)
+    shared = worlds.pop("shared_words")
+    return {
+        name: ObjectVocabulary(
+            categories=tuple(Category(**category) for category in world["categories"]),
+            words=spread(shared | world["words"]),
+            symbols=world["symbols"],
+        )
+        for name, world in worlds.items()
+    }
+
+
+VOCABULARIES = _vocabularies()
 
 
 def world_name(world: str) -> str:
