@@ -1,7 +1,7 @@
 """What there is to be right about in each world, its objects' names, and numbers as models write them.
 
-Vocabularies are data, in `vocabulary.toml`. A new grid world is one more entry of it; the readers and the scoring follow
-from that.
+Vocabularies are data, in `vocabulary.toml`. A new grid world is one more entry of it; the readers and the
+scoring follow from that.
 """
 
 from __future__ import annotations
