@@ -143,10 +143,11 @@ class GridRules:
 
 
 RULES: dict[str, StateTextRules] = {
+    **{world: GridRules(vocabulary) for world, vocabulary in VOCABULARIES.items()},
     "Navigation": EgocentricRules(),
     **dict.fromkeys((f"PrimitiveSkill{task}" for task in ("", "Place", "Stack", "Drawer", "Align")), MetricRules()),
 }
-"""Rules of every world that is judged exactly and is no grid; those of grids follow from `VOCABULARIES`."""
+"""Rules of every world that is judged exactly."""
 
 UNJUDGED: dict[str, str] = {
     "SVG": "Its state is a drawing, which the world's own reward compares as a whole; the paper judges no text of it. "
@@ -201,7 +202,7 @@ def _base_id(entry_point: object) -> str | None:
 
 def has_rules(world: str) -> bool:
     """Returns whether a world's texts can be judged by rule; takes what `rules_of` takes."""
-    return (name := judged_name(world)) in VOCABULARIES or name in RULES
+    return judged_name(world) in RULES
 
 
 def rules_of(world: str) -> StateTextRules:
@@ -215,17 +216,14 @@ def rules_of(world: str) -> StateTextRules:
         ConfigError: The world has no exact judge, or nothing has that name.
     """
     name = judged_name(world)
-    if name in VOCABULARIES:
-        return GridRules(VOCABULARIES[name])
     if name in RULES:
         return RULES[name]
     if name in UNJUDGED:
         raise ConfigError(f"{world!r} has no exact judge. {UNJUDGED[name]}")
     if name.startswith(f"{ADAPTED}/"):
         raise ConfigError(f"{world!r} is an adapted world, and judges have no rules for those.")
-    known = (*VOCABULARIES, *RULES)
     raise ConfigError(
-        f"There are no rules to judge {world!r} by.{did_you_mean(name, known)} "
-        f"Judged worlds: {', '.join(known)}. For a world of your own: "
+        f"There are no rules to judge {world!r} by.{did_you_mean(name, RULES)} "
+        f"Judged worlds: {', '.join(RULES)}. For a world of your own: "
         f"judges.state_text.exact_judge.RULES[{world.rpartition(':')[2]!r}] = its StateTextRules."
     )

@@ -24,10 +24,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar
 
 from judges.state_text.tally import Part, Tally
 from judges.state_text.vocabulary import LENGTH, TRIPLE, first_number, lengths_m, plain_text, position, spread, words_of
@@ -118,6 +118,9 @@ def read_metric_text(text: str) -> list[MetricClaim]:
     return reader.claims
 
 
+_Thing = TypeVar("_Thing")
+
+
 class _Reader:
     """Reads from left to right, holding names until their position arrives."""
 
@@ -204,20 +207,15 @@ class _Reader:
     def _read_spots(self, spots: list[Name]) -> None:
         """Reads that the subjects lie at targets, in their order, or all at one."""
         is_near = self._preposition in _NEAR
-        if len(spots) != len(self._subjects):
-            spots = spots[:1] * len(self._subjects)
         if not self._is_acting and not self._is_negated:
-            for name, spot in zip(self._subjects, spots, strict=True):
-                self.claims.append(MetricClaim(name, spot=spot, is_near=is_near))
-                self._spotted = self.claims[-1]
+            for name, spot in _paired(self._subjects, spots):
+                self._spotted = MetricClaim(name, spot=spot, is_near=is_near)
+                self.claims.append(self._spotted)
         self._preposition = ""
 
     def _end_wait(self, names: list[Name]) -> None:
         """Gives the positions that came first to the things they are of."""
-        if len(names) != len(self._waiting):
-            names = names[:1] * len(self._waiting)
-        for name, value in zip(names, self._waiting, strict=True):
-            self.claims.append(MetricClaim(name, value))
+        self.claims += [MetricClaim(name, value) for value, name in _paired(self._waiting, names)]
         self._waiting, self._last, self._named = [], None, []
 
     def _read_action(self, word: str) -> None:
@@ -247,6 +245,11 @@ class _Reader:
         is_drawer = [*self._subjects, *self._named][:1] == [_DRAWER]
         if is_drawer and not self._is_acting and not self._is_negated:
             self.claims.append(MetricClaim(_OPENING, (length_mm,)))
+
+
+def _paired(things: list[_Thing], names: list[Name]) -> Iterator[tuple[_Thing, Name]]:
+    """Returns things with their names, or with the first name where there are not as many."""
+    return zip(things, names if len(names) == len(things) else names[:1] * len(things), strict=True)
 
 
 # A key has two letters or more: x, y and z are coordinates. Words before it may belong to it: `red cube: (…)`.
