@@ -20,7 +20,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from judges.state_text.vocabulary import LENGTH, lengths_m, plain_text, singulars, spell_digits, spread, words_of
+from judges.state_text.vocabulary import (
+    LENGTH,
+    lengths_m,
+    plain_text,
+    singulars,
+    spell_digits,
+    spread,
+    word_at,
+    words_of,
+)
 
 _SYNONYMS = """
     sofa couch settee loveseat
@@ -279,7 +288,7 @@ class _Segment:
 
     def _faces_a_thing(self, position: int) -> bool:
         """Returns whether the player faces a thing from here on, and neither is to face one nor stops facing it."""
-        before = self._words[position - 1] if position else ""
+        before = word_at(self._words, position - 1)
         is_other = before == "to" or _NO_LONGER.fullmatch(before) is not None
         thing = self._skip(self._skip(position + 1, _BEFORE_FACED), _ARTICLES)
         is_player = self.thing is None and not self.is_about_it

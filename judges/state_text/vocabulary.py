@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,6 +119,23 @@ class ObjectVocabulary:
     def is_scored(self, subject: str, anchor: str) -> bool:
         """Returns whether "subject is … of anchor" is a fact of this vocabulary (its inverse is then one too)."""
         return any(c.kind == subject and anchor in c.relative_to for c in self.categories)
+
+
+def word_at(words: Sequence[str], position: int) -> str:
+    """Returns a word by its position; an empty one outside of the words."""
+    return words[position] if 0 <= position < len(words) else ""
+
+
+def rewriter(replacements: Mapping[str, str]) -> Callable[[str], str]:
+    """Returns a function that replaces patterns in a text, one after the other."""
+    compiled = [(re.compile(pattern), replacement) for pattern, replacement in replacements.items()]
+
+    def rewrite(text: str) -> str:
+        for pattern, replacement in compiled:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return rewrite
 
 
 def load_table(module: str) -> dict[str, Any]:
