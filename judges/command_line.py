@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -26,6 +27,7 @@ from judges.state_text.exact_judge import ExactJudge, rules_of
 from judges.state_text_writers import Section
 from vlm_envs.errors import ConfigError
 from vlm_envs.responses.formats import Representation
+from vlm_envs.terminal_tables import terminal_width
 from vlm_envs.validation import require, require_at_least, require_between
 
 if TYPE_CHECKING:
@@ -147,7 +149,10 @@ def print_rewards(options: Rewards) -> None:
 def print_chance(options: Chance) -> None:
     """Prints a row for each world, representation, and section."""
     rules = {env_id: rules_of(env_id) for env_id in options.env_ids}
-    print(_COLUMNS.format(*_HEADER))
+    header = _COLUMNS.format(*_HEADER)
+    is_wide = len(header) <= terminal_width()
+    if is_wide:
+        print(header)
     for env_id in options.env_ids:
         for representation in options.representation or rules[env_id].representations:
             for section in options.section or SECTIONS:
@@ -155,10 +160,17 @@ def print_chance(options: Chance) -> None:
                 extremes = found.best_blind, found.worst_partial, found.best_half_blind, found.worst_full
                 scores = found.other_state, found.best_constant, *(each.score for each in extremes), found.own_state
                 shown = (f"{score:.3f}" for score in scores)
-                print(_COLUMNS.format(env_id, representation, section, found.num_states, *shown))
+                cells = (env_id, representation, section, str(found.num_states), *shown)
+                print(_COLUMNS.format(*cells) if is_wide else _block(cells))
                 if options.texts:
                     for label, extreme in zip(_HEADER[-5:-1], extremes, strict=True):
                         print(f"    {label:<14} {extreme.score:.3f} {extreme.name}")
+
+
+def _block(cells: Sequence[str]) -> str:
+    """Returns a row as lines, for terminals in which the columns do not fit."""
+    named = zip(_HEADER[3:], cells[3:], strict=True)
+    return "\n".join([", ".join(cells[:3]), *(f"    {name:<14}{cell:>6}" for name, cell in named)])
 
 
 def print_score(options: Score) -> None:

@@ -122,11 +122,11 @@ class GroundedResponse:
         segments: Every different segment, in order.
     """
 
-    reasoning: str
-    answer: str | None
-    points: tuple[WrittenPoint, ...]
-    moments: tuple[Moment, ...]
-    segments: tuple[Segment, ...]
+    reasoning: str = ""
+    answer: str | None = None
+    points: tuple[WrittenPoint, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    segments: tuple[Segment, ...] = ()
 
 
 def read_response(text: str) -> GroundedResponse:
@@ -136,7 +136,7 @@ def read_response(text: str) -> GroundedResponse:
         What was read; nothing at all for a text that is too long.
     """
     if len(text) > MAX_TEXT_CHARS:
-        return GroundedResponse(reasoning="", answer=None, points=(), moments=(), segments=())
+        return GroundedResponse()
     thoughts = sections(text, "think")
     points: dict[WrittenPoint, None] = {}
     said: dict[Moment | Segment, None] = {}
@@ -311,13 +311,11 @@ class Anchors:
 
     Attributes:
         text: The sentence; tags in it are blanked, and "between … and" reads "between … to".
-        singles: Single frames and times, those of lists too, in order.
-        parts: These and the stretches, in order.
+        parts: Single frames and times, those of lists too, and stretches, in order.
         mentions: Single ones, and stretches, in order; a list is one stretch.
     """
 
     text: str
-    singles: tuple[TimeMention, ...]
     parts: tuple[TimeMention, ...]
     mentions: tuple[TimeMention, ...]
 
@@ -330,8 +328,7 @@ def read_anchors(sentence: str) -> Anchors:
     found = _joined(found, sentence, _IN_FRAME, _time_with_frame)
     found = _joined(found, sentence, _TO, _stretch)
     found = [replace(each, is_span=each.is_span or bool(_ONWARDS.match(sentence, each.end))) for each in found]
-    singles = tuple(each for each in found if not each.is_span)
-    return Anchors(sentence, singles, tuple(found), tuple(_joined(found, sentence, _ALSO, _list)))
+    return Anchors(sentence, tuple(found), tuple(_joined(found, sentence, _ALSO, _list)))
 
 
 def own_moment(
@@ -400,7 +397,7 @@ def _cut(text: str, start: int, end: int) -> int | None:
 def _own_of_list(chosen: TimeMention, anchors: Anchors, places: Sequence[tuple[int, int]], index: int) -> TimeMention:
     """Returns the mention for a point of `frames 3 and 5 … at <points…> and <points…>`; the chosen one if none pair."""
     for several in anchors.mentions:
-        own = [each for each in anchors.singles if several.start <= each.start < several.end]
+        own = [each for each in anchors.parts if not each.is_span and several.start <= each.start < several.end]
         is_beside = several.end <= places[0][0] or several.start >= places[-1][1]
         if several.is_list and chosen in own and len(own) == len(places) and is_beside:
             return own[index]
@@ -508,13 +505,6 @@ def _items(sentence: str) -> list[TimeMention]:
     return items
 
 
-def _has_two_ends(sentence: str, matches: Sequence[re.Match[str]], first: int) -> bool:
-    """Returns whether a range with decimals at both ends begins with a match."""
-    ends = matches[first : first + 2]
-    is_range = len(ends) == 2 and _TO.fullmatch(sentence, ends[0].end(), ends[1].start()) is not None
-    return is_range and all("." in (end["number"] or "") for end in ends)
-
-
 def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
     """Returns which matches say how long something takes or how much later it is: `for 2 to 3 seconds`, `2 s later`."""
     found: set[int] = set()
@@ -525,7 +515,10 @@ def _durations(sentence: str, matches: Sequence[re.Match[str]]) -> set[int]:
             first = number
         if match["unit"] and not match["clock"] and not _MARK.match(sentence, match.end()):
             ahead = sentence[max(0, matches[first].start() - 60) : matches[first].start()]
-            if _STRETCHES.search(ahead) and _has_two_ends(sentence, matches, first):
+            ends = matches[first : first + 2]
+            has_two_ends = len(ends) == 2 and all("." in (end["number"] or "") for end in ends)
+            is_stretch = has_two_ends and _TO.fullmatch(sentence, ends[0].end(), ends[1].start())
+            if is_stretch and _STRETCHES.search(ahead):
                 continue
             is_long = _LASTING.search(ahead) or _LONG.match(sentence, match.end())
             if is_long or (_FROM_ELSEWHERE.match(sentence, match.end()) and not _FIXED.search(ahead)):

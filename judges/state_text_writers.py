@@ -15,15 +15,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from judges.state_text.metric_rules import CUBE, name_of_key
-from judges.state_text.vocabulary import Cell
+from judges.state_text.vocabulary import Cell, load_table
 from vlm_envs.content.homes.home import words_of
 from vlm_envs.responses.formats import Representation
 from vlm_envs.responses.numbers import SMALL_NUMBERS
@@ -58,32 +56,23 @@ class Writer:
     representation: Representation = "natural_language"
 
 
-def _constants(*texts: str) -> Iterator[Writer]:
-    """Yields a blind writer for each text, which it writes of every state."""
-    for text in texts:
-        yield Writer(name=text, sight="blind", write=_template(text, lambda state, section: {}))
-
-
-def _template(text: str, fields: Fields, condition: str = "") -> Write:
+def _template(text: str, fields: Fields, condition: str | None) -> Write:
     def write(state: State, section: Section) -> str | None:
         values = fields(state, section)
-        return text.format_map(values) if not condition or values[condition] else None
+        return text.format_map(values) if condition is None or values[condition] else None
 
     return write
 
 
 def _templates(world: str, fields: Fields) -> Iterator[Writer]:
     """Yields the writers of a world's templates."""
-    for sight, entries in _TEMPLATES[world].items():
-        for name, text in entries.items():
-            if isinstance(text, str):
-                yield Writer(name=name, sight=sight, write=_template(text, fields))
-            else:
-                for other, template in text.items():
-                    yield Writer(name=other, sight=sight, write=_template(template, fields, condition=name))
+    for group in _TEMPLATES[world]:
+        texts = group["texts"]
+        for name, text in texts.items() if isinstance(texts, dict) else zip(texts, texts, strict=True):
+            yield Writer(name=name, sight=group["sight"], write=_template(text, fields, group.get("only_if")))
 
 
-_TEMPLATES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_TEMPLATES = load_table(__file__)
 _DICTS = tuple(
     Writer(name=name, sight="full", write=write, representation="structured")
     for name, write in (
@@ -113,7 +102,6 @@ _VERTICAL = {-1: "above", 1: "below"}
 _HORIZONTAL = {-1: "to the left of", 1: "to the right of"}
 _COMPASS = {(-1, 0): "north", (1, 0): "south", (0, -1): "west", (0, 1): "east"}
 _LINES = (*_VERTICAL.values(), *_HORIZONTAL.values())
-_QUADRANTS = tuple(f"{v} and {h}" for v in _VERTICAL.values() for h in _HORIZONTAL.values())
 
 
 class Sides(NamedTuple):
@@ -158,7 +146,7 @@ def _lake_fields(state: State, section: Section) -> dict[str, Any]:
         "goal": goal,
         "player": _sides(player, target),
         "opposite_goal": _sides(player, target),
-        "if_solved": player == target,
+        "solved": player == target,
         "holes": Sides(
             *(
                 _appended(f"{name} {is_} {hole[n]} the player." for name, hole in introduced)
@@ -193,39 +181,17 @@ def _sokoban_fields(state: State, section: Section) -> dict[str, Any]:
         "target": _sides(target, player),
         "target_from_box": _sides(target, box),
         "box_from_target": _sides(box, target),
-        "if_solved": box == target,
+        "solved": box == target,
     }
 
 
-FROZEN_LAKE: tuple[Writer, ...] = (
-    *_DICTS,
-    *_constants(
-        *(f"The goal is {goal} the player." for goal in _QUADRANTS),
-        *(
-            f"The goal is {goal} the player. There are holes {holes} the player."
-            for goal in _QUADRANTS
-            for holes in (*_QUADRANTS, *_VERTICAL.values())
-        ),
-        *_TEMPLATES["FrozenLake"]["partial"]["if_solved"],
-    ),
-    *_templates("FrozenLake", _lake_fields),
-)
-SOKOBAN: tuple[Writer, ...] = (
-    *_DICTS,
-    *_constants(
-        *_TEMPLATES["Sokoban"]["partial"]["if_solved"],
-        *(f"The player is {side} the box, and the box is {side} the target." for side in (*_QUADRANTS, *_LINES)),
-    ),
-    *_templates("Sokoban", _sokoban_fields),
-)
+FROZEN_LAKE: tuple[Writer, ...] = (*_DICTS, *_templates("FrozenLake", _lake_fields))
+SOKOBAN: tuple[Writer, ...] = (*_DICTS, *_templates("Sokoban", _sokoban_fields))
 
 
 # Navigation
 
 _PHRASES = {"ahead": "ahead of me", "left": "to my left", "right": "to my right", "back": "behind me"}
-_DISTANCES_M = tuple(step / 10 for step in range(10, 31, 2))
-_DIAGONALS = ("to our front-left", "ahead and to the left", "forward-right", "diagonally ahead on the right")
-_COMMON_TYPES = ("window", "chair", "mug", "statue", "bottle")
 
 
 def _navigation_fields(state: State, section: Section) -> dict[str, Any]:
@@ -243,7 +209,7 @@ def _navigation_fields(state: State, section: Section) -> dict[str, Any]:
         "distance": state["target_distance_to_player"],
         "visible": " ".join(f"the {name} {is_} {side}." for name, side in visible),
         "visible_by_side": _appended(f"{side}, there {is_} {_listed(names)}." for side, names in by_side.items()),
-        "if_ahead": is_ahead,
+        "ahead": is_ahead,
     }
 
 
@@ -251,24 +217,7 @@ def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-NAVIGATION: tuple[Writer, ...] = (
-    *_DICTS,
-    *(
-        Writer(
-            name=f"the target by its name {guess}",
-            sight="blind",
-            write=_template(f"The {{target}} {{is}} {guess}.", _navigation_fields),
-        )
-        for guess in (
-            *_PHRASES.values(),
-            *_DIAGONALS,
-            *(f"ahead at {distance_m} m" for distance_m in _DISTANCES_M),
-            *(f"to our front-left, {distance_m} m away" for distance_m in _DISTANCES_M),
-            *(f"ahead of me, and there is a {name} ahead of me" for name in _COMMON_TYPES),
-        )
-    ),
-    *_templates("Navigation", _navigation_fields),
-)
+NAVIGATION: tuple[Writer, ...] = (*_DICTS, *_templates("Navigation", _navigation_fields))
 
 
 # PrimitiveSkill
@@ -349,17 +298,8 @@ def _cubes_at_targets(preposition: str, targets: tuple[str, ...]) -> Writer:
     return Writer(name=f"each cube {preposition} the {targets[0]}", sight="blind", write=write)
 
 
-_COLORS = ("red", "green", "blue", "yellow", "purple", "orange")
-_USUAL = "the left target is at (80, -100, 0). the right target is at (80, 100, 0)."
-
 PRIMITIVE_SKILL: tuple[Writer, ...] = (
-    *_constants(
-        _USUAL,
-        "the drawer handle is at (110, 0, 40). the drawer is open by 0 mm.",
-        "the drawer is closed.",
-        " ".join(f"the {color} cube is at (0, 0, 20)." for color in _COLORS),
-        f"The red cube is on the left target, the green cube is near the right target. {_USUAL}",
-    ),
+    *_templates("PrimitiveSkill", lambda state, section: {}),
     *(
         _cubes_at_targets(preposition, targets)
         for preposition in ("on", "near")

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
-from judges.state_text.vocabulary import spread, words_of
+from judges.state_text.vocabulary import load_table, rewriter, spread, word_at, words_of
 from vlm_envs.content.colors import COLORS
 from vlm_envs.content.scenes.scene_kinds import KINDS
 from vlm_envs.responses.numbers import SMALL_NUMBERS, in_digits
@@ -33,14 +33,14 @@ DECIMAL = r"(?<![\d.])\d{1,9}\.\d{1,9}(?!\.?\d)"
 _TOKEN = re.compile(rf"\d{{1,2}}:\d\d\b|{SCORE}|{DECIMAL}|[^\W_]+(?:['’][^\W_]+)?")
 _DASH = re.compile(r"(?<=\d)[\N{EN DASH}\N{MINUS SIGN}](?=\d)")
 
-_SAID_SHORTER = (
-    (re.compile(r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b"), " not "),
-    (re.compile(r"\bno longer\b(?! than)"), " not "),
-    (re.compile(r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b"), " not "),
-    (re.compile(r"\bin front of\b"), " front "),
-    (re.compile(r"\b(?:on top of|atop)\b"), " on "),
-    (re.compile(r"\b(?:turned|switched) (?=on\b|off\b)"), ""),
-)
+_SAID_SHORTER = {
+    r"\b(?:it is|it's|that is|it isn't) (?:false|untrue|wrong|not true|not the case) that\b": " not ",
+    r"\bno longer\b(?! than)": " not ",
+    r"\b(?:rather than|instead of|as opposed to|anything but|by no means)\b": " not ",
+    r"\bin front of\b": " front ",
+    r"\b(?:on top of|atop)\b": " on ",
+    r"\b(?:turned|switched) (?=on\b|off\b)": "",
+}
 _FAR_FROM = re.compile(r"\bfar from (?:being )?(?=([^\W_]+))")
 _NEGATIONS = words_of("not no never without neither nor none cannot")
 _SHORT_NOT = ("n't", "n’t")
@@ -73,55 +73,22 @@ ASKING = words_of("if whether")
 _EXACTLY = words_of("exactly only just precisely")
 _PAST = words_of("was were previously formerly earlier")
 
-_SHADES = spread(
-    {
-        "navy azure cobalt": "blue",
-        "turquoise teal cyan aqua": "teal blue green",
-        "maroon crimson scarlet burgundy": "red",
-        "violet lavender lilac mauve indigo": "purple",
-        "magenta": "purple pink",
-        "golden amber mustard": "golden yellow",
-        "beige ivory khaki": "beige",
-        "silver": "silver grey",
-        "bronze": "brown",
-    }
-)
-"""Other words for colors, with the colors that they may also be called."""
+_TABLES = load_table(__file__)
+_SHADES = spread(_TABLES["shades"])
 _COLORS = (*COLORS, *_SHADES, "gray")
-_FAMILIES = spread(
-    {
-        " ".join(_COLORS): "colour",
-        " ".join(SMALL_NUMBERS): "number",
-        "small tiny little large big huge": "size",
-        "open closed shut": "state",
-        "full empty": "content",
-    }
-)
-SAME: Mapping[str, str] = {
-    **spread({"gray": "grey", "tiny little": "small", "big huge": "large", "shut": "closed"}),
-    **{word: str(number) for number, word in enumerate(SMALL_NUMBERS)},
-}
+_FAMILIES = spread({" ".join(_COLORS): "colour", " ".join(SMALL_NUMBERS): "number", **_TABLES["families"]})
+SAME = spread(_TABLES["same"]) | {word: str(number) for number, word in enumerate(SMALL_NUMBERS)}
 _COLOR_WORDS = "|".join(sorted(_COLORS))
-_COLOR_OF = (
-    (re.compile(rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOR_WORDS})\b))"), r"\1"),
-    (re.compile(rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), r"\1 "),
-    (re.compile(rf"\bits colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)"), "it "),
-)
+_COLOR_OF = {
+    rf"\bthe colou?r of (the (?:[^\W_]+ ){{1,2}}is (?=(?:not )?(?:{_COLOR_WORDS})\b))": r"\1",
+    rf"\b([^\W_]+)['’]s colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)": r"\1 ",
+    rf"\bits colou?r (?=is (?:not )?(?:{_COLOR_WORDS})\b)": "it ",
+}
+_shorten_phrases = rewriter(_SAID_SHORTER | _COLOR_OF)
 _TWO_COLORS = re.compile(rf"\b({_COLOR_WORDS}),? and (?=(?:{_COLOR_WORDS})\b)")
 _PREPOSITIONS = words_of("on over under above below beneath underneath behind")
 _SIDES = words_of("left right top front back side")
-OPPOSITES: Mapping[str, tuple[str, int]] = spread(
-    {
-        "left": ("across", 1),
-        "right": ("across", -1),
-        "above over on": ("upright", 1),
-        "below under beneath underneath": ("upright", -1),
-        "taller larger bigger": ("size", 1),
-        "shorter smaller tinier": ("size", -1),
-        "front": ("depth", 1),
-        "back behind": ("depth", -1),
-    }
-)
+OPPOSITES: Mapping[str, tuple[str, int]] = spread(_TABLES["opposites"])
 """Words that relate two things, each with its axis and its sign on it."""
 
 
@@ -229,9 +196,7 @@ def _note_total(claims: Statements, tokens: list[str]) -> None:
 @lru_cache(maxsize=8)
 def said_shorter(text: str) -> str:
     """Returns a text with ways to deny, to say where and to count that take several words put into one."""
-    text = without_questions(text)
-    for pattern, shorter in (*_SAID_SHORTER, *_COLOR_OF):
-        text = pattern.sub(shorter, text)
+    text = _shorten_phrases(without_questions(text))
     text = _FAR_FROM.sub(lambda match: "not " if family_of(match[1]) else match.group(), text)
     return _TWO_COLORS.sub(r"\1 ", in_digits(text))
 
@@ -239,7 +204,7 @@ def said_shorter(text: str) -> str:
 def _denials(tokens: list[str]) -> Iterator[int]:
     """Yields where something begins to be denied."""
     for place, token in enumerate(tokens):
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        after = word_at(tokens, place + 1)
         if (token in _NEGATIONS and after not in _NO_DENIAL) or token.endswith(_SHORT_NOT):
             yield place
 
@@ -292,7 +257,7 @@ def _note_relations(claims: Statements, tokens: list[str], subject: str) -> None
             token == "on" and (place + 1 == len(tokens) or _SIDES & set(tokens[place + 1 :]))
         ):
             continue
-        after = tokens[place + 1] if place + 1 < len(tokens) else ""
+        after = word_at(tokens, place + 1)
         is_note = place == 1 and len(tokens) == 3 and _are_bare(tokens, place)
         if (token not in _PREPOSITIONS and after and _is_noun(after) and not is_note) or (
             token in _SIDES and after in ("is", "are")
@@ -367,12 +332,14 @@ _BOXES = re.compile(
 _TAG = re.compile(r"<[^<>]{0,200}>")
 _MARK = "\0"
 """Stands for removed boxes until the punctuation around them is removed too."""
-_AROUND_MARKS = (
-    (re.compile(rf"[\[({{][ \t]*{_MARK}[ \t]*[\])}}]"), _MARK),  # brackets that hold nothing else
-    (re.compile(rf",[ \t]*{_MARK}[ \t]*,"), _MARK),  # commas that set off nothing else
-    (re.compile(_MARK), " "),
-    (re.compile(r"[^\S\n]+"), " "),
-    (re.compile(r" (?=[.,;:!?])"), ""),
+_tidy_around_marks = rewriter(
+    {
+        rf"[\[({{][ \t]*{_MARK}[ \t]*[\])}}]": _MARK,  # brackets that hold nothing else
+        rf",[ \t]*{_MARK}[ \t]*,": _MARK,  # commas that set off nothing else
+        _MARK: " ",
+        r"[^\S\n]+": " ",
+        r" (?=[.,;:!?])": "",
+    }
 )
 _SENTENCE = re.compile(r"(?:[^.!?？;\n]|[.](?=\d))+[.!?？;\n]?")
 _BEGINS_QUESTION = re.compile(
@@ -386,10 +353,7 @@ def without_boxes(text: str) -> str:
     Several boxes in a row, brackets and commas around nothing else, and words that only lead to a box ("at [1, 2, 3,
     4]") are removed as well, and no two blanks remain in a row.
     """
-    text = _TAG.sub(" ", _BOXES.sub(_MARK, text.replace(_MARK, " ")))
-    for pattern, shorter in _AROUND_MARKS:
-        text = pattern.sub(shorter, text)
-    return text
+    return _tidy_around_marks(_TAG.sub(" ", _BOXES.sub(_MARK, text.replace(_MARK, " "))))
 
 
 def sentences(text: str) -> list[str]:
@@ -407,28 +371,11 @@ def without_questions(text: str) -> str:
     return " ".join(sentence for sentence in sentences(text) if not is_question(sentence))
 
 
-_PLURALS = (
-    "men women children people feet teeth mice geese knives wolves leaves shelves loaves scarves buses gases lenses "
-    "tomatoes potatoes"
-)
-_SINGULARS = "man woman child person foot tooth mouse goose knife wolf leaf shelf loaf scarf bus gas lens tomato potato"
-_IRREGULAR: Mapping[str, str] = {
-    **dict(zip(_PLURALS.split(), _SINGULARS.split(), strict=True)),
-    **{kind.several: kind.name for kind in KINDS.values()},
-}
+_IRREGULAR: Mapping[str, str] = _TABLES["singulars"] | {kind.several: kind.name for kind in KINDS.values()}
 _ES = re.compile(r"(?<=ss|ch|sh)es\Z|(?<=x)es\Z")
-_NAMES: Mapping[str, str] = {
-    **{other: kind.name for kind in KINDS.values() for other in kind.also},
-    **spread(
-        {
-            "couch": "sofa",
-            "television": "tv",
-            "airplane aeroplane": "plane",
-            "telephone": "phone",
-            "photograph": "photo",
-        }
-    ),
-}
+_NAMES: Mapping[str, str] = {other: kind.name for kind in KINDS.values() for other in kind.also} | spread(
+    _TABLES["names"]
+)
 """Other names of things, in the singular."""
 
 

@@ -200,8 +200,14 @@ def shape(
         f"Reward terms need distinct names, got {names}. Rename one with its `name` argument.",
     )
     turns = [ScoredTurn(turn=turn, env_id=each.env_id) for each in trajectories for turn in each.turns]
-    all_scores = _score_sections(turns, sections_of(terms), judge_for)
-    turns = [replace(turn, scores=scores) for turn, scores in zip(turns, all_scores, strict=True)]
+    # Judges of one model ask about all texts at once.
+    asked = claims_by_judge(turns, sections_of(terms), judge_for)
+    judged = score_together([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
+    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
+    for (_, claims), column in zip(asked, judged, strict=True):
+        for (index, section, _), score in zip(claims, column, strict=True):
+            scores[index][section] = score
+    turns = [replace(turn, scores=own) for turn, own in zip(turns, scores, strict=True)]
     columns = [term(turns) for term in terms]
     rewarded = iter(
         replace(turn, rewards=dict(zip(names, rewards if turn.available else [0.0] * len(names), strict=True)))
@@ -213,19 +219,6 @@ def shape(
 def sections_of(terms: Sequence[RewardTerm]) -> list[Section]:
     """Returns the sections whose scores some terms read."""
     return sorted({section for term in terms for section in term.sections})
-
-
-def _score_sections(
-    turns: Sequence[ScoredTurn], sections: Sequence[Section], judge_for: JudgeFor | Mapping[Section, JudgeFor]
-) -> list[dict[Section, JudgeScore]]:
-    """Returns the scores of each turn's sections; judges of one model ask about all texts at once."""
-    asked = claims_by_judge(turns, sections, judge_for)
-    scores: list[dict[Section, JudgeScore]] = [{} for _ in turns]
-    judged = score_together([(judge, [claim for _, _, claim in claims]) for judge, claims in asked])
-    for (_, claims), column in zip(asked, judged, strict=True):
-        for (index, section, _), score in zip(claims, column, strict=True):
-            scores[index][section] = score
-    return scores
 
 
 def claims_by_judge(

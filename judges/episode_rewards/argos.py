@@ -352,8 +352,7 @@ def argos_judge(models: JudgeModels, settings: ArgosSettings | None = None) -> E
         )
 
     # A mask of one's own may take a model's pass, and is not to be found twice
-    asked = [each for each in (answers, told, looked) if each is not None]
-    return ArgosJudge(reward_of, asked, is_asked_ahead=models.masks is None)
+    return ArgosJudge(reward_of, [answers, told, looked], is_asked_ahead=models.masks is None)
 
 
 def _argos(settings: ArgosSettings) -> EpisodeReward:

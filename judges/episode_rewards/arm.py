@@ -263,7 +263,7 @@ def arm_outcome(episode: Trajectory, answer_judge: AnswerJudge | None = None) ->
 def _arm(name: str, reward_of: Callable[[ArmOutcome, Any], Reward], settings: ArmSettings) -> EpisodeReward:
     def build(models: JudgeModels) -> EpisodeJudge:
         answers = models.deferred_answers()
-        return EachByItself(lambda e: reward_of(arm_outcome(e, answers), settings), [answers] if answers else [])
+        return EachByItself(lambda e: reward_of(arm_outcome(e, answers), settings), [answers])
 
     needs_tools, has_answer = settings.needs_tools, isinstance(settings, ArmOutcomeSettings)
     return EpisodeReward(

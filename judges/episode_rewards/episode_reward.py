@@ -191,7 +191,7 @@ class EachByItself:
 
     Args:
         reward_of: Of one episode.
-        judges: Whom it asks.
+        judges: Whom it asks; None stands for nobody.
         is_asked_ahead: Whether it may ask them while other episodes are played. Then it is worked out once more, so not
             where that takes long by itself.
     """
@@ -199,12 +199,12 @@ class EachByItself:
     def __init__(
         self,
         reward_of: Callable[[Trajectory], Reward],
-        judges: Sequence[Deferred] = (),
+        judges: Sequence[Deferred | None] = (),
         *,
         is_asked_ahead: bool = True,
     ) -> None:
-        self._reward_of, self._judges = reward_of, judges
-        self._is_asked_ahead = is_asked_ahead and bool(judges)
+        self._reward_of, self._judges = reward_of, [judge for judge in judges if judge is not None]
+        self._is_asked_ahead = is_asked_ahead and bool(self._judges)
 
     def __call__(self, episodes: Sequence[Trajectory]) -> list[Reward]:
         """Returns the reward of each episode, in order; raises `ConfigError` if its function gives anything else."""

@@ -361,16 +361,10 @@ def _mags(stage: Stage, settings: MagsStage1Settings) -> EpisodeReward:
             width, height = box_extent(episode)
             round_1, round_2 = (*own_pieces(episode), "")[:2]
             rollout = MagsRollout(round_1=round_1, round_2=round_2, width_px=width, height_px=height)
-            return mags_reward(
-                rollout,
-                key_of(episode),
-                stage=stage,
-                judge=answers,
-                num_objects=num_objects(episode),
-                settings=settings,
-            )
+            key, count = key_of(episode), num_objects(episode)
+            return mags_reward(rollout, key, stage=stage, judge=answers, num_objects=count, settings=settings)
 
-        return EachByItself(reward_of, [answers] if answers else [])
+        return EachByItself(reward_of, [answers])
 
     def why_unreadable(settings: Mapping[str, Any]) -> str:
         shown = settings.get("mags_stage") or 2

@@ -110,12 +110,10 @@ class TargetClaim(_Strict):
     distance_m: float | None = None
 
 
-class ObjectClaim(_Strict):
+class ObjectClaim(TargetClaim):
     """A thing that is said to be in sight."""
 
     type: str
-    direction: Direction | None = None
-    distance_m: float | None = None
 
 
 class EgocentricExtraction(_Strict):
@@ -127,12 +125,10 @@ class EgocentricExtraction(_Strict):
 
     def exact_text(self) -> str:
         """Returns the claims as a dictionary like the world's."""
-        fields: dict[str, Any] = {}
-        if self.target is not None:
-            fields |= _known(
-                target_direction_to_player=self.target.direction,
-                target_distance_to_player=_bounded(self.target.distance_m),
-            )
+        target = self.target or TargetClaim()
+        fields = _known(
+            target_direction_to_player=target.direction, target_distance_to_player=_bounded(target.distance_m)
+        )
         objects = [
             _known(
                 type=_words(each.type) or "thing",

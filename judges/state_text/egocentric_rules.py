@@ -18,7 +18,7 @@ What is said of an object that the text calls the target, but by the name of som
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,17 +50,14 @@ class Surroundings:
         direction: The target's direction.
         distance_m: The target's distance in metres.
         visible: Type and direction of each visible object, the nearest first.
+        others: The types of visible objects that are not the target's.
     """
 
     target: str
     direction: str
     distance_m: float
     visible: tuple[tuple[str, str], ...]
-    others: frozenset[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Collects the types that are not the target's."""
-        object.__setattr__(self, "others", frozenset(type_ for type_, _ in self.visible) - {self.target})
+    others: frozenset[str]
 
     @classmethod
     def of(cls, state: Mapping[str, Any]) -> Surroundings:
@@ -70,11 +67,14 @@ class Surroundings:
             ConfigError: It is another world's.
         """
         try:
+            target = plain(state["target_obj_type"])
+            visible = tuple((plain(each["type"]), each["direction_to_player"]) for each in state["visible_objects"])
             return cls(
-                target=plain(state["target_obj_type"]),
+                target=target,
                 direction=state["target_direction_to_player"],
                 distance_m=float(state["target_distance_to_player"]),
-                visible=tuple((plain(each["type"]), each["direction_to_player"]) for each in state["visible_objects"]),
+                visible=visible,
+                others=frozenset(type_ for type_, _ in visible) - {target},
             )
         except KeyError as missing:
             raise ConfigError(

@@ -15,7 +15,7 @@ import itertools
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -336,7 +336,7 @@ def read_symbolic(text: str, vocabulary: ObjectVocabulary) -> CellsByKind:
     return claims
 
 
-def _grid_rows(text: str, symbols: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[int, str]]:
+def _grid_rows(text: str, symbols: Mapping[str, Sequence[str]]) -> Iterator[tuple[int, str]]:
     row = 0
     for line in text.split("\n"):
         symbols_only = line.translate(_DECORATION)

@@ -71,7 +71,7 @@ class Tally:
         return f"{self.num_correct} right of {self.num_claimed} claimed, {self.num_true} true"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """One category's share in the score of a text.
 

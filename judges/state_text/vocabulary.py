@@ -1,18 +1,19 @@
 """What there is to be right about in each world, its objects' names, and numbers as models write them.
 
-A vocabulary is data. A new grid world is one more entry of `VOCABULARIES`; the readers and the scoring follow
-from it.
+Vocabularies are data, in `vocabulary.toml`. A new grid world is one more entry of it; the readers and the
+scoring follow from that.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
-from vlm_envs.errors import ConfigError
 from vlm_envs.responses.numbers import SMALL_NUMBERS
 from vlm_envs.validation import require
 
@@ -85,7 +86,7 @@ class Category:
     kind: str
     state_key: str
     weight: float
-    relative_to: tuple[str, ...] = (PLAYER,)
+    relative_to: Sequence[str] = (PLAYER,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +101,7 @@ class ObjectVocabulary:
 
     categories: tuple[Category, ...]
     words: Mapping[str, str]
-    symbols: Mapping[str, tuple[str, ...]]
+    symbols: Mapping[str, Sequence[str]]
 
     def __post_init__(self) -> None:
         """Checks that the weights are shares of one whole and that references point backwards."""
@@ -120,46 +121,42 @@ class ObjectVocabulary:
         return any(c.kind == subject and anchor in c.relative_to for c in self.categories)
 
 
-_SHARED_WORDS = {
-    "player agent character elf you i me robot worker": PLAYER,
-    "grid map board room image picture screen lake corner wall edge center centre border frame vocabulary "
-    "puzzle maze floor": FRAME,
-    "target goal destination": "target",
-}
+def word_at(words: Sequence[str], position: int) -> str:
+    """Returns a word by its position; an empty one outside of the words."""
+    return words[position] if 0 <= position < len(words) else ""
 
-VOCABULARIES: dict[str, ObjectVocabulary] = {
-    "Sokoban": ObjectVocabulary(
-        categories=(
-            Category("box", "box", "box_positions", 0.5),
-            Category("target", "target", "target_positions", 0.5, relative_to=(PLAYER, "box")),
-        ),
-        words=spread(_SHARED_WORDS | {"box crate block": "box"}),
-        symbols={
-            "#": (),
-            "_": (),
-            "O": ("target",),
-            "X": ("box",),
-            "P": (PLAYER,),
-            "*": ("box", "target"),
-            "S": (PLAYER, "target"),
-        },
-    ),
-    "FrozenLake": ObjectVocabulary(
-        categories=(
-            Category("goal", "target", "target_position", 0.7),
-            Category("holes", "hole", "hole_positions", 0.3),
-        ),
-        words=spread(_SHARED_WORDS | {"gift present flag": "target", "hole pit": "hole"}),
-        symbols={
-            "_": (),
-            "O": ("hole",),
-            "G": ("target",),
-            "P": (PLAYER,),
-            "X": (PLAYER, "hole"),
-            "*": (PLAYER, "target"),
-        },
-    ),
-}
+
+def rewriter(replacements: Mapping[str, str]) -> Callable[[str], str]:
+    """Returns a function that replaces patterns in a text, one after the other."""
+    compiled = [(re.compile(pattern), replacement) for pattern, replacement in replacements.items()]
+
+    def rewrite(text: str) -> str:
+        for pattern, replacement in compiled:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return rewrite
+
+
+def load_table(module: str) -> dict[str, Any]:
+    """Returns the TOML file beside a module, by the module's `__file__`."""
+    return tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _vocabularies() -> dict[str, ObjectVocabulary]:
+    worlds = load_table(__file__)
+    shared = worlds.pop("shared_words")
+    return {
+        name: ObjectVocabulary(
+            categories=tuple(Category(**category) for category in world["categories"]),
+            words=spread(shared | world["words"]),
+            symbols=world["symbols"],
+        )
+        for name, world in worlds.items()
+    }
+
+
+VOCABULARIES = _vocabularies()
 
 
 def world_name(world: str) -> str:
@@ -177,13 +174,17 @@ def cells_at(state: Mapping[str, Any], key: str) -> tuple[Cell, ...]:
     Raises:
         ConfigError: The state has no such entry; it belongs to another world.
     """
-    if key not in state:
-        raise ConfigError(
-            f"Expected a state with {key!r}, got the keys {sorted(state)}. Is this another world's state?"
-        )
+    require(
+        key in state, f"Expected a state with {key!r}, got the keys {sorted(state)}. Is this another world's state?"
+    )
     value = state[key]
     cells = [value] if len(value) == 2 and not hasattr(value[0], "__len__") else value
     return tuple((int(row), int(column)) for row, column in cells)
+
+
+def plain_text(text: str) -> str:
+    """Returns a text in lower case with straight apostrophes."""
+    return text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
 
 
 def spell_digits(text: str) -> str:

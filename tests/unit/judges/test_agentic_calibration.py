@@ -81,7 +81,10 @@ def test_other_worlds_are_refused():
 
 
 def test_the_command_asks_an_endpoint_and_prints_what_it_cost(capsys):
-    with Gathering(threading.Barrier(3)) as server:
+    measure_verdicts(
+        says("True"), ENV_ID, num_cases=3
+    )  # loads what cases need, which takes longer than the barrier waits
+    with Gathering(threading.Barrier(3), num_alone=1) as server:  # the probe
         server.answer = lambda messages: "<think>so</think><answer>True</answer>"
         words = [
             "calibrate",
