@@ -11,10 +11,11 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from agents.api.conversation import TokenCounts
 from vlm_envs.errors import ConfigError
+from vlm_envs.validation import did_you_mean
 
 _VERSION = r"[-@](latest|\d{8}|\d{6}|\d{4}-\d{2}-\d{2}|\d{4}|\d{3})"
 """What a dated version adds to a model's name: a single digit more is another model."""
@@ -85,10 +86,21 @@ def _read(path: Path) -> dict[str, Price]:
     try:
         return _PriceFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8"))).models
     except (OSError, ValueError) as error:
+        fault = _fault(error) if isinstance(error, ValidationError) else " ".join(str(error).split())
         raise ConfigError(
-            f'Cannot read the prices in {path}; expected a table [models], such as "gpt-4.1" = {{ prompt = 2.0, '
-            f"completion = 8.0 }}, in US dollars: {' '.join(str(error).split())}"
+            f"Cannot read the prices in {path}: {fault} Expected is a table [models], such as "
+            '"gpt-4.1" = { prompt = 2.0, completion = 8.0 }, in US dollars.'
         ) from error
+
+
+def _fault(error: ValidationError) -> str:
+    """Returns the first mistake in a sentence; an unknown name comes before the one it was probably meant to be."""
+    found = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
+    place, name = ".".join(map(str, found["loc"])), str(found["loc"][-1])
+    if found["type"] == "extra_forbidden":
+        known = Price.model_fields if len(found["loc"]) > 1 else _PriceFile.model_fields
+        return f"{place} is not known.{did_you_mean(name, known)}"
+    return f"{place}: {found['msg']}, got {found['input']!r}."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,8 @@ Settings = Annotated[
 ]
 """A field of options that takes a world's arguments."""
 
-_NEXT_SETTING = re.compile(r"(,\s*)(?=[A-Za-z_]\w*=)")
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_NEXT_SETTING = re.compile(r",\s*[A-Za-z_]\w*=")
 
 _WORDS = {"true": True, "false": False, "none": None}
 """Literals in any case: `false` as a string would count as true."""
@@ -53,8 +54,8 @@ def _parse_setting(text: str, option: str, example: str) -> tuple[str, Any]:
 def split_settings(text: str, separator: str) -> tuple[str, list[str]]:
     """Returns the text before the first `separator name=`, and each `name=value` after it.
 
-    A value in brackets or quotes may contain what looks like another setting. The colon of `adapt:` is not a separator:
-    the file name after it may contain an equals sign.
+    Commas within brackets or quotes are part of a value. The colon of `adapt:` is not a separator: the file name after
+    it may contain an equals sign.
 
     Raises:
         ConfigError: If a bracket or a quote that is not closed would make other settings part of a value.
@@ -64,24 +65,57 @@ def split_settings(text: str, separator: str) -> tuple[str, list[str]]:
     begins = re.compile(rf"{separator}(?=[A-Za-z_]\w*=)").search(text, start)
     if begins is None:
         return text, []
-    first, *others = _NEXT_SETTING.split(text[begins.end() :])
-    parts = [first]
-    for comma, piece in zip(others[::2], others[1::2], strict=True):
-        if _is_open(parts[-1]):
-            parts[-1] += comma + piece
-        else:
-            parts.append(piece)
-    require(
-        not (_is_open(parts[-1]) and _NEXT_SETTING.search(parts[-1])),
-        f"A bracket or a quote is not closed in {parts[-1]!r}. Close it or, in a text, put the text in quotes.",
-    )
+    settings = text[begins.end() :]
+    parts, is_closed = _split(settings, quotes="'\"")
+    if not is_closed:
+        parts, is_closed = _split(settings, quotes="")  # An apostrophe may begin a text
+    for part in parts if is_closed else parts[:-1]:
+        _require_no_open_quote(part)
+    if not is_closed:
+        _require_no_open_bracket(parts[-1])
     return text[: begins.start()], parts
 
 
-def _is_open(setting: str) -> bool:
-    """Returns whether a value begins with a bracket or a quote and is not a whole literal."""
+def _require_no_open_bracket(setting: str) -> None:
+    """Refuses a last setting with an open bracket, unless it is a text that contains no other setting."""
+    _, _, value = setting.partition("=")
+    is_data = value.startswith(("{", "[")) or (value.startswith("(") and "," in value)
+    require(
+        not is_data and not _NEXT_SETTING.search(value),
+        f"A bracket is not closed in {setting!r}. Close it or, in a text, put the text in quotes: NAME='TEXT'.",
+    )
+
+
+def _require_no_open_quote(setting: str) -> None:
+    """Refuses a value that begins with a quote, contains another setting, and is not a quoted text."""
     name, _, value = setting.partition("=")
-    return value.startswith(tuple("([{'\"")) and parse_settings([setting])[name] == value
+    if name.isidentifier() and value.startswith(("'", '"')) and _NEXT_SETTING.search(value):
+        is_quoted = parse_settings([setting])[name] != value
+        require(is_quoted, f"A quote is not closed in {setting!r}. Close it, or put the text in the other quotes.")
+
+
+def _split(settings: str, *, quotes: str) -> tuple[list[str], bool]:
+    """Returns settings split at commas outside brackets and quotes, and whether every bracket and quote is closed.
+
+    A quote opens where a value or an element begins: an apostrophe within a word is text.
+    """
+    parts, closing, before = [""], "", "="
+    for char in settings:
+        if closing and closing[-1] in quotes:
+            closing = closing[:-1] if char == closing[-1] and before != "\\" else closing
+        elif char in quotes and before in ("([{,: " if closing else "="):
+            closing += char
+        elif char in _BRACKETS:
+            closing += _BRACKETS[char]
+        elif closing and char == closing[-1]:
+            closing = closing[:-1]
+        elif char == "," and not closing:
+            parts.append("")
+            before = "="
+            continue
+        parts[-1] += char
+        before = char
+    return parts, not closing
 
 
 def make_world(env_id: str, **kwargs: Any) -> World[Any, Any]:

@@ -244,11 +244,6 @@ def test_a_wrong_name_is_reported_with_what_there_is(capsys):
         assert problem in capsys.readouterr().err
 
 
-def test_removed_sweeps_name_their_replacement(capsys):
-    assert training_main(["sweep", "vagen_tables"]) == 2
-    assert "python -m benchmarks experiment" in capsys.readouterr().err
-
-
 def test_help_needs_no_torch():
     program = (
         "import sys\nfrom benchmarks.__main__ import main\n"

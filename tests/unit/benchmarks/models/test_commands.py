@@ -152,7 +152,7 @@ def test_a_table_of_prices_with_a_typo_is_told_before_anything_is_played(tmp_pat
     agent = f"openai:m,prices={prices}"
     assert main(["run", "--agent", agent, "--world", LAKE, ALONE, "--out", str(tmp_path / "board")]) == 2
     (said,) = capsys.readouterr().err.splitlines()
-    assert "'m' has an unknown price 'promt'. Did you mean 'prompt'?" in said
+    assert "models.m.promt" in said and "Did you mean 'prompt'?" in said
     assert not (tmp_path / "board").exists()
 
 
